@@ -25,6 +25,16 @@ from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
 from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.streams import (
+    ALL,
+    RNG,
+    Common,
+    check_seed,
+    common_content,
+    required_names,
+    with_generator,
+    with_seed,
+)
 from evogt_study.schema.parameters import Parameter, default_values
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, is_composite
@@ -49,6 +59,7 @@ class UserFunction(Method):
     code: UserCode
     function: Any
     parameters: Mapping[str, Parameter]
+    common: Common = ALL
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
@@ -63,7 +74,14 @@ class UserFunction(Method):
                 "that solves a problem has an argument `problem`"
             )
         function = spec.method.load()
-        return UserFunction(spec.method, function, own_parameters(function, reference))
+        return UserFunction(spec.method, function, own_parameters(function, reference), spec.common)
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return RNG in self.parameters
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        return required_names(super().required(values), self.names, values)
 
     @property
     def plain_parameters(self) -> Collection[str]:  # type: ignore[override]  # all of them
@@ -76,13 +94,18 @@ class UserFunction(Method):
 
     @cached_property
     def setup(self) -> str:
-        """The setup of all cases: the code."""
-        return canonical_json({"code": code_content(self.code)})
+        """The setup of all cases: the code, and where seeds are common."""
+        return canonical_json({"code": code_content(self.code), **common_content(self.common, self.parameters)})
 
     @cached_property  # reading the signature takes as long as the rest of a short run
     def paths(self) -> frozenset[str]:
         """Arguments that are paths."""
         return path_arguments(self.function)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return argument_names(self.function)
 
     def bind(self, values: Values) -> UserCase:
         return UserCase(self, values)
@@ -107,9 +130,14 @@ class UserCase(BoundCase):
     def defaults(self) -> Values:
         return self.method.defaults
 
+    def check(self) -> None:
+        check_seed(self.method.names, self.values)
+
     def run(self, share: StageCache) -> Record:
         method = self.method
-        record = as_record(noted(method.function, given_arguments(method.paths, method.code, self.values)))
+        arguments = given_arguments(method.paths, method.code, self.values)
+        arguments = with_generator(arguments, method.names, self.values, method.common)
+        record = as_record(noted(method.function, arguments))
         check_names(record, method.parameters)
         check_error(record)
         return record
@@ -140,7 +168,7 @@ def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
         reason = objection(name)
         if reason is not None:
             raise StudyError(f"the argument `{name}` must have another name, since {reason}")
-    return parameters
+    return with_seed(parameters)
 
 
 def path_arguments(function: Any) -> frozenset[str]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from evogt_study.methods.streams import SEED, STREAMS, describe_streams
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
     RECORDED,
@@ -116,6 +117,8 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         if name not in followers:
             label = labels([value])[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
+    if study.draws and SEED in coords:
+        coords[SEED][-1][STREAMS] = describe_streams(study.spec.common)
     return coords
 
 

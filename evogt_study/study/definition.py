@@ -54,6 +54,8 @@ def defined(given: Mapping[str, Any]) -> Defined:
     """Return the text of a study with these arguments.  Raises StudyError if a text cannot state one of them."""
     table = {key: value for key, value in given.items() if key != "designs" and not _left_out(value)}
     table |= sections(given.get("designs") or ())
+    if "common" in table:
+        table["random"] = {"common": table.pop("common")}
     codes: dict[str, UserCode] = {}
     for key in ("method", "problem"):
         if _is_code(table.get(key)):
@@ -88,6 +90,7 @@ def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[st
                     table.get(section, {}).pop(name, None)
             table[key] = table.get(key, {}) | {name: each for name, each in (value or {}).items() if each is not None}
         else:
+            table.pop("random" if key == "common" else key, None)
             table[key] = value
     made = defined(table)
     return replace(made, file=file, codes={**{code.reference: code for code in codes}, **made.codes})
@@ -139,7 +142,7 @@ def _text(table: Mapping[str, Any]) -> str:
     """The arguments as TOML: single values first, then sections."""
     known = (
         "name", "title", "source", "method", "problem", "depends",
-        "axes", "constants", *POINTS, "table_files", "when", "pilot", "output", "precision", "publication",
+        "axes", "constants", *POINTS, "table_files", "when", "pilot", "random", "output", "precision", "publication",
     )  # fmt: skip
     unknown = sorted(set(table) - set(known))
     if unknown:
@@ -168,7 +171,7 @@ def _section(key: str, value: Any) -> Any:
         if not all(isinstance(each, kind) for each in listed):
             raise StudyError(f"`{key}` must be a list of {told}, got {shortened(value)}")
         return listed
-    if key in ("axes", "constants", "pilot", "output", "precision", "table_files", "publication"):
+    if key in ("axes", "constants", "pilot", "output", "precision", "random", "table_files", "publication"):
         if not isinstance(value, Mapping):
             raise _no_mapping(key, value)
         return {name: _axis(name, each) if key == "axes" else each for name, each in value.items()}

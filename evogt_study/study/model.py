@@ -161,6 +161,13 @@ class PrecisionTable(Table):
     """Seeds of a cell after which it is given up."""
 
 
+class RandomTable(Table):
+    """The ``[random]`` section: the streams of the argument `rng` of a function."""
+
+    common: str | list[str] = "all"
+    """Parameters along which a seed is one stream: `all`, `none`, or a list of names."""
+
+
 class OutputTable(Table):
     """The ``[output]`` section."""
 
@@ -279,6 +286,8 @@ class StudyTable(Table):
     """Runs before the study, by which a parameter is chosen."""
     precision: PrecisionTable | None = None
     """The precision that a number is to be known to; seeds are added until it is."""
+    random: RandomTable | None = None
+    """Random streams of a function with an argument `rng`."""
     output: OutputTable | None = None
     """Names of what is recorded, and the times."""
     publication: PublicationTable | None = None

@@ -13,6 +13,7 @@ from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import known_method, load_method
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
+from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
@@ -54,14 +55,21 @@ class Reader:
             raise StudyError(f"{error} ({file})") from None
         if table.depends and not self.spec.codes:
             raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
+        self._check_common()
         self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
 
-    def _lacking(self) -> Iterator[str]:
-        """Parameters without a default that no section of the text gives; none where a table's file may give them."""
+    @property
+    def _given(self) -> set[str]:
+        """Parameters that a section of the text gives."""
         table = self.table
         given = {*table.axes, *table.constants, *(table.pilot.parameters if table.pilot else ())}
         given.update(*(rule.set for rule in table.when), *(each.parameters for each in (*table.zip, *table.sample)))
         given.update(*(row for listed in table.table for row in listed.rows or ()))
+        return given
+
+    def _lacking(self) -> Iterator[str]:
+        """Parameters without a default that no section of the text gives; none where a table's file may give them."""
+        table, given = self.table, self._given
         for name, parameter in self.method.parameters.items():
             if parameter.default is None and not parameter.optional and name not in given and not table.table_files:
                 yield name
@@ -76,7 +84,31 @@ class Reader:
         if several := self._labelled("problem", stated):
             each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
             problem = Alternatives(tuple(each))
-        return MethodSpec(method, problem, outputs)
+        return MethodSpec(method, problem, outputs, common=self._common())
+
+    def _common(self) -> Common:
+        """The parameters along which seeds are common; `_check_common` looks at their names."""
+        raw = self.table.random.common if self.table.random is not None else ALL
+        if isinstance(raw, list):
+            return tuple(sorted(set(raw))) or NONE
+        if raw not in (ALL, NONE):
+            told = f'`common` must be "{ALL}", "{NONE}" or a list of parameters, got {shortened(raw)}'
+            raise _PlacedError(f"{told} ({self.file}, random.common)")
+        return raw
+
+    def _check_common(self) -> None:
+        """Raise StudyError if seeds are to be common along what is no parameter, or for a method that draws nothing."""
+        if self.table.random is None:
+            return
+        where = f"{self.file}, random.common"
+        if not self.method.draws or RNG in self._given:
+            told = "`common` must be left out unless the function has an argument `rng` without a value"
+            raise StudyError(f"{told}, got {shortened(self.table.random.common)} ({where})")
+        names = [name for name in self.method.parameters if name not in (RNG, SEED)]
+        for name in self.spec.common if isinstance(self.spec.common, tuple) else ():
+            if name not in names:
+                known = f"name parameters ({', '.join(names)}), got {shortened(name)}"
+                raise StudyError(f"`common` must {known} ({where}); a seed is never common to other seeds")
 
     def _named(self, reference: str) -> UserCode:
         return self.named(reference, self.table.depends)

@@ -17,6 +17,7 @@ from evogt_study.errors import InputError, ParameterError, StudyError, shortened
 from evogt_study.methods.code import DeclaredCode, named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.streams import RNG
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Values, labels, text_label
 from evogt_study.schema.variables import PILOT
@@ -52,7 +53,8 @@ class Study:
     parameter that varies; constants: of those that do not.  designs: what `evs.zip_axes`, `evs.sample` and `evs.table`
     give, each a dimension.  when: mappings with `match` and `set`; exclude: with `match` only.  problem: a
     problem in formulas, a name, or a function that makes a problem.  Methods and problems can be axes: mappings of
-    labels to several.  depends: files that belong to the function's identity.  pilot, output, precision, publication:
+    labels to several.  depends: files that belong to the function's identity.  common: parameters along which a seed is
+    one stream of the argument `rng`: "all", "none" or a list of names.  pilot, output, precision, publication:
     as the sections of a study file.  Raises StudyError, one line, for every mistake.
 
     `phases` are run in their order.
@@ -83,6 +85,7 @@ class Study:
         title: str = "",
         depends: Iterable[str] = (),
         pilot: Mapping[str, Any] | None = None,
+        common: str | Sequence[str] | None = None,
         output: Mapping[str, Any] | None = None,
         precision: Mapping[str, Any] | None = None,
         publication: Mapping[str, Any] | None = None,
@@ -90,7 +93,7 @@ class Study:
         given = {
             "name": name, "title": title, "method": method, "problem": problem, "depends": depends, "axes": axes,
             "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
-            "output": output, "precision": precision, "publication": publication,
+            "common": common, "output": output, "precision": precision, "publication": publication,
         }  # fmt: skip
         # through its text, so that a study in Python has the checks and the keys of a study file
         made = defined(given)
@@ -179,6 +182,12 @@ class Study:
         return self.phases[-1].space
 
     @property
+    def draws(self) -> bool:
+        """True if runs receive a generator `rng`."""
+        space = self.space
+        return self.method.draws and RNG not in (*space.names, *space.columns, *space.followers, *space.constants)
+
+    @property
     def pilot(self) -> Choice | None:
         """The choice of the pilot, if the study has one."""
         return next((phase.choice for phase in self.phases if phase.choice is not None), None)
@@ -234,10 +243,11 @@ def _check_resolved(study: Study) -> None:
         missing = [name for name in missing if name not in (values or {}) and name not in given]
         if missing:
             at = ", ".join(f"{name} = {text_label(point[name])}" for name in study.space.names if name != "seed")
+            remedy = study.parameter(missing[0]).remedy if missing[0] == SEED else ""
             raise StudyError(
                 f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
                 + (f" for {at}" if at else "")
-                + "; set it in [constants], [axes] or a [[when]] rule"
+                + f"; {remedy or 'set it in [constants], [axes] or a [[when]] rule'}"
             )
 
 

@@ -35,6 +35,7 @@ from evogt_study.errors import (
 )
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.streams import own_global_draws
 from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values
@@ -159,9 +160,10 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
     method, cases = load_method(batch.spec), batch.cases
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
-    with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"):
-        for number, (_, own) in enumerate(cases):
+    with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"), own_global_draws() as seed_draws:
+        for number, (key, own) in enumerate(cases):
             status, message, record = Status.ok, "", None
+            seed_draws(key)
             share.start(number)
             try:
                 values = {**batch.common, **own}

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.study.plan import provisional_plans
+from evogt_study.schema.values import canonical, canonical_json, text_label
+from evogt_study.study.plan import provisional_plans, study_plan
 
 STUDIES = Path(__file__).parents[2] / "studies"
 LONG = ("large/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")
@@ -27,7 +28,10 @@ def keys_of(study):
     ],
 )
 def test_keys_of_a_plan_are_those_of_its_cases_bound_one_by_one(name):
-    study = evs.Study.from_file(STUDIES / name)
+    check_one_by_one(evs.Study.from_file(STUDIES / name))
+
+
+def check_one_by_one(study):
     one_by_one = [
         [case.key if case else "" for case in map(plan.case, range(plan.space.size))]
         for plan in provisional_plans(study)
@@ -114,3 +118,62 @@ def stated(value):
 def test_any_value_has_one_key(folder, axis, constant):
     text = f"[axes]\na = [{stated(axis)}]\n[constants]\nc = {stated(constant)}\n"
     check_one_key(folder, {"axes": {"a": [axis]}, "constants": {"c": constant}}, text)
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "é"])
+PLAIN = st.one_of(st.integers(-3, 3), st.floats(-2, 2), st.booleans(), TEXTS, st.lists(st.integers(0, 2), max_size=2))
+
+
+@st.composite
+def spaces(draw):
+    """Source of a function, arguments of a study of it, and the values that its arguments have by default."""
+    names = draw(st.lists(NAMES, unique=True, min_size=2))
+    defaults = draw(st.dictionaries(st.sampled_from(names), PLAIN))
+    # as labels tell them apart
+    lists = st.lists(PLAIN, min_size=1, max_size=3, unique_by=lambda value: text_label(canonical(value)))
+    axes = {name: draw(lists) for name in draw(st.lists(st.sampled_from(names), unique=True))}
+    rest = [name for name in names if name not in axes]
+    arguments = {"axes": {**axes, "seed": draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4))}}
+    if len(rest) > 2:
+        values = draw(st.lists(st.tuples(PLAIN, PLAIN), min_size=1, max_size=3))
+        arguments["designs"] = evs.zip_axes(
+            "level", **{rest.pop(): [v[0] for v in values], rest.pop(): [v[1] for v in values]}
+        )
+    arguments["constants"] = {name: draw(PLAIN) for name in rest if name not in defaults or draw(st.booleans())}
+    if axes and rest:
+        where = draw(st.sampled_from(sorted(axes)))
+        # one value, since a list in a rule's match is several
+        match = {where: [draw(st.sampled_from(axes[where]))]}
+        arguments["when"] = [{"match": match, "set": {rest[0]: draw(PLAIN)}}]
+        if len(axes[where]) > 1 and draw(st.booleans()):
+            arguments["exclude"] = [{"match": match}]
+    stated = [f"{name}={defaults[name]!r}" if name in defaults else name for name in names]
+    return f"def f(*, {', '.join(stated)}, seed=0):\n    return 0.0\n", arguments, defaults
+
+
+@settings(max_examples=150, deadline=None)
+@given(spaces())
+def test_keys_made_together_are_those_made_one_by_one_for_any_study_of_a_function(folder, space):
+    source, arguments, defaults = space
+    (folder / "any.py").write_text(source, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = evs.Study("any.py:f", **arguments)
+    check_one_by_one(study)
+    # different values have different keys, and equal ones equal keys
+    plan = study_plan(study)
+    cases = [case for case in map(plan.case, range(plan.space.size)) if case]
+    texts = {canonical_json(case.values) for case in cases}
+    assert len({case.key for case in cases}) == len(texts)
+    for name, value in defaults.items():
+        if name not in study.space.names and name not in study.space.columns:
+            assert keys_of(with_value(folder, arguments, name, value)) == keys_of(with_value(folder, arguments, name))
+
+
+def with_value(folder, arguments, name, *value):
+    """The study with this value of a constant, or without one."""
+    constants = {key: each for key, each in arguments["constants"].items() if key != name}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return evs.Study("any.py:f", **{**arguments, "constants": constants | dict.fromkeys([name], *value)} if value
+                         else {**arguments, "constants": constants})  # fmt: skip

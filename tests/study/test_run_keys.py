@@ -96,3 +96,104 @@ def test_keys_of_a_method_made_together_are_those_made_one_by_one(axes, differen
     plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", axes)))
     keys = plan.keys.astype(str).tolist()
     assert (keys, len(set(keys))) == (keys_of(plan), different)
+
+
+ZIP = '[[zip]]\nname = "two"\na = [1, 2]\nc = [2.5, 2.5]'
+FUNCTION = """
+    def method(a, b=1, c=2.5, word="x", seed=0):
+        return {"error": 0.0}
+"""
+
+
+def of_function(own_study, axes="", constants="", more="", function=FUNCTION):
+    """The keys of a study of `FUNCTION`, by the values of a and seed."""
+    text = f"{more}\n[axes]\n{axes or 'a = [1, 2]'}\nseed = [0, 1]\n[constants]\n{constants}\n"
+    plan = study_plan(own_study(function, text))
+    return {(case.values["a"], case.values["seed"]): case.key for case in plan.cases()}
+
+
+def test_what_decides_no_number_enters_no_key(own_study):
+    known = of_function(own_study)
+    assert len(set(known.values())) == 4
+    assert of_function(own_study, more='title = "Another title"\nsource = "another place"') == known
+    assert of_function(own_study, axes="a = [2, 1]") == known
+    assert of_function(own_study, axes="a = [2, 3, 1]").items() >= known.items()
+    assert of_function(own_study, constants="b = { formula = '1' }") == known
+    assert of_function(own_study, axes=" ", more=ZIP) == known
+
+
+def test_a_value_that_is_the_default_enters_no_key_and_another_kind_of_it_does(own_study):
+    known = of_function(own_study)
+    assert of_function(own_study, constants='b = 1\nc = 2.5\nword = "x"') == known
+    different = ["b = 1.0", "b = true", 'b = "1"', "b = [1]", "c = 2", 'word = ["x"]', "b = 2"]
+    keys = [key for constant in different for key in of_function(own_study, constants=constant).values()]
+    assert len({*known.values(), *keys}) == 4 * (1 + len(different))
+
+
+def test_an_axis_that_holds_the_default_has_the_key_of_a_study_without_the_axis(own_study):
+    plan = study_plan(own_study(FUNCTION, "[axes]\na = [1, 2]\nb = [3, 1]\nseed = [0, 1]\n"))
+    keys = {(case.values["a"], case.values["seed"]): case.key for case in plan.cases() if case.values["b"] == 1}
+    assert keys == of_function(own_study)
+    assert plan.keys.astype(str).tolist() == keys_of(plan)
+
+
+PDE = NUMBERS.replace("[constants]", '[axes]\ndictionary = ["gtransnet", "sine"]\nseed = [0, 1]\n[constants]') + (
+    "N = 3\nN1 = 4\ngamma = 2\n"
+)
+
+
+def of_problem(constants="", more="", text=PDE):
+    return keys_of(study_plan(Study.from_text(f"{text}{constants}\n{more}")))
+
+
+@pytest.mark.parametrize(
+    ("constants", "more"),
+    [
+        ("delta = 0.5\ncentre = 0.5\ntau = 1e-12\nradius = 0.8", ""),
+        ('time_integrator = "implicit_midpoint"', ""),
+        ("", '[output]\ntimes = 5\ngrid = 9\n'),
+        ("", '[publication]\ncreators = [{ name = "A" }]\nlicense = "CC-BY-4.0"\n'),
+        ("coefficient_rtol = 1e-9\nreference_points = 9", ""),
+    ],
+)  # fmt: skip
+def test_default_values_and_outputs_that_store_nothing_enter_no_key_of_a_problem(constants, more):
+    known = of_problem()
+    assert of_problem(constants, more) == known
+    assert len(set(known)) == 3  # seeds of sine are one
+
+
+def test_a_width_is_one_dictionary_however_it_is_given():
+    assert of_problem(text=PDE.replace("N1 = 4", "hidden = [4]")) == of_problem()
+
+
+def test_saved_times_enter_the_keys_as_they_are_stored():
+    saved = ["times = 3", "times = [0, 0.5, 1]", "times = 5"]
+    three, listed, five = (of_problem(more=f'[output]\nrecord = ["norm_history"]\n{each}\n') for each in saved)
+    assert three == listed
+    assert not set(three) & set(five)
+
+
+TOLERANCES = PDE + 'coefficient_reference = "dop853"\n'
+
+
+def test_tolerances_at_their_default_enter_no_key():
+    known = of_problem(text=TOLERANCES)
+    assert of_problem("coefficient_rtol = 1e-12\ncoefficient_atol = 1e-14", text=TOLERANCES) == known
+    assert not set(of_problem("coefficient_rtol = 1e-11", text=TOLERANCES)) & set(known)
+
+
+# a problem uses the seed, or a parameter of another dictionary: then so do runs of a dictionary that does not
+def test_parameters_that_a_formula_uses_enter_every_key():
+    text = PDE.replace('diffusion = "1/10"', 'diffusion = "1/10 + seed + gamma"')
+    assert len(set(of_problem(text=text))) == 4
+    assert not set(of_problem(text=text.replace("gamma = 2", "gamma = 3"))) & set(of_problem(text=text))
+
+
+@pytest.mark.parametrize("formula", ["2*N + seed", "2*N", "N*gamma"])
+def test_keys_of_parameters_that_formulas_give(formula):
+    axes = f'[axes]\nN = [3, 4]\nseed = [0, 1, 2]\n[constants]\nk = {{ formula = "{formula}" }}\ngamma = 2.0\n'
+    text = NUMBERS.replace("1/10", "1/10 + k").replace("[constants]", axes) + 'dictionary = "transnet"\n'
+    plan = study_plan(Study.from_text(text))
+    keys = plan.keys.astype(str).tolist()
+    assert keys == keys_of(plan)
+    assert len(set(keys)) == 6

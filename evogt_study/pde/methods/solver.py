@@ -28,6 +28,7 @@ from evogt_study.methods.function import (
 )
 from evogt_study.methods.protocol import BoundCase, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.streams import RNG, Common, check_seed, common_content, required_names, with_generator
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -59,6 +60,7 @@ class UserSolver(ProblemMethod):
     code: UserCode
     function: Any
     own: tuple[str, ...]
+    common: Common
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
@@ -70,7 +72,16 @@ class UserSolver(ProblemMethod):
         known = declared_in(EvolutionParameters)
         own = {name: each for name, each in own_parameters(function, spec.method.reference).items() if name not in MADE}
         shared = {name: known[name] for name in (RULE, "final_time")}
-        return UserSolver.declared(spec, own | shared, RECORDABLE, code=spec.method, function=function, own=tuple(own))
+        return UserSolver.declared(
+            spec, own | shared, RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
+        )
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return RNG in self.own
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        return required_names(super().required(values), argument_names(self.function), values)
 
     def bind(self, values: Values) -> UserSolverCase:
         return UserSolverCase(self, values)
@@ -87,7 +98,8 @@ class UserSolver(ProblemMethod):
     def setup(self) -> str:
         """The setup of all cases: the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
-        return json_object({"code": canonical_json(code_content(self.code)), **fixed})
+        common = {name: canonical_json(value) for name, value in common_content(self.common, self.own).items()}
+        return json_object({"code": canonical_json(code_content(self.code)), **fixed, **common})
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +133,18 @@ class UserSolverCase(BoundCase):
         return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
 
     def check(self) -> None:
+        check_seed(argument_names(self.method.function), self.values)
         quadrature_of(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
 
     def run(self, share: Share) -> Record:
         method, problem = self.method, self.method.shared_problem(self.values, share)
         rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
-        taken = {name: each for name, each in made.items() if name in argument_names(method.function)}
+        names = argument_names(method.function)
+        taken = {name: each for name, each in made.items() if name in names}
         values = {name: self.values[name] for name in method.own if name in self.values}
-        returned = noted(method.function, given_arguments(path_arguments(method.function), method.code, values) | taken)
+        arguments = given_arguments(path_arguments(method.function), method.code, values)
+        returned = noted(method.function, with_generator(arguments, names, self.values, method.common) | taken)
         solution, rest = _parted(returned)
         record = as_record(rest)
         if solution is not None:

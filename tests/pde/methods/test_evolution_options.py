@@ -1,7 +1,6 @@
 """What `evolution` can be asked for besides: stabilisation, references, assessment, liftings and potentials."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.stage_cache import KEPT_BYTES
-
 
 HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
 INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}

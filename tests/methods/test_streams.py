@@ -1,0 +1,255 @@
+"""Random streams: where seeds are common, where draws are new, and that draws depend on the case alone."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evogt_study as evs
+from evogt_study.errors import StudyError
+from evogt_study.methods.streams import own_global_draws, words
+from evogt_study.operations.replay import replay, tried
+from evogt_study.study.plan import study_plan
+from evogt_study.workers.batch import Batch, computed
+from evogt_study.workers.stage_cache import StageCache
+
+VALUES = st.one_of(
+    st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text()
+)
+CASES = st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1)
+COMMON = st.one_of(st.sampled_from(["all", "none"]), st.sets(st.sampled_from("abcd"), min_size=1).map(tuple))
+
+
+def own_part(values, common):
+    """The values that decide the words, as text that tells kinds apart."""
+    shared = {"all": values, "none": ()}.get(common, common)
+    return json.dumps({name: repr(value) for name, value in sorted(values.items()) if name not in shared})
+
+
+@given(CASES, CASES, COMMON)
+def test_words_are_those_of_all_parameters_that_are_not_common(one, other, common):
+    equal = own_part(one, common) == own_part(other, common)
+    assert (words(one, common) == words(other, common)) is equal
+    assert words({**dict(reversed(one.items())), "seed": 3}, common) == words(one, common)
+    assert len(words(one, common)) == (0 if own_part(one, common) == "{}" else 8)
+
+
+def test_words_are_the_same_on_every_platform():
+    # SHA-256 of {"kind":"\\u00e9","n":[1,2.0],"x":0.1}
+    assert words({"x": 0.1, "kind": "é", "n": (1, 2.0), "seed": 1}, "none")[:2] == [3866490942, 159866983]
+
+
+def draw(a, b, seed, rng, c=0):
+    return {"uniform": rng.random(), "seed_given": seed, "python": random.random(), "numpy": np.random.normal()}
+
+
+def without_seed(a, b, rng):
+    return rng.random()
+
+
+def global_only(a, b, seed=0):
+    if a == 2:
+        raise ValueError("no number")
+    if b == 2:
+        np.random.seed(1)
+        random.seed(1)
+    return {"python": random.random(), "numpy": np.random.normal(size=3), "later": np.random.normal()}
+
+
+AXES = {"a": [1, 2], "b": [1, 2, 3], "seed": [5, 0, 7]}
+
+
+def record_of(study, numbers=None):
+    """The records of cases in this process, in this order."""
+    plan = study_plan(study)
+    cases = [plan.case(number) for number in (range(plan.space.size) if numbers is None else numbers)]
+    return computed(Batch.of(plan.spec, cases), StageCache(), lambda error: None)
+
+
+def values_of(records, name):
+    stacks = [each for each in records.stacks if each.name == name]
+    return {row: value for each in stacks for row, value in zip(each.rows.tolist(), each.values.tolist(), strict=True)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.one_of(st.sampled_from(["all", "none"]), st.lists(st.sampled_from("abc"), unique=True)))
+def test_draws_are_equal_exactly_where_streams_are_common(common):
+    study = evs.Study(draw, axes=AXES, common=common)
+    cases = list(study_plan(study).cases(np.arange(18)))
+    drawn = values_of(record_of(study), "uniform")
+    shared = {"all": "abc", "none": ""}.get(common, common) if isinstance(common, str) else common
+    for i, one in enumerate(cases):
+        for j, other in enumerate(cases):
+            same = all(one.values[name] == other.values[name] for name in ("a", "b", "seed") if name not in shared)
+            assert (drawn[i] == drawn[j]) is same
+
+
+def test_by_default_a_seed_is_the_stream_that_numpy_gives_it():
+    drawn = values_of(record_of(evs.Study(draw, axes=AXES)), "uniform")
+    assert [drawn[number] for number in range(3)] == [np.random.default_rng(seed).random() for seed in (5, 0, 7)]
+
+
+def test_a_seed_of_62_bits_is_used_in_full():
+    seeds = [2**61, 2**61 + 1, 2**61 + 2**32]
+    drawn = values_of(record_of(evs.Study(without_seed, axes={"seed": seeds}, constants={"a": 1, "b": 1})), "value")
+    assert list(drawn.values()) == [np.random.default_rng(seed).random() for seed in seeds]
+
+
+@pytest.mark.parametrize("common", ["all", "none", ["a"]])
+def test_draws_are_equal_on_any_number_of_workers_and_in_this_process(client, common):
+    study = evs.Study(draw, axes=AXES, common=common)
+    here, there, alone = record_of(study), evs.run(study, client=client), evs.run(study, workers=1)
+    for name in ("uniform", "python", "numpy"):
+        drawn = np.array(list(values_of(here, name).values())).reshape(2, 3, 3)
+        assert np.array_equal(there[name].values, drawn)
+        assert np.array_equal(alone[name].values, drawn)
+    trial = tried(study, {"a": 2, "b": 3, "seed": 7}).record
+    assert values_of(trial, "numpy")[0] == there["numpy"].values[1, 2, 2]
+
+
+def test_a_replay_draws_what_the_run_drew(client, own_study, tmp_path):
+    source = "import random\nimport numpy as np\ndef method(a, rng):\n"
+    source += "    return {'own': rng.random(), 'python': random.random(), 'numpy': np.random.normal(size=3)}\n"
+    study = own_study(source, '[axes]\na = [1, 2]\nseed = [3, 4]\n[random]\ncommon = "none"\n')
+    evs.run(study, client=client, output=tmp_path / "own.nc")
+    assert replay(tmp_path / "own.nc", {"a": "2", "seed": "3"}).equal
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 17), min_size=1, max_size=18))
+def test_draws_without_a_seed_depend_on_the_case_alone(numbers):
+    study = evs.Study(global_only, axes=AXES)
+    every, some = record_of(study), record_of(study, numbers)
+    for name in ("python", "numpy", "later"):
+        whole, part = values_of(every, name), values_of(some, name)
+        assert part == {row: whole[number] for row, number in enumerate(numbers) if number in whole}
+    drawn = [value for row, value in values_of(every, "later").items() if row // 3 % 3 != 1]
+    assert len(set(drawn)) == len(drawn)
+
+
+def leave():
+    with own_global_draws() as seed_draws:
+        seed_draws("key")
+        np.random.normal()
+        raise SystemExit
+
+
+@pytest.mark.parametrize("bits", [np.random.MT19937, np.random.PCG64])
+def test_the_states_of_this_process_are_as_before(bits):
+    before = np.random.mtrand.get_bit_generator()
+    try:
+        np.random.mtrand.set_bit_generator(bits(3))
+        random.seed(3)
+        np.random.normal()  # of which a second number is kept
+        states = random.getstate(), np.random.get_state(legacy=False)
+        expected = random.random(), np.random.normal(size=5).tolist()
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        record_of(evs.Study(global_only, axes=AXES))
+        with pytest.raises(SystemExit):
+            leave()
+        assert (random.random(), np.random.normal(size=5).tolist()) == expected
+    finally:
+        np.random.mtrand.set_bit_generator(before)
+
+
+def test_a_function_needs_no_argument_for_the_seed_of_its_generator():
+    study = evs.Study(without_seed, axes={"a": [1, 2], "seed": [4]}, constants={"b": 0})
+    assert values_of(record_of(study), "value") == dict.fromkeys((0, 1), np.random.default_rng(4).random())
+    study = evs.Study(without_seed, axes={"a": [1, 2]}, constants={"b": 0, "seed": 4})
+    assert values_of(record_of(study), "value") == dict.fromkeys((0, 1), np.random.default_rng(4).random())
+
+
+def test_a_value_of_the_study_is_given_instead_of_a_generator():
+    def given_rng(a, rng=None):
+        return {"kind": type(rng).__name__}
+
+    assert values_of(record_of(evs.Study(given_rng, axes={"a": [1], "seed": [0]})), "kind") == {0: "Generator"}
+    assert values_of(record_of(evs.Study(given_rng, axes={"a": [1]}, constants={"rng": 3})), "kind") == {0: "int"}
+
+
+def test_the_result_states_where_seeds_are_common(tmp_path):
+    for common, stated in (("all", "all"), ("none", "none"), (["b", "a"], ["a", "b"]), ([], "none")):
+        study = evs.Study(draw, axes=AXES, common=common)
+        data = evs.run(study, output=tmp_path / f"{stated}.nc")
+        with evs.open(tmp_path / f"{stated}.nc") as file:
+            assert (
+                json.loads(data.seed.attrs["streams"]) == json.loads(file.seed.attrs["streams"]) == {"common": stated}
+            )
+    scalar = evs.run(evs.Study(without_seed, axes={"a": [1]}, constants={"b": 0, "seed": 4}))
+    assert json.loads(scalar.seed.attrs["streams"]) == {"common": "all"}
+    assert "streams" not in evs.run(evs.Study(global_only, axes={"a": [1], "b": [1], "seed": [1]})).seed.attrs
+
+
+def keys(study):
+    return study_plan(study).keys.tolist()
+
+
+def test_the_key_of_a_function_with_a_generator_has_what_is_common():
+    of = {str(common): keys(evs.Study(draw, axes=AXES, common=common)) for common in ("none", "all", ["a"], ["b", "a"])}
+    assert len({key for each in of.values() for key in each}) == 4 * 18
+    assert keys(evs.Study(draw, axes=AXES)) == of["all"]
+    assert keys(evs.Study(draw, axes=AXES, common=["a", "b"])) == of["['b', 'a']"]
+    assert keys(evs.Study(draw, axes=AXES, common=[])) == of["none"]
+    methods = {"draws": draw, "does not": global_only}
+    several = [evs.Study(axes={"method": methods, **AXES}, common=common, name="both") for common in ("all", "none")]
+    one, other = (np.reshape(keys(study), (2, 18)) for study in several)
+    assert not set(one[0]) & set(other[0])
+    assert one[1].tolist() == other[1].tolist() == keys(evs.Study(global_only, axes=AXES))
+
+
+def test_a_study_file_states_what_is_common(tmp_path):
+    (tmp_path / "toy.py").write_text("def f(a, seed, rng):\n    return rng.random()\n")
+    text = 'name = "toy"\nmethod = "toy.py:f"\n[axes]\na = [1, 2]\nseed = [0, 1]\n[random]\ncommon = {}\n'
+    for common in ("none", ["a"]):
+        (tmp_path / "toy.toml").write_text(text.format(json.dumps(common)))
+        study = evs.Study(f"{tmp_path / 'toy.py'}:f", axes={"a": [1, 2], "seed": [0, 1]}, common=common)
+        (tmp_path / "written.toml").unlink(missing_ok=True)
+        written = study.to_file(tmp_path / "written.toml")
+        known = [study, evs.Study.from_file(tmp_path / "toy.toml"), evs.Study.from_file(written)]
+        assert [each.spec.common for each in known] == [known[0].spec.common] * 3
+        assert keys(known[0]) == keys(known[1]) == keys(known[2])
+        assert keys(study.replace(common=None)) == keys(study.replace(common="all")) != keys(study)
+        assert keys(study.replace(common="none").replace(common=common)) == keys(study)
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "message"),
+    [
+        (draw, {"common": "a"}, '`common` must be "all", "none" or a list of parameters, got \'a\' (study draw'),
+        (draw, {"common": ["d"]}, "`common` must name parameters (a, b, c), got 'd' (study draw, random.common)"),
+        (draw, {"common": ["seed"]}, "got 'seed' (study draw, random.common); a seed is never common to other seeds"),
+        (draw, {"common": 3}, "`random.common` must be a word or a list, got 3"),
+        (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
+        (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),
+        (draw, {"axes": {"a": [1], "b": [1]}}, "`seed` must be given (study draw, constants.seed), got no value for a"),
+        (draw, {"axes": {"a": [1], "b": [1]}}, "; the generator `rng` is made from it: set it in [axes] or ["),
+        (draw, {"axes": {**AXES, "seed": [-1]}}, "`seed` must be an integer >= 0, got -1 (study draw, axes.seed[0])"),
+        (draw, {"axes": {**AXES, "seed": [0.5]}}, "`seed` must be an integer >= 0, got 0.5"),
+        (without_seed, {"constants": {"rng": 1}}, "`seed` must be left out where `rng` has a value, got 5"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_with_place_and_remedy(function, more, message):
+    with pytest.raises(StudyError) as caught:
+        evs.Study(function, **{"axes": AXES, **more})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_solver_of_a_problem_receives_a_generator(tmp_path):
+    (tmp_path / "solver.py").write_text(
+        "def solve(problem, validation, rng):\n    return {'u': 0 * validation.nodes[:, 0] + rng.random(), 'r': 1.0}\n"
+    )
+    text = (
+        'name = "solved"\nmethod = "solver.py:solve"\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
+        'diffusion = "1"\n[axes]\nk = [1, 2]\nseed = [3, 4]\n[constants]\nvalidation = 8\nfinal_time = 1\n'
+        '[random]\ncommon = {}\n[output]\nrecord = ["validation_values"]\n'
+    )
+    for common in ("all", "none"):
+        (tmp_path / "s.toml").write_text(text.format(json.dumps(common)))
+        study = evs.Study.from_file(tmp_path / "s.toml")
+        drawn = [each[0] for each in values_of(record_of(study), "validation_values").values()]
+        assert drawn[:2] == drawn[2:] if common == "all" else len(set(drawn)) == 4
