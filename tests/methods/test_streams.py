@@ -2,7 +2,9 @@
 
 import json
 import random
+from pathlib import Path
 
+import common_streams
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -182,6 +184,13 @@ def test_the_result_states_where_seeds_are_common(tmp_path):
     scalar = evs.run(evs.Study(without_seed, axes={"a": [1]}, constants={"b": 0, "seed": 4}))
     assert json.loads(scalar.seed.attrs["streams"]) == {"common": "all"}
     assert "streams" not in evs.run(evs.Study(global_only, axes={"a": [1], "b": [1], "seed": [1]})).seed.attrs
+
+
+@pytest.mark.long
+def test_the_figures_of_the_documentation(capsys):
+    common_streams.main()
+    page = (Path(__file__).parents[2] / "docs" / "random_numbers.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page
 
 
 def keys(study):

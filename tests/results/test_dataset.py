@@ -123,7 +123,7 @@ def test_the_default_radius_is_a_coordinate(dimension, method, radius):
 
 
 def _identity(study):
-    return study.method.bind(study.space.values(0)).content
+    return study.method.bind(study.space.values(0)).key
 
 
 def test_a_run_and_a_study_say_the_same_of_their_parameters(small_study, result_of, tmp_path):
