@@ -29,13 +29,13 @@ from evogt_study.methods.streams import (
     ALL,
     RNG,
     Common,
+    add_generator,
+    add_seed,
     check_seed,
-    common_content,
-    required_names,
-    with_generator,
-    with_seed,
+    describe_common,
+    omit_unused_seed,
 )
-from evogt_study.schema.parameters import Parameter, default_values
+from evogt_study.schema.parameters import Parameter, get_defaults
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, is_composite
 from evogt_study.schema.variables import objection
@@ -77,11 +77,11 @@ class UserFunction(Method):
         return UserFunction(spec.method, function, own_parameters(function, reference), spec.common)
 
     @property
-    def draws(self) -> bool:  # type: ignore[override]
+    def has_streams(self) -> bool:  # type: ignore[override]
         return RNG in self.parameters
 
     def required(self, values: Values) -> tuple[str, ...]:
-        return required_names(super().required(values), self.names, values)
+        return omit_unused_seed(super().required(values), self.names, values)
 
     @property
     def plain_parameters(self) -> Collection[str]:  # type: ignore[override]  # all of them
@@ -90,12 +90,12 @@ class UserFunction(Method):
     @cached_property
     def defaults(self) -> Values:
         """Default values of the arguments that have one."""
-        return default_values(self.parameters)
+        return get_defaults(self.parameters)
 
     @cached_property
     def setup(self) -> str:
         """The setup of all cases: the code, and where seeds are common."""
-        return canonical_json({"code": code_content(self.code), **common_content(self.common, self.parameters)})
+        return canonical_json({"code": describe_code(self.code), **describe_common(self.common, self.parameters)})
 
     @cached_property  # reading the signature takes as long as the rest of a short run
     def paths(self) -> frozenset[str]:
@@ -136,14 +136,14 @@ class UserCase(BoundCase):
     def run(self, share: StageCache) -> Record:
         method = self.method
         arguments = given_arguments(method.paths, method.code, self.values)
-        arguments = with_generator(arguments, method.names, self.values, method.common)
+        arguments = add_generator(arguments, method.names, self.values, method.common)
         record = as_record(noted(method.function, arguments))
         check_names(record, method.parameters)
         check_error(record)
         return record
 
 
-def code_content(code: UserCode) -> dict[str, Any]:
+def describe_code(code: UserCode) -> dict[str, Any]:
     """Return the part of a setup that stands for a user function: its name and its identity."""
     return {"function": code.attribute, **code.identity}
 
@@ -168,7 +168,7 @@ def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
         reason = objection(name)
         if reason is not None:
             raise StudyError(f"the argument `{name}` must have another name, since {reason}")
-    return with_seed(parameters)
+    return add_seed(parameters)
 
 
 def path_arguments(function: Any) -> frozenset[str]:

@@ -33,7 +33,7 @@ from evogt_study.methods.function import UserFunction, solves_a_problem
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
-from evogt_study.schema.parameters import Parameter, choice, default_values
+from evogt_study.schema.parameters import Parameter, choice, get_defaults
 from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
@@ -119,7 +119,7 @@ class ManyMethods(Method):
         """Return the method of a case and the values of its parameters, with the defaults of this method."""
         method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
         return method, {
-            **default_values(method.parameters),
+            **get_defaults(method.parameters),
             **{name: value for name, value in values.items() if name in method.parameters},
         }
 
@@ -143,8 +143,8 @@ class ManyMethods(Method):
         return frozenset(self.parameters) - others - {*self._chosen}
 
     @property
-    def draws(self) -> bool:  # type: ignore[override]
-        return any(method.draws for method in self.methods.values())
+    def has_streams(self) -> bool:  # type: ignore[override]
+        return any(method.has_streams for method in self.methods.values())
 
     @property
     def _chosen(self) -> tuple[str, ...]:

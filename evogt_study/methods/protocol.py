@@ -40,7 +40,7 @@ class Method(ABC):
     """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
     plain_parameters: Collection[str] = ()
     """Parameters that decide neither `BoundCase.setup`, nor what is required, nor the work and memory of a case."""
-    draws: bool = False
+    has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 
     @abstractmethod
@@ -92,8 +92,8 @@ class BoundCase(ABC):
     def key(self) -> str:
         """Run key: hash of the hash of `setup`, and `plain`."""
         plain, defaults = self.plain, self.defaults
-        entries = [key_entry(name, plain[name], defaults) for name in sorted(plain)]
-        return hashlib.sha256(b"".join([setup_hash(self.setup), *entries])).hexdigest()[:KEY_DIGITS]
+        entries = [make_entry(name, plain[name], defaults) for name in sorted(plain)]
+        return hashlib.sha256(b"".join([hash_setup(self.setup), *entries])).hexdigest()[:KEY_DIGITS]
 
     def check(self) -> None:  # noqa: B027  # optional
         """Raise InputError if the parameters of the case do not fit together."""
@@ -122,12 +122,12 @@ class StageCache(Protocol):
 
 
 @lru_cache(maxsize=64)  # all cases of a user function have one setup
-def setup_hash(setup: str) -> bytes:
+def hash_setup(setup: str) -> bytes:
     """Return the hash of a setup, with which the text of a run key begins."""
     return text_hash(setup).encode()
 
 
-def key_entry(name: str, value: Value, defaults: Values) -> bytes:
+def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     """Return the entry of a parameter in the text of a run key: b"" for its default value."""
     if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
         return b""

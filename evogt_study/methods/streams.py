@@ -29,19 +29,20 @@ STREAMS = "streams"
 """Attribute of the coordinate `seed`: JSON with `common`, the parameters along which a seed is one stream."""
 
 
-def with_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+def add_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Return the parameters of a function; a function with `rng` also has a `seed`, and `rng` may have no value."""
     if RNG not in parameters:
         return dict(parameters)
     known = parameters[SEED].default if SEED in parameters else None
+    default = None if isinstance(known, bool) or not isinstance(known, (int, np.integer)) else known
     seed = Parameter(
-        SEED, "an integer >= 0", integer(0), "seed of the random stream", default=known if type(known) is int else None,
+        SEED, "an integer >= 0", integer(0), "seed of the random stream", default=default,
         remedy="the generator `rng` is made from it: set it in [axes] or [constants]",
     )  # fmt: skip
     return {**parameters, RNG: replace(parameters[RNG], default=None, optional=True), SEED: seed}
 
 
-def required_names(names: Iterable[str], arguments: Sequence[str], values: Values) -> tuple[str, ...]:
+def omit_unused_seed(names: Iterable[str], arguments: Sequence[str], values: Values) -> tuple[str, ...]:
     """Return `names` without the seed of a case whose `rng` has a value, if it is no argument of the function."""
     unused = RNG in values and SEED not in arguments
     return tuple(name for name in names if name != SEED or not unused)
@@ -53,20 +54,20 @@ def check_seed(arguments: Sequence[str], values: Values) -> None:
         raise ParameterError(SEED, "left out where `rng` has a value", values[SEED])
 
 
-def with_generator(arguments: dict[str, Any], names: Sequence[str], values: Values, common: Common) -> dict[str, Any]:
+def add_generator(arguments: dict[str, Any], names: Sequence[str], values: Values, common: Common) -> dict[str, Any]:
     """Return the arguments of a call: `rng` is a generator if it has no value, and the seed is passed to a `seed`."""
     if RNG in arguments or RNG not in names:
         return arguments
-    return {name: value for name, value in arguments.items() if name in names} | {RNG: generator(values, common)}
+    return {name: value for name, value in arguments.items() if name in names} | {RNG: make_generator(values, common)}
 
 
-def common_content(common: Common, parameters: Collection[str]) -> dict[str, Common]:
+def describe_common(common: Common, parameters: Collection[str]) -> dict[str, Common]:
     """Return the part of a setup that says where seeds are common, for a function with these parameters."""
     return {"common": common} if RNG in parameters and common != ALL else {}
 
 
-def words(values: Values, common: Common) -> list[int]:
-    """Return the words of a case: none if its seed is one stream everywhere, else 8 words of its own parameters."""
+def hash_words(values: Values, common: Common) -> list[int]:
+    """Return the words of a case: none if its seed is one stream everywhere, else 8, of its other parameters."""
     shared = {*values} if common == ALL else {SEED, *(common if isinstance(common, tuple) else ())}
     own = {name: value for name, value in values.items() if name not in shared}
     if not own:
@@ -76,10 +77,10 @@ def words(values: Values, common: Common) -> list[int]:
     return [int(word) for word in np.frombuffer(digest, dtype=">u4")]
 
 
-def generator(values: Values, common: Common) -> np.random.Generator:
+def make_generator(values: Values, common: Common) -> np.random.Generator:
     """Return the generator of a case.  If its seed is one stream everywhere, it is ``default_rng(seed)``."""
     seed: Any = values[SEED]
-    return np.random.default_rng(np.random.SeedSequence([seed, *words(values, common)]))
+    return np.random.default_rng(np.random.SeedSequence([int(seed), *hash_words(values, common)]))
 
 
 def describe_streams(common: Common) -> str:
@@ -88,7 +89,7 @@ def describe_streams(common: Common) -> str:
 
 
 @contextmanager
-def own_global_draws() -> Iterator[Callable[[str], None]]:
+def isolate_global_draws() -> Iterator[Callable[[str], None]]:
     """Yield a function that seeds `random` and ``numpy.random`` from a run key; restore both at the end."""
     python, bits, numpy = random.getstate(), mtrand.get_bit_generator(), np.random.get_state(legacy=False)
     mtrand.set_bit_generator(np.random.MT19937(0))

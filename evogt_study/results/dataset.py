@@ -117,7 +117,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         if name not in followers:
             label = labels([value])[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
-    if study.draws and SEED in coords:
+    if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = describe_streams(study.spec.common)
     return coords
 

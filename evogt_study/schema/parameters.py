@@ -109,7 +109,7 @@ def declared_in(kind: type) -> dict[str, Parameter]:
     return {part.name: replace(part.metadata["declares"], name=part.name) for part in fields(kind)}
 
 
-def default_values(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
+def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
     """Return the default values of the parameters that have one."""
     return {name: parameter.default for name, parameter in parameters.items() if parameter.default is not None}
 

@@ -17,7 +17,7 @@ from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
 from evogt_study.schema.records import Case
-from evogt_study.schema.values import Values
+from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
 from evogt_study.study.phases import SEED, Phase
 from evogt_study.study.run_keys import Keys, run_keys
@@ -264,13 +264,17 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = No
     """
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
+    known: dict[tuple[Value | None, ...], float] = {}
+    sizes = plan.method.setup_parameters
     order = sharing_order(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
-        case = plan.method.bind(values)
-        for stage, key in (*case.stages.items(), (OWN, len(works))):
+        size = tuple(map(values.get, sizes))
+        if size not in known:
+            known[size] = work_of(plan.method, values) or 0.0
+        for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
             needed.setdefault(stage, {})[len(works)] = key
-        works.append(case.work or 0.0)
+        works.append(known[size])
     return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
 
 

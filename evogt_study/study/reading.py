@@ -101,14 +101,15 @@ class Reader:
         if self.table.random is None:
             return
         where = f"{self.file}, random.common"
-        if not self.method.draws or RNG in self._given:
+        if not self.method.has_streams or RNG in self._given:
             told = "`common` must be left out unless the function has an argument `rng` without a value"
             raise StudyError(f"{told}, got {shortened(self.table.random.common)} ({where})")
-        names = [name for name in self.method.parameters if name not in (RNG, SEED)]
         for name in self.spec.common if isinstance(self.spec.common, tuple) else ():
-            if name not in names:
-                known = f"name parameters ({', '.join(names)}), got {shortened(name)}"
-                raise StudyError(f"`common` must {known} ({where}); a seed is never common to other seeds")
+            if name == SEED:
+                raise StudyError(f"`common` must leave out `{SEED}`, whose values are different streams ({where})")
+            if name == RNG or name not in self.method.parameters:
+                known = ", ".join(each for each in self.method.parameters if each not in (RNG, SEED))
+                raise StudyError(f"`common` must name parameters ({known}), got {shortened(name)} ({where})")
 
     def _named(self, reference: str) -> UserCode:
         return self.named(reference, self.table.depends)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.methods.protocol import BoundCase, Method, key_entry, setup_hash
+from evogt_study.methods.protocol import BoundCase, Method, hash_setup, make_entry
 from evogt_study.schema.values import KEY_DIGITS, Values, json_text
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
@@ -41,14 +41,14 @@ def run_keys(method: Method, space: CaseSpace) -> Keys:
         if values is None:
             continue
         if inner:
-            _fill(rows[(*position, ...)], entries.texts(method.bind(values)))
+            _fill_row(rows[(*position, ...)], entries.make_texts(method.bind(values)))
         else:
             rows[position] = method.bind(values).key
     return keys.ravel()
 
 
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
-def _fill(row: Keys, texts: Iterator[bytes]) -> None:
+def _fill_row(row: Keys, texts: Iterator[bytes]) -> None:
     """Write the hashes of the texts into `row` in C order, a slab at a time."""
     start = 0
     flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
@@ -66,26 +66,26 @@ class _Entries:
         self.names = {name for axis in axes for name in axis.parameters}
         self.known: dict[tuple[str, str], list[bytes]] = {}
 
-    def texts(self, case: BoundCase) -> Iterator[bytes]:
+    def make_texts(self, case: BoundCase) -> Iterator[bytes]:
         """The texts, as in `BoundCase.key`, for all combinations of the values of these axes, in C order."""
         plain, defaults = case.plain, case.defaults
         fixed = [name for name in plain if name not in self.names]
         # b"", since an itemgetter of one position gives no tuple
-        start = setup_hash(case.setup), b"", *(key_entry(name, plain[name], defaults) for name in fixed)
+        start = hash_setup(case.setup), b"", *(make_entry(name, plain[name], defaults) for name in fixed)
         parts: list[list[tuple[bytes, ...]]] = [[start]]
         names = ["", "", *fixed]
         for axis in self.axes:
             used = [name for name in axis.parameters if name in plain]
-            columns = [self.column(name, axis, defaults) for name in used]
+            columns = [self.make_column(name, axis, defaults) for name in used]
             parts.append(list(zip(*columns, strict=True)) if used else [()] * len(axis.values))
             names += used
         in_order = itemgetter(*sorted(range(len(names)), key=names.__getitem__))
         combinations = map(tuple, map(itertools.chain.from_iterable, itertools.product(*parts)))
         return map(b"".join, map(in_order, combinations))
 
-    def column(self, name: str, axis: Axis, defaults: Values) -> list[bytes]:
+    def make_column(self, name: str, axis: Axis, defaults: Values) -> list[bytes]:
         """The entry of a parameter at each point of an axis."""
         key = name, json_text(defaults[name]) if name in defaults else ""
         if key not in self.known:
-            self.known[key] = [key_entry(name, value, defaults) for value in axis.parameters[name]]
+            self.known[key] = [make_entry(name, value, defaults) for value in axis.parameters[name]]
         return self.known[key]

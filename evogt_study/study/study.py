@@ -182,10 +182,10 @@ class Study:
         return self.phases[-1].space
 
     @property
-    def draws(self) -> bool:
+    def has_streams(self) -> bool:
         """True if runs receive a generator `rng`."""
         space = self.space
-        return self.method.draws and RNG not in (*space.names, *space.columns, *space.followers, *space.constants)
+        return self.method.has_streams and RNG not in (*space.names, *space.columns, *space.followers, *space.constants)
 
     @property
     def pilot(self) -> Choice | None:

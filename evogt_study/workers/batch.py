@@ -35,7 +35,7 @@ from evogt_study.errors import (
 )
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
-from evogt_study.methods.streams import own_global_draws
+from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values
@@ -160,7 +160,7 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
     method, cases = load_method(batch.spec), batch.cases
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
-    with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"), own_global_draws() as seed_draws:
+    with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"), isolate_global_draws() as seed_draws:
         for number, (key, own) in enumerate(cases):
             status, message, record = Status.ok, "", None
             seed_draws(key)

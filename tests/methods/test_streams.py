@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.errors import StudyError
-from evogt_study.methods.streams import own_global_draws, words
+from evogt_study.methods.streams import hash_words, isolate_global_draws
 from evogt_study.operations.replay import replay, tried
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, computed
@@ -34,14 +34,14 @@ def own_part(values, common):
 @given(CASES, CASES, COMMON)
 def test_words_are_those_of_all_parameters_that_are_not_common(one, other, common):
     equal = own_part(one, common) == own_part(other, common)
-    assert (words(one, common) == words(other, common)) is equal
-    assert words({**dict(reversed(one.items())), "seed": 3}, common) == words(one, common)
-    assert len(words(one, common)) == (0 if own_part(one, common) == "{}" else 8)
+    assert (hash_words(one, common) == hash_words(other, common)) is equal
+    assert hash_words({**dict(reversed(one.items())), "seed": 3}, common) == hash_words(one, common)
+    assert len(hash_words(one, common)) == (0 if own_part(one, common) == "{}" else 8)
 
 
 def test_words_are_the_same_on_every_platform():
     # SHA-256 of {"kind":"\\u00e9","n":[1,2.0],"x":0.1}
-    assert words({"x": 0.1, "kind": "é", "n": (1, 2.0), "seed": 1}, "none")[:2] == [3866490942, 159866983]
+    assert hash_words({"x": 0.1, "kind": "é", "n": (1, 2.0), "seed": 1}, "none")[:2] == [3866490942, 159866983]
 
 
 def draw(a, b, seed, rng, c=0):
@@ -133,7 +133,7 @@ def test_draws_without_a_seed_depend_on_the_case_alone(numbers):
 
 
 def leave():
-    with own_global_draws() as seed_draws:
+    with isolate_global_draws() as seed_draws:
         seed_draws("key")
         np.random.normal()
         raise SystemExit
@@ -230,7 +230,7 @@ def test_a_study_file_states_what_is_common(tmp_path):
     [
         (draw, {"common": "a"}, '`common` must be "all", "none" or a list of parameters, got \'a\' (study draw'),
         (draw, {"common": ["d"]}, "`common` must name parameters (a, b, c), got 'd' (study draw, random.common)"),
-        (draw, {"common": ["seed"]}, "got 'seed' (study draw, random.common); a seed is never common to other seeds"),
+        (draw, {"common": ["seed"]}, "`common` must leave out `seed`, whose values are different streams (study"),
         (draw, {"common": 3}, "`random.common` must be a word or a list, got 3"),
         (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
         (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),

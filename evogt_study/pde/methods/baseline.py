@@ -105,7 +105,7 @@ class BaselineCase(ProblemCase, Generic[P]):
     @property
     def setup(self) -> str:
         output = self.method.output
-        return self.setup_of(canonical_json(self.observed.saved_times.tolist()) if output.record else "null")
+        return self.make_setup(canonical_json(self.observed.saved_times.tolist()) if output.record else "null")
 
     def check(self) -> None:
         output, problem = self.method.output, self.method.problem(self.values)

@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import code_content
+from evogt_study.methods.function import describe_code
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
@@ -138,24 +138,29 @@ class EvolutionCase(ProblemCase):
 
     @property
     def setup(self) -> str:
-        return self.setup_of(_saved_text(self.discretisation.grid) if arrays(self.method.output) else "null")
+        return self.make_setup(_saved_text(self.discretisation.grid) if arrays(self.method.output) else "null")
 
-    def setup_texts(self) -> dict[str, str]:
+    def make_texts(self) -> dict[str, str]:
         code = self.method.references.get(str(self.given.reference))
-        return super().setup_texts() | ({} if code is None else {"reference": _function_content(code)})
+        return super().make_texts() | ({} if code is None else {"reference": _function_content(code)})
 
-    def unused(self) -> Iterator[str]:
+    def list_unused(self) -> Iterator[str]:
         given = self.given
         measured = given.reference not in (None, EXACT)
         if not measured:
             yield "reference"
         if given.reference not in SIZED:
             yield "reference_points"
-        # a step that is the run's own says nothing new
-        if not measured or given.reference in self.method.references or given.reference_dt == given.dt:
+        if not measured or given.reference in self.method.references or self.reference_step is None:
             yield "reference_dt"
         if given.coefficient_reference in (None, "eigendecomposition"):
             yield from ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
+
+    @property
+    def reference_step(self) -> float | None:
+        """The time step of the reference; None for the default: the run's own, or an eighth of it for `refined`."""
+        given = self.given
+        return None if given.reference != REFINED and given.reference_dt == given.dt else given.reference_dt
 
     @property
     def reference_content(self) -> dict[str, Value]:
@@ -169,9 +174,8 @@ class EvolutionCase(ProblemCase):
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
-        # a step that is the run's own says nothing new, and makes no other key
-        own = given.reference_dt is not None and given.reference_dt != given.dt
-        return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
+        step = self.reference_step
+        return content | ({} if step is None else {"reference_dt": step})
 
     # A factory's problem has no dimension before it is made.  Then 0 is used for its domain, because the key of the
     # problem identifies the domain.
@@ -343,7 +347,7 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 def _function_content(code: UserCode) -> str:
     """Identity of a user function, as canonical JSON."""
-    return canonical_json(code_content(code))
+    return canonical_json(describe_code(code))
 
 
 @lru_cache(maxsize=KNOWN)

@@ -47,7 +47,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         check_size(problem.dimension, self.given.unknowns, self.given.degree)
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 
-    def unused(self) -> tuple[str, ...]:
+    def list_unused(self) -> tuple[str, ...]:
         follows = self.given.degree == DEGREES.get(self.method.source.dimension or 0)
         return ("degree",) if follows else ()
 

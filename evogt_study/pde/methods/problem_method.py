@@ -32,7 +32,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
-from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, default_values, real
+from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, get_defaults, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
@@ -207,9 +207,9 @@ class ProblemMethod(Method):
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
         """Default values of the parameters that have one."""
-        return default_values(self.parameters)
+        return get_defaults(self.parameters)
 
-    def usage(self, values: Values, unused: Iterable[str] = ()) -> Usage:
+    def find_usage(self, values: Values, unused: Iterable[str] = ()) -> Usage:
         """How a case with this dictionary and integrator uses its parameters, except those that are `unused`."""
         dictionary = values.get("dictionary")
         key = dictionary, values.get("time_integrator"), *unused, *values
@@ -304,14 +304,14 @@ class ProblemCase(BoundCase):
     method: Any
     values: Values
 
-    def unused(self) -> Iterable[str]:
+    def list_unused(self) -> Iterable[str]:
         """Return parameters of the method that the case does not use, or that say what holds without them."""
         return ()
 
     @cached_property
     def usage(self) -> Usage:
         """How it uses its parameters."""
-        usage: Usage = self.method.usage(self.values, tuple(self.unused()))
+        usage: Usage = self.method.find_usage(self.values, tuple(self.list_unused()))
         return usage
 
     @property
@@ -322,13 +322,13 @@ class ProblemCase(BoundCase):
     def defaults(self) -> Values:
         return self.usage.defaults
 
-    def setup_of(self, times: str) -> str:
+    def make_setup(self, times: str) -> str:
         """The setup; `times` is the canonical JSON of the saved times, or null if they decide nothing."""
         method = self.method
         fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
-        return f'{{"fixed":{fixed},"times":{times},"values":{json_object(self.setup_texts())}}}'
+        return f'{{"fixed":{fixed},"times":{times},"values":{json_object(self.make_texts())}}}'
 
-    def setup_texts(self) -> dict[str, str]:
+    def make_texts(self) -> dict[str, str]:
         """Canonical JSON of the values that are not plain, except default values."""
         values, defaults = self.values, self.usage.default_texts
         texts = {name: _value_text(values[name]) for name in self.usage.others}

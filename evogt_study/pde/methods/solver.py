@@ -20,7 +20,7 @@ from evogt_study.methods.function import (
     PROBLEM,
     argument_names,
     check_error,
-    code_content,
+    describe_code,
     given_arguments,
     noted,
     own_parameters,
@@ -28,7 +28,7 @@ from evogt_study.methods.function import (
 )
 from evogt_study.methods.protocol import BoundCase, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
-from evogt_study.methods.streams import RNG, Common, check_seed, common_content, required_names, with_generator
+from evogt_study.methods.streams import RNG, Common, add_generator, check_seed, describe_common, omit_unused_seed
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -77,11 +77,11 @@ class UserSolver(ProblemMethod):
         )
 
     @property
-    def draws(self) -> bool:  # type: ignore[override]
+    def has_streams(self) -> bool:  # type: ignore[override]
         return RNG in self.own
 
     def required(self, values: Values) -> tuple[str, ...]:
-        return required_names(super().required(values), argument_names(self.function), values)
+        return omit_unused_seed(super().required(values), argument_names(self.function), values)
 
     def bind(self, values: Values) -> UserSolverCase:
         return UserSolverCase(self, values)
@@ -98,8 +98,8 @@ class UserSolver(ProblemMethod):
     def setup(self) -> str:
         """The setup of all cases: the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
-        common = {name: canonical_json(value) for name, value in common_content(self.common, self.own).items()}
-        return json_object({"code": canonical_json(code_content(self.code)), **fixed, **common})
+        common = {name: canonical_json(value) for name, value in describe_common(self.common, self.own).items()}
+        return json_object({"code": canonical_json(describe_code(self.code)), **fixed, **common})
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ class UserSolverCase(BoundCase):
         taken = {name: each for name, each in made.items() if name in names}
         values = {name: self.values[name] for name in method.own if name in self.values}
         arguments = given_arguments(path_arguments(method.function), method.code, values)
-        returned = noted(method.function, with_generator(arguments, names, self.values, method.common) | taken)
+        returned = noted(method.function, add_generator(arguments, names, self.values, method.common) | taken)
         solution, rest = _parted(returned)
         record = as_record(rest)
         if solution is not None:

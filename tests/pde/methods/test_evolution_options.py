@@ -303,6 +303,8 @@ OTHER = {
     "reference": toml(DIFFERENCES),
     "reference points": toml({**DIFFERENCES, "reference_points": "32"}),
     "reference step": toml({**DIFFERENCES, "reference_dt": "0.0625"}),
+    "refined": toml({"reference": '"refined"'}),
+    "refined with the step of the run": toml({"reference": '"refined"', "reference_dt": "0.125"}),
     "assessment": toml({"assessment": "30"}),
     "assessment points": toml({"assessment": "31"}),
     "assessment rule": toml({"assessment": '{ rule = "composite_midpoint", points = 30 }'}),
