@@ -95,7 +95,9 @@ class UserFunction(Method):
     @cached_property
     def setup(self) -> str:
         """The setup of all cases: the code, and where seeds are common."""
-        return canonical_json({"code": describe_code(self.code), **describe_common(self.common, self.parameters)})
+        return canonical_json(
+            {"code": describe_code(self.code), **describe_common(self.common, self.parameters, self.code.attribute)}
+        )
 
     @cached_property  # reading the signature takes as long as the rest of a short run
     def paths(self) -> frozenset[str]:
@@ -136,7 +138,8 @@ class UserCase(BoundCase):
     def run(self, share: StageCache) -> Record:
         method = self.method
         arguments = given_arguments(method.paths, method.code, self.values)
-        arguments = add_generator(arguments, method.names, self.values, method.common)
+        decisive = {"method": method.code.attribute, **self.values}
+        arguments = add_generator(arguments, method.names, decisive, method.common)
         record = as_record(noted(method.function, arguments))
         check_names(record, method.parameters)
         check_error(record)

@@ -61,13 +61,16 @@ def add_generator(arguments: dict[str, Any], names: Sequence[str], values: Value
     return {name: value for name, value in arguments.items() if name in names} | {RNG: make_generator(values, common)}
 
 
-def describe_common(common: Common, parameters: Collection[str]) -> dict[str, Common]:
-    """Return the part of a setup that says where seeds are common, for a function with these parameters."""
-    return {"common": common} if RNG in parameters and common != ALL else {}
+def describe_common(common: Common, parameters: Collection[str], function: str) -> dict[str, Common]:
+    """Return the part of a setup that decides the words of a function with these parameters."""
+    return {"common": common, "drawn by": function} if RNG in parameters and common != ALL else {}
 
 
 def hash_words(values: Values, common: Common) -> list[int]:
-    """Return the words of a case: none if its seed is one stream everywhere, else 8, of its other parameters."""
+    """Return the words of a case: none if its seed is one stream everywhere, else 8, of its other parameters.
+
+    values: also the name of the function under "method", and the problem under "problem", which can be axes.
+    """
     shared = {*values} if common == ALL else {SEED, *(common if isinstance(common, tuple) else ())}
     own = {name: value for name, value in values.items() if name not in shared}
     if not own:

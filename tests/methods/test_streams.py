@@ -89,6 +89,23 @@ def test_draws_are_equal_exactly_where_streams_are_common(common):
             assert (drawn[i] == drawn[j]) is same
 
 
+def one(a, b, rng):
+    return {"uniform": rng.random()}
+
+
+def two(a, b, rng):
+    return {"uniform": rng.random()}
+
+
+@pytest.mark.parametrize(("common", "equal"), [("all", True), ("none", False), (["method"], True), (["a", "b"], False)])
+def test_methods_of_an_axis_draw_the_same_only_where_streams_are_common(common, equal):
+    study = evs.Study(axes={"method": {"one": one, "two": two}, "seed": [0, 1]}, constants={"a": 1, "b": 1},
+                      common=common, name="both")  # fmt: skip
+    drawn = list(values_of(record_of(study), "uniform").values())
+    assert (drawn[:2] == drawn[2:]) is equal
+    assert len(set(drawn)) == (2 if equal else 4)
+
+
 def test_by_default_a_seed_is_the_stream_that_numpy_gives_it():
     drawn = values_of(record_of(evs.Study(draw, axes=AXES)), "uniform")
     assert [drawn[number] for number in range(3)] == [np.random.default_rng(seed).random() for seed in (5, 0, 7)]
@@ -262,3 +279,16 @@ def test_a_solver_of_a_problem_receives_a_generator(tmp_path):
         study = evs.Study.from_file(tmp_path / "s.toml")
         drawn = [each[0] for each in values_of(record_of(study), "validation_values").values()]
         assert drawn[:2] == drawn[2:] if common == "all" else len(set(drawn)) == 4
+
+
+def test_problems_of_an_axis_draw_the_same_only_where_streams_are_common(tmp_path):
+    (tmp_path / "solver.py").write_text("def solve(problem, validation, rng):\n    return {'r': rng.random()}\n")
+    problem = '{ dimension = 1, exact = "exp(-t)*sin(%s*pi*x)", diffusion = "1" }'
+    text = (
+        f'name = "solved"\nmethod = "solver.py:solve"\n[axes]\nproblem = {{ a = {problem % 1}, b = {problem % 2} }}\n'
+        "seed = [3, 4]\n[constants]\nvalidation = 8\nfinal_time = 1\n[random]\ncommon = {}\n"
+    )
+    for common, different in (("all", 2), ("none", 4), (["problem"], 2)):
+        (tmp_path / "s.toml").write_text(text.replace("{}", json.dumps(common)))
+        drawn = values_of(record_of(evs.Study.from_file(tmp_path / "s.toml")), "r")
+        assert len(set(drawn.values())) == different

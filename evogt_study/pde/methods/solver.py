@@ -98,7 +98,10 @@ class UserSolver(ProblemMethod):
     def setup(self) -> str:
         """The setup of all cases: the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
-        common = {name: canonical_json(value) for name, value in describe_common(self.common, self.own).items()}
+        common = {
+            name: canonical_json(value)
+            for name, value in describe_common(self.common, self.own, self.code.attribute).items()
+        }
         return json_object({"code": canonical_json(describe_code(self.code)), **fixed, **common})
 
 
@@ -144,7 +147,8 @@ class UserSolverCase(BoundCase):
         taken = {name: each for name, each in made.items() if name in names}
         values = {name: self.values[name] for name in method.own if name in self.values}
         arguments = given_arguments(path_arguments(method.function), method.code, values)
-        returned = noted(method.function, add_generator(arguments, names, self.values, method.common) | taken)
+        decisive = {"method": method.code.attribute, PROBLEM: method.content_text, **self.values}
+        returned = noted(method.function, add_generator(arguments, names, decisive, method.common) | taken)
         solution, rest = _parted(returned)
         record = as_record(rest)
         if solution is not None:
