@@ -42,7 +42,7 @@ from evogt_study.plots.histories import (
     own_dimensions,
     spectrum,
 )
-from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, PILOT, Status
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
@@ -66,7 +66,10 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A figure with the name of its file and its words."""
+    """A figure with its texts.
+
+    name: of its file, "pilot_" and the kind for a figure of the pilot, which replaces no figure of the study.
+    """
 
     name: str
     title: str
@@ -138,8 +141,9 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     title = KINDS[kind].title.format(variable.replace("_", " "), along=along, by=by)
     shown = "" if runs is None else _shown(data, variable, asked, runs)
     spoken = f"{alt}{_sentence(alone, alt)}" if not (asked.notes and shown) else ""
+    prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
     return Drawn(
-        name=variable if kind == "histories" else kind,
+        name=prefix + (variable if kind == "histories" else kind),
         title=title[:1].upper() + title[1:],
         caption="  ".join(filter(None, [shown, KINDS[kind].does, explained(figure, data, variable), spoken])),
         alt=alt,

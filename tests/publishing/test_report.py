@@ -390,16 +390,6 @@ def test_evogt_plot_draws_the_kind_that_is_asked_for(failing, tmp_path, form, be
     assert (tmp_path / f"it.{form}").read_bytes().startswith(begin)
 
 
-def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
-    done = run("plot", with_pilot, "--pilot", "-o", tmp_path / "it.png")
-    assert done.exit_code == 0
-    assert (tmp_path / "it.png").exists()
-    alone = tmp_path / "own.nc"
-    alone.write_bytes(with_pilot.read_bytes())
-    assert run("plot", alone, "--pilot").exit_code == 0  # under a name of its own, which no figure of the study has
-    assert (tmp_path / "own_pilot_dependence.png").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
