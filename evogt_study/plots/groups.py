@@ -209,7 +209,7 @@ class Arranged:
 
 def arranged(
     data: xr.Dataset, variable: str, places: Places, *, wanted: Sequence[str] = ("along", "by", "panel"),
-    numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int = MAX_SERIES,
+    numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int | None = MAX_SERIES,
     own: bool = False,
 ) -> Arranged:  # fmt: skip
     """Arrange a variable's runs.
