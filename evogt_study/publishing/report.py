@@ -49,7 +49,7 @@ FEW_POINTS = 12
 """Number of points of a sample that the page shows."""
 LONG = 200  # largest number of characters of a value
 DPI = 144.0
-"""Pixels per inch of images inside figures, which have print size.  A page shows them 1.5 times as large."""
+"""Pixels per inch of images inside figures, which have print size.  A page shows them up to twice as large."""
 FEW_PICTURES = 3  # of each result on a page of several
 FEW_ROWS = 12
 """Rows of a table of the page of several results.  `evogt summary` prints all."""

@@ -464,6 +464,18 @@ def test_in_a_browser_the_page_is_whole_quiet_and_fits(name, width, chromium, re
     assert "What became of the runs" in seen["text"]
 
 
+@pytest.mark.parametrize("width", [1700, 1300, 700, 400])
+def test_figures_are_whole_and_wide_ones_fill_the_page(width, chromium, hostile, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page_of(hostile), encoding="utf-8")
+    figures = browser.opened(chromium, path, width)["figures"]
+    assert {each["wide"] for each in figures} == {True, False}
+    for each in figures:
+        assert (each["left"] >= 0, each["right"] <= width, each["hidden"]) == (True, True, 0)
+        assert each["stretched"] == pytest.approx(1.0, abs=0.01)
+        assert each["width"] == pytest.approx(each["room"] if each["wide"] else min(each["room"], 512), abs=1)
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_runs_in_time(tmp_path):
     """Twelve groups of 8,334 seeds; a page of two megabytes at most."""
