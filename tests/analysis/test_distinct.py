@@ -6,7 +6,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import written_result
+from conftest import SMALL_NUMBERS, written_result
 
 import evogt_study as evs
 from evogt_study.analysis.reduce import IncompleteWarning
@@ -16,7 +16,7 @@ from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 
-STUDY = """
+STUDY = f"""
 name = "equal"
 [problem]
 dimension = 1
@@ -25,15 +25,10 @@ diffusion = "1/10"
 [axes]
 dictionary = ["transnet", "gtransnet"]   # to transnet N1 does not matter: 2 runs at 4 points
 N1 = [24, 48]
-seed = { count = 2 }
+seed = {{ count = 2 }}
 [constants]
 N = 12
-gamma = 2
-quadrature = 40
-validation = 60
-final_time = 0.1
-dt = 0.01
-[output]
+{SMALL_NUMBERS}[output]
 times = 3
 record = ["error_history"]
 """
