@@ -350,8 +350,8 @@ def explained(figure: Figure, data: xr.Dataset, variable: str) -> str:
                 found[_as_text(short)] = title
         elif sign in drawn and sign.startswith("$") and len(title) > len(name):
             found[name] = title.removesuffix(f" {name}")
-    told = "; ".join(f"{short} = {title}" for short, title in found.items() if short != title)
-    return f"Labels: {told}." if told else ""
+    text = "; ".join(f"{short} = {title}" for short, title in found.items() if short != title)
+    return f"Labels: {text}." if text else ""
 
 
 def _labels(figure: Figure) -> Iterator[str]:

@@ -157,8 +157,8 @@ def _shown(data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
     """Return a sentence with the variable of grouped runs, their axes, fixed and pooled parameters, and the runs."""
     own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
     counts = f"; {runs.counted()}" if wish.notes else ""
-    told = f"{runs.placed()}{own}{counts}"
-    return f"{told[:1].upper()}{told[1:]}."
+    text = f"{runs.placed()}{own}{counts}"
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _sentence(notes: str, said: str) -> str:
@@ -324,7 +324,7 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
     ends = []
     for position in (np.nanargmin(values), np.nanargmax(values)):
         panel, one, place = np.unravel_index(int(position), values.shape)
-        where = runs.told(int(panel), int(one), int(place))
+        where = runs.describe(int(panel), int(one), int(place))
         ends.append(f"{values[panel, one, place]:.3g}" + (f" ({where})" if where else ""))
     span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"{ends[0]}"
     lacking = f"; {incomplete}" if (incomplete := runs.incomplete()) else ""

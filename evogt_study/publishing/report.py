@@ -358,7 +358,7 @@ def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> b
 
 
 def _product(data: xr.Dataset, runs: Completeness) -> str:
-    """Describe the number of runs of the product of the axes: "160 points, of which 64 are different runs"."""
+    """Describe the number of points of the product of the axes, and the number of different runs."""
     if runs.planned == data["run_status"].size:
         return "one run for each point of the product"
     if runs.planned == runs.points:
@@ -508,7 +508,7 @@ def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
         title=str(data.attrs.get("title") or file),
         file=file,
         study=part(data, numbers, judged, most=FEW_PICTURES),
-        others={phase: completeness(each).told() for phase, each in groups.items() if phase != MAIN},
+        others={phase: completeness(each).describe() for phase, each in groups.items() if phase != MAIN},
         finding=finding(judged) if judged is not None else None,
         problems=stated_problems(str(data.attrs.get("study", ""))),
         axes=axes(data),

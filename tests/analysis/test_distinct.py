@@ -131,7 +131,7 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
     data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
     made = completeness(data)
-    assert made.told() == "5 of 6 runs are ok; 1 failed"
+    assert made.describe() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {
         "dictionary": [("transnet", 1, 2)],

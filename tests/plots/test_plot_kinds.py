@@ -692,7 +692,7 @@ def test_arranging_keeps_every_run_at_its_place():
     assert made.values.shape == (1, 2, 2, 3)
     for one, place, seed in itertools.product(range(2), range(2), range(3)):
         assert made.values[0, one, place, seed] == data["error"].values[one, place, seed]
-    assert made.told(0, 1, 1) == "k = 2, gtransnet"
+    assert made.describe(0, 1, 1) == "k = 2, gtransnet"
     np.testing.assert_allclose(made.x[0, 0], [1.0, 2.0])
 
 

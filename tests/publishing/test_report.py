@@ -140,7 +140,7 @@ def test_every_message_is_counted_once(failing):
     made = completeness(read_result(failing)["main"])
     assert (made.planned, made.ok, dict(made.counts)) == (36, 22, {"ok": 22, "failed": 12, "diverged": 2})
     assert sum(message.count for message in made.messages) == 14
-    assert made.told() == "22 of 36 runs are ok; 12 failed, 2 diverged"
+    assert made.describe() == "22 of 36 runs are ok; 12 failed, 2 diverged"
 
 
 def test_all_runs_failed(tmp_path):
