@@ -21,6 +21,14 @@ return {
   title: document.title,
   lang: document.documentElement.lang,
   images: [...document.images].map(each => [each.complete && each.naturalWidth > 0, each.alt]),
+  figures: [...document.querySelectorAll("figure img")].map(each => {
+    const box = each.getBoundingClientRect(), frame = each.parentElement;
+    return {
+      wide: each.className === "wide", left: box.left, right: box.right, width: box.width,
+      stretched: box.height / box.width * each.naturalWidth / each.naturalHeight,
+      room: document.querySelector("main").clientWidth, hidden: frame.scrollWidth - frame.clientWidth,
+    };
+  }),
   scripts: document.scripts.length,
   page_width: document.documentElement.scrollWidth,
   window_width: window.innerWidth,

@@ -21,7 +21,14 @@ from evogt_study.workers import clusters as cluster_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.clusters import connected
 
-SMALL_STUDY = """
+SMALL_NUMBERS = """gamma = 2
+quadrature = 40
+validation = 60
+final_time = 0.1
+dt = 0.01
+"""
+"""Constants of runs that take milliseconds."""
+SMALL_STUDY = f"""
 name = "small"
 
 [problem]
@@ -32,17 +39,12 @@ diffusion = "1/10"
 [axes]
 dictionary = ["transnet", "gtransnet"]
 k = [1, 2]
-seed = { start = 0, count = 3 }
+seed = {{ start = 0, count = 3 }}
 
 [constants]
 N = 12
 N1 = 24
-gamma = 2
-quadrature = 40
-validation = 60
-final_time = 0.1
-dt = 0.01
-
+{SMALL_NUMBERS}
 [output]
 times = 3
 record = ["error_history", "energy_history", "norm_history", "coefficients", "field"]
@@ -116,6 +118,24 @@ def evogt(capsys):
         return (stopped.value.code or 0, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def refused(evogt, tmp_path, monkeypatch):
+    """Checks that `evogt run` refuses a study in one line with these texts, and writes nothing: called with both."""
+
+    def check(study, *texts):
+        (tmp_path / "tiny.toml").write_text(study)
+        monkeypatch.chdir(tmp_path)
+        before = {*tmp_path.iterdir(), tmp_path / "__pycache__"}
+        code, out, err = evogt("run", "tiny.toml")
+        assert (code, out) == (2, ""), err
+        assert err.startswith("evogt: ")
+        assert len(err.splitlines()) == 1
+        assert [text for text in ("tiny.toml", *texts) if text not in err] == []
+        assert {*tmp_path.iterdir()} <= before
+
+    return check
 
 
 @pytest.fixture

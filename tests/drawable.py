@@ -1,10 +1,12 @@
 """Small real results to draw: with failures, of one seed, of a method of one's own, with nothing at all."""
 
+import itertools
 import textwrap
 from functools import cache
 
 import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.study.plan import provisional_plans, study_plan
@@ -113,11 +115,35 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")) if text.get_text()]
 
 
+def _overlap(one, other):
+    return one.x0 < other.x1 - 1 and other.x0 < one.x1 - 1 and one.y0 < other.y1 - 1 and other.y0 < one.y1 - 1
+
+
+def check_layout(figure):
+    """Letters are large enough, nothing is cut off, and no parts overlap."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    boxes = [legend.get_window_extent(renderer) for legend in figure.legends]
+    boxes += [axes.get_tightbbox(renderer) for axes in panels]
+    boxes.append(figure._supxlabel.get_window_extent(renderer))
+    for box in boxes:
+        assert box.x0 >= figure.bbox.x0 - 1
+        assert box.y0 >= figure.bbox.y0 - 1
+        assert box.x1 <= figure.bbox.x1 + 1
+        assert box.y1 <= figure.bbox.y1 + 1
+    rows = [[label.get_window_extent(renderer) for label in axes.get_yticklabels()] for axes in panels[:1]]
+    for parts in (boxes, *rows):
+        assert not [pair for pair in itertools.combinations(parts, 2) if _overlap(*pair)]
+    letters = [text for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
+    assert min(text.get_fontsize() for text in letters if text.get_visible()) >= 7.0
+
+
 def footnote(figure):
     """The small print, on one line."""
     return figure.get_supxlabel().replace("\n", " ")
 
 
 __all__ = [
-    "AXES", "FAILING", "PILOT", "footnote", "own", "pilot_runs", "points", "runs", "small", "texts", "written_result",
+    "AXES", "FAILING", "PILOT", "check_layout", "footnote", "own", "pilot_runs", "points", "runs", "small", "texts",
+    "written_result",
 ]  # fmt: skip

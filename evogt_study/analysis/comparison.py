@@ -95,7 +95,7 @@ def compare(
     wilcoxon: signed-rank statistic min(W+, W-); p_value: of the two-sided test, 1 where all pairs tie; with fewer than
     6 pairs it cannot be below 0.05;
     mann_whitney_p, welch_p: of tests that take all units with a value, paired or not, as independent samples;
-    n_ok: pairs of which no run is missing, of n_planned.
+    n_ok: pairs whose runs all have a value, out of n_planned.
 
     Intervals are NaN below `interval.fewest` pairs.  Raises InputError for an unknown dimension, ParameterError for an
     unknown label or option, an interval that is not of the mean among them.  `units`, `missing`, `planned`: as for
@@ -228,7 +228,7 @@ def ranking(
     where all labels have the same runs as at another counts once.  Returns, over the other dimensions and `dim`: the
     statistic `by` (of `summary`) over common points; place, 1 for the best, equal ones sharing the better place, NaN
     without part; best, on how many units, as seeds, the mean of the label over their common points is best, or shares
-    that; n_ok, its units of which no run is missing; n_planned.  And without `dim`: n_common, units with any.
+    that; n_ok, its units whose runs all have a value; n_planned.  And without `dim`: n_common, units with any.
 
     Raises InputError for an unknown dimension, ParameterError for an unknown statistic or option.
     """

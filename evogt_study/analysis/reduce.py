@@ -188,10 +188,10 @@ def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = 
     check_policy(missing)
     if not lacking or missing == "drop":
         return
-    told = f"{lacking} of {of} {what} have no " + ("value" if name is None else f"`{name}`")
+    message = f"{lacking} of {of} {what} have no " + ("value" if name is None else f"`{name}`")
     if missing == "raise":
-        raise IncompleteError(f'{told}; `evogt status` says why, missing="warn" leaves them out')
-    warn(f"{told}; they are left out, see n_ok", IncompleteWarning)
+        raise IncompleteError(f'{message}; `evogt status` says why, missing="warn" leaves them out')
+    warn(f"{message}; they are left out, see n_ok", IncompleteWarning)
 
 
 def tail_kernels() -> dict[str, Callable[[Array], Array]]:
@@ -218,8 +218,8 @@ def noted(found: xr.Dataset, few: int = FEW) -> xr.Dataset:
 
 def _note(share: float, index: float, count: float, *, few: int) -> str:
     notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
-    told = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
-    return "; ".join([*notes, told] if index < HEAVY else notes)
+    tail = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
+    return "; ".join([*notes, tail] if index < HEAVY else notes)
 
 
 def heavy(found: xr.Dataset) -> xr.DataArray:

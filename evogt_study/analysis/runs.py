@@ -214,9 +214,9 @@ def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[
         raise InputError(f"`rows` and `columns` must be of {known}, got {', '.join(unknown)}")
     lacking = [dim for dim in dims if dim not in order and data.sizes[dim] > 1]
     if lacking or len(set(names)) < len(names):
-        told = f"; {', '.join(lacking)} is left out" if lacking else ""
+        left_out = f"; {', '.join(lacking)} is left out" if lacking else ""
         raise InputError(
-            f"`rows` and `columns` must name each of {', '.join(dims)} once, got {', '.join(names) or 'none'}{told}"
+            f"`rows` and `columns` must name each of {', '.join(dims)} once, got {', '.join(names) or 'none'}{left_out}"
         )
     order += [dim for dim in dims if dim not in order]
     columns = {name: _along(data, name, order) for name in names}

@@ -34,7 +34,7 @@ class Sampled:
     words: tuple[tuple[str, ...], ...]
     levels: int = LEVELS
 
-    def told(self, number: int, value: float) -> str:
+    def describe(self, number: int, value: float) -> str:
         """A value of a parameter in words."""
         words = self.words[number]
         return words[int(value)] if words else f"{value:.4g}"

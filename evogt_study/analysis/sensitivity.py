@@ -197,11 +197,11 @@ def _noted(found: xr.Dataset, sample: Sampled, missing: str) -> xr.Dataset:
     notes = np.full(p.shape[:-1], "", dtype=object)
     for place in np.ndindex(*notes.shape):
         notes[place] = _note(p.values[place], ends[place], sample)
-    told = [note for note in notes.ravel().tolist() if note]
+    texts = [note for note in notes.ravel().tolist() if note]
     endless = found[INFINITE].transpose(*p.dims[:-1]).values > 0
     notes[endless] = [f"infinite values; {note}".removesuffix("; ") for note in notes[endless]]
-    if told and missing != "drop":
-        text = f"{told[0]}; indices are of the part of the sample where runs have a value"
+    if texts and missing != "drop":
+        text = f"{texts[0]}; indices are of the part of the sample where runs have a value"
         warn(text, CornerWarning)
     return found.drop_vars(INFINITE).assign({NOTE: (p.dims[:-1], notes)})
 
@@ -209,7 +209,7 @@ def _noted(found: xr.Dataset, sample: Sampled, missing: str) -> xr.Dataset:
 def _note(p: Array, ends: Array, sample: Sampled) -> str:
     """Description of the corner in which runs fail, by p (D,) and ranges (D, 2); empty where there is none."""
     which = [int(i) for i in np.argsort(p, kind="stable") if np.isfinite(p[i])]
-    words = [[sample.told(i, end) for end in ends[i]] for i in which]
+    words = [[sample.describe(i, end) for end in ends[i]] for i in which]
     ranges = [
         f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} mostly from {low} to {high}"
         for i, (low, high) in zip(which, words, strict=True)

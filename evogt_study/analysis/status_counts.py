@@ -63,7 +63,7 @@ class Completeness:
         """Runs with status ok."""
         return self.counts.get(Status.ok.name, 0)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """One sentence: "238 of 240 runs are ok; 1 failed, 1 diverged"."""
         rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
         if not rest:

@@ -98,8 +98,8 @@ def joined(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
         return next(iter(statistics.values()))
     dims = {name: each["n_ok"].dims for name, each in statistics.items()}
     if len(set(dims.values())) > 1:
-        told = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
-        raise InputError(f"`variable` must name variables with the same dimensions left, got {told}")
+        listing = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
+        raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
     along = xr.Variable(VARIABLE, list(statistics))
     return xr.concat(
         list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
@@ -166,13 +166,13 @@ def verdict_lines(found: xr.Dataset) -> str:
     """Sentences of the cells, then effects, simultaneous intervals and adjusted p-values of their pairs."""
     rest = [str(dim) for dim in found["n_common"].dims]
     form = NumberFormat(3)
-    told, body = [], []
+    sentences, body = [], []
     for place, labels in zip(
         np.ndindex(*found["n_common"].shape), product(*(shown(found, dim) for dim in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         where = ", ".join(f"{dim} = {label}" for dim, label in zip(rest, labels, strict=True))
-        told.append(f"{where}: {cell['verdict'].item()}" if where else str(cell["verdict"].item()))
+        sentences.append(f"{where}: {cell['verdict'].item()}" if where else str(cell["verdict"].item()))
         limits = cell["effect_ci"].transpose(PAIR, BOUND).values
         numbers = zip(cell[PAIR].values, cell["effect"].values, limits, cell["p_value"].values, strict=True)
         body += [
@@ -182,7 +182,7 @@ def verdict_lines(found: xr.Dataset) -> str:
         ]
     effect = str(found.attrs["effect"])
     header = [*rest, PAIR, effect, "lower", "upper", "p"]
-    return "\n".join([*told, "", rendered(header, body, "text")])
+    return "\n".join([*sentences, "", rendered(header, body, "text")])
 
 
 def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:
@@ -252,8 +252,8 @@ def distance_told(pilot: xr.Dataset) -> str:
     )
     same = int(np.count_nonzero(distance.values == 1.0))  # exactly, being a number over itself
     minimise, _ = minimised(pilot_section(pilot))
-    told = f"chosen by {minimise}: {same} of {distance.size} choices are those of the error itself"
+    choices = f"chosen by {minimise}: {same} of {distance.size} choices are those of the error itself"
     if same == distance.size:
-        return told
+        return choices
     median, most = float(np.median(distance.values)), float(distance.max())
-    return f"{told}; the mean error is {median:.3g} times the least (median), at most {most:.3g} times ({at})"
+    return f"{choices}; the mean error is {median:.3g} times the least (median), at most {most:.3g} times ({at})"

@@ -182,11 +182,11 @@ class Pivot:
     def legend(self) -> str:
         """Contents of a cell: "mean (std), k/n where runs are missing"."""
         first, *others = self.statistics
-        told = f"{first} ({', '.join(others)})" if others else first
+        text = f"{first} ({', '.join(others)})" if others else first
         some = any(cell.missing for _, cells in self.rows for cell in cells)
         if any(cell.ratio and math.isfinite(cell.numbers[1]) for _, cells in self.rows for cell in cells):
-            told += "; ratio of means [its interval]"
-        return told + ("; k/n: of n planned runs, k have a value" if some else "")
+            text += "; ratio of means [its interval]"
+        return text + ("; k/n: of n planned runs, k have a value" if some else "")
 
 
 def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | None = None) -> Pivot:

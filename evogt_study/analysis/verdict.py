@@ -61,7 +61,7 @@ def verdict(
     seconds, best_from (dim), where the runs' `seconds` are given: mean time of a label's runs, and the time for a run
     from which on it has the best mean of all labels that are as fast, NaN where a faster one is better;
     effect (pair): ratio of means of all pairs, first over second (difference where a value is not positive); effect_ci
-    (bound): intervals that hold together at the confidence of `interval`; p_value, adjusted likewise (max-t);
+    (bound): intervals that hold together at the confidence of `interval`; p_value, adjusted for all pairs too (max-t);
     settled: whether the best mean differs from all others by these intervals; verdict: a sentence;
     n_common: common units; n_ok, n_planned (dim).
 
@@ -200,7 +200,7 @@ def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool, units:
     names = shown(found, dim)
     rest = found["n_common"].dims
     settled = np.zeros(found["n_common"].shape, dtype=bool)
-    told = np.full(found["n_common"].shape, "", dtype=object)
+    sentences = np.full(found["n_common"].shape, "", dtype=object)
     for place in np.ndindex(*settled.shape):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         means = cell["value"].sel({STATISTIC: "mean"}).values
@@ -215,12 +215,12 @@ def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool, units:
         ]
         others = [name for i, name in enumerate(names) if i != first and not np.isnan(means[i])]
         settled[place] = first >= 0 and bool(others) and set(clear) == set(others)
-        told[place] = sentence(cell, dim, first, [name for name in others if name not in clear], units)
-    return found.assign(settled=(rest, settled), verdict=(rest, told))
+        sentences[place] = sentence(cell, dim, first, [name for name in others if name not in clear], units)
+    return found.assign(settled=(rest, settled), verdict=(rest, sentences))
 
 
 def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str], units: str = "units") -> str:
-    """The verdict of one cell, of which label `first` has the best mean and differs from all but `open_pairs`.
+    """The verdict of one cell: label `first` has the best mean and differs from all labels except `open_pairs`.
 
     units: the plural of what was drawn.
     """

@@ -123,17 +123,15 @@ def draw_files(
 ) -> Iterator[Written | str]:
     """Draw and write the kind of plot, or all kinds that fit the result; yield each file or a line on an omission.
 
-    The file is `output`, or a PNG beside `result`, with "_pilot" in its name if the runs are of the pilot.  With
-    several plots, their names are added.  Notes that the figure does not have go into a text file beside it.  A
-    kind that fits the result but not the wishes yields the reason; if no kind is left, the first reason is raised.
-    Without a variable, a result without a solution error yields a line. Raises InputError and ResultError.
+    The file is `output`, or a PNG beside `result` with the name of the figure added, as with several figures.  Notes
+    that the figure does not have go into a text file beside it.  A kind that fits the result but not the wishes
+    yields the reason; if no kind is left, the first reason is raised.  Without a variable, a result without a
+    solution error yields a line. Raises InputError and ResultError.
     """
     from evogt_study.plots import catalogue as kinds
     from evogt_study.plots.style import FORMATS, encoded
-    from evogt_study.schema.variables import PILOT
 
-    # a figure of the pilot does not replace the figure of the same kind of the study
-    base = output or result.with_name(f"{result.stem}{'_pilot' if data.attrs.get('phase') == PILOT else ''}.png")
+    base = output or result.with_name(f"{result.stem}.png")
     form = base.suffix.lower().removeprefix(".")
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")

@@ -142,7 +142,7 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     tell_unfinished(file)
     tell(f"{file} ({'pilot' if pilot else 'main'}): {made.point}, case {made.case.key}")
-    for line in made.told():
+    for line in made.describe():
         tell(line)
     if made.raised:
         tell_lines(made.raised.rstrip("\n"), err=True)

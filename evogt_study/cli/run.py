@@ -199,7 +199,7 @@ def work_on(
     path = result_of(study, output)
     with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
         whole = work(
-            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
+            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, print_line=told,
             check_end=check_end,
         )  # fmt: skip
     if whole:
@@ -362,7 +362,7 @@ def try_case(study_file: Path, points: tuple[str, ...]) -> None:
     from evogt_study.study.case_space import read_point
 
     made = tried(read_study(study_file), read_point(",".join(points)))
-    for line in made.told():
+    for line in made.describe():
         tell(line)
     if made.raised:
         tell_lines(made.raised.rstrip("\n"), err=True)

@@ -154,7 +154,7 @@ def _shares(
 
 
 def _jackknifed(left: Array) -> Array:
-    """Standard deviation of numbers (K,) of which (n, K) are without each of n points."""
+    """Standard deviation of numbers (K,), from their values (n, K) without each of n points."""
     n = len(left)
     return np.asarray(np.sqrt((n - 1.0) / n * ((left - left.mean(axis=0)) ** 2).sum(axis=0)))
 
@@ -162,7 +162,7 @@ def _jackknifed(left: Array) -> Array:
 def _noise(values: Array, means: Array) -> tuple[Array, Array]:
     """Variance over the seeds of each point (n,), of those with two, and what of it is in the mean over its seeds.
 
-    The mean variance stands for points with one seed.
+    Points with one seed have the mean variance.
     """
     there = np.isfinite(values)
     counts = there.sum(axis=-1)

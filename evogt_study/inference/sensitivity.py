@@ -64,7 +64,7 @@ def _is_saltelli(blocks: Array) -> bool:
 
 
 def is_morris(points: Array) -> bool:
-    """Test for trajectories of D + 1 points (n, D), in each of which every coordinate changes once, one at a step."""
+    """Test for trajectories of D + 1 points (n, D): every coordinate changes once, one at each step."""
     count, dimension = points.shape
     if not dimension or not count or count % (dimension + 1):
         return False

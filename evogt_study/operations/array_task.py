@@ -25,14 +25,15 @@ def work(
     workers: int = 1,
     limits: Limits = NO_LIMITS,
     others: Sequence[Path] = (),
-    told: Told = lambda line: None,
+    print_line: Told = lambda line: None,
     check_end: Callable[[], None] = lambda: None,
 ) -> bool:
     """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
 
     A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
-    them writes the result.  Returns True if all runs are there.  told: gets a line while the task waits.  check_end:
-    raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being computed.
+    them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
+    check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
+    computed.
 
     Raises ResultError if `evogt run` is computing the result, or if it cannot be written; PilotError, StudyError and
     SweepError as `run`.
@@ -40,15 +41,17 @@ def work(
     check_study(study)
     check_result_place(output)
     with Workers(None, workers) as cluster:
-        task = ArrayTask(study, output, number, of, cluster, limits, others, told, check_end)
+        task = ArrayTask(study, output, number, of, cluster, limits, others, print_line, check_end)
         whole = task.work()
-    told(f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed)))
+    print_line(
+        f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed))
+    )
     if whole and shard_folder(output).exists():  # else another task has joined it
-        _join(study, output, workers, limits, others, told)
+        _join(study, output, workers, limits, others, print_line)
     return whole
 
 
-def _join(study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], told: Told) -> None:
+def _join(study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], print_line: Told) -> None:
     """Write the result from its complete runs, unless another task is writing it."""
     try:
         run_to_file(study, output, workers=workers, limits=limits, others=others)
@@ -56,4 +59,4 @@ def _join(study: Study, output: Path, workers: int, limits: Limits, others: Sequ
         writer = writer_of(output)
         if shard_folder(output).exists() and (writer is None or not writer.lives):
             raise
-        told("another task joins the result")
+        print_line("another task joins the result")

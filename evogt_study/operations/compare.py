@@ -32,7 +32,7 @@ class Difference:
     now: Any
     relative: float
 
-    def told(self, stored: str = "in the file", now: str = "now") -> str:
+    def describe(self, stored: str = "in the file", now: str = "now") -> str:
         """Describe the difference on one line; `stored` and `now` name the two values."""
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""

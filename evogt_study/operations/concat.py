@@ -231,18 +231,18 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
     attributes = {key: first[key] for key in first if key in common - OF_ONE_STUDY}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
+    members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
     coordinates = {name for data in parts.values() for name in recorded(data)}
     return attributes | {
         RESULT_SCHEMA: SCHEMA_VERSION,
         "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
-        "summary": f"Results of {len(each)} studies along {dim}: {told}.",
+        "summary": f"Results of {len(each)} studies along {dim}: {members}.",
         "id": "+".join(dict.fromkeys(str(known.get("id", "")) for known in each.values())),
         "study": "",
         "study_sha256": hashlib.sha256(b"").hexdigest(),
         "date_created": now,
         "product_version": package_version(),
-        "history": f"{now}: evogt-study {package_version()} joined {told} along {dim}",
+        "history": f"{now}: evogt-study {package_version()} joined {members} along {dim}",
         RECORDED: " ".join(sorted(coordinates)),
         CONCATENATED: json.dumps([{dim: label, **_plain(known)} for label, known in each.items()]),
     }

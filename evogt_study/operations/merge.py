@@ -160,8 +160,8 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
                 refusals.append(str(error))
     if refusals:
         raise ResultError(refusals[0].replace(f"{CODE} says", "--study STUDY.toml says by its folder"))
-    told = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
-    raise ResultError(f"none of the files asks for what all hold: {told}; name a study file that does with --study")
+    reasons = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
+    raise ResultError(f"none of the files asks for what all hold: {reasons}; name a study file that does with --study")
 
 
 def _lacking_values(sources: Sequence[Source]) -> list[str]:
@@ -289,13 +289,13 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
     for a, b in pairs:
         if ours.status[a] != theirs.status[b]:
             fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
-            told = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
-            raise ResultError(_conflict(plan, ours, theirs, (a, b), told))
+            difference = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
+            raise ResultError(_conflict(plan, ours, theirs, (a, b), difference))
     found = differences(ours, theirs, pairs)
     if found:
         first = found[0]
-        told = first.told(f"in {one.path}", f"in {other.path}") + _more(found)
-        raise ResultError(_conflict(plan, ours, theirs, pairs[first.pairs[0]], told))
+        difference = first.describe(f"in {one.path}", f"in {other.path}") + _more(found)
+        raise ResultError(_conflict(plan, ours, theirs, pairs[first.pairs[0]], difference))
 
 
 def _more(found: Sequence[Difference]) -> str:
@@ -303,12 +303,12 @@ def _more(found: Sequence[Difference]) -> str:
     return f"; {runs} runs differ, in {listed([difference.name for difference in found], 6)}" if runs > 1 else ""
 
 
-def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], told: str) -> str:
+def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], values: str) -> str:
     index = next(case.index for case in plan.cases() if case.key == ours.keys[pair[0]])
     software = software_changes(ours.software[pair[0]], theirs.software[pair[1]]).replace(", here ", " and ")
     cause = f"they were computed by other software: {software}; " if software else ""
     return (
-        f"{plan.phase} run {point(plan.space, index)} has two values: {told}; {cause}`evogt replay` tells which one "
+        f"{plan.phase} run {point(plan.space, index)} has two values: {values}; {cause}`evogt replay` tells which one "
         "comes out here; leave the other file out"
     )
 

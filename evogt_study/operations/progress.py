@@ -189,19 +189,19 @@ def computation_of(result: Path) -> Computation:
     """Read the lock and the latest event of a result."""
     writer = writer_of(result)
     try:
-        told = json.loads(progress_file(result).read_text())
+        content = json.loads(progress_file(result).read_text())
         # the event may be from an earlier process that was killed
-        if writer is not None and str(told["process"]) == writer.process:
-            return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
+        if writer is not None and str(content["process"]) == writer.process:
+            return Computation(writer, _event(content["event"]), max(0.0, time.time() - content["at"]))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):  # no file yet, or a file of another version
         pass
     return Computation(writer, None, 0.0, living(claims_folder(result)))
 
 
-def _event(told: Mapping[str, Any]) -> Event:
+def _event(content: Mapping[str, Any]) -> Event:
     """Read an event from the progress file.  Raises ValueError, LookupError or TypeError if it contains none."""
-    reused, done, failed, total = (int(told[name]) for name in ("reused", "done", "failed", "total"))
-    seconds = float(told["seconds"])
+    reused, done, failed, total = (int(content[name]) for name in ("reused", "done", "failed", "total"))
+    seconds = float(content["seconds"])
     if not 0.0 < seconds < math.inf:
         raise ValueError(seconds)
-    return Event(str(told["phase"]), reused, done, failed, total, seconds)
+    return Event(str(content["phase"]), reused, done, failed, total, seconds)

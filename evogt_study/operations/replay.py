@@ -55,7 +55,7 @@ class Replay:
         """True if both runs are ok and have the same values bit for bit."""
         return self.status == self.stored_status == Status.ok and not self.differences
 
-    def told(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Describe the outcome, line by line."""
         lines = []
         if self.case.key != self.stored_key:
@@ -70,7 +70,7 @@ class Replay:
             lines += [f"  now: {_fate(self.status, self.message)}"]
         elif self.status != Status.ok:
             lines.append(f"  as in the file: {_fate(self.status, self.message)}")
-        lines += [f"  {difference.told()}" for difference in self.differences]
+        lines += [f"  {difference.describe()}" for difference in self.differences]
         equal = [name for name in self.compared if name not in {difference.name for difference in self.differences}]
         if equal:
             lines.append(f"  equal bit for bit: {', '.join(equal)}")
@@ -160,7 +160,7 @@ class Trial:
     record: RunRecords
     raised: str
 
-    def told(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         """Describe the outcome, line by line."""
         yield f"{self.point}: {Status(self.record.status[0]).name} in {self.record.wall_seconds[0]:.3g} s"
         yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.values.items())
@@ -180,8 +180,8 @@ def tried(study: Study, at: Mapping[str, object]) -> Trial:
         raise InputError(f"no run is planned at {point(plan.space, index)} ({study.file}); say another with --at")
     raised: list[BaseException] = []
     record = computed(Batch.of(plan.spec, [case]), StageCache(), raised.append)
-    told = "".join(traceback.format_exception(raised[0])) if raised else ""
-    return Trial(point(plan.space, index), case.values, record, told)
+    text = "".join(traceback.format_exception(raised[0])) if raised else ""
+    return Trial(point(plan.space, index), case.values, record, text)
 
 
 def _described(stack: Stack) -> str:

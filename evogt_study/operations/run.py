@@ -349,16 +349,16 @@ class _Sweep:
         """Raise StudyError if runs return a variable with the name of a dimension of the study."""
         for stack in (stack for each in records for stack in each.stacks):
             for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
-                told = f"`{name}` must be another name, since the method returns something of this one"
-                raise StudyError(f"{told} ({self.study.file}); rename the dimension")
+                problem = f"`{name}` must be another name, since the method returns something of this one"
+                raise StudyError(f"{problem} ({self.study.file}); rename the dimension")
 
     def check_failures(self, failed: int, table: Table) -> None:
         """Stop a study with too many failed runs, since more of them would not help to find the mistake."""
         most = self.limits.failures
         if most is not None and failed > most:
-            told = table.commonest_message()
+            message = table.commonest_message()
             raise SweepError(
                 f"stopped after {failed} failed runs (--max-failures {most})"
-                + (f", most often: {told}" if told else "")
+                + (f", most often: {message}" if message else "")
                 + "; finished runs are kept, the same command goes on"
             )

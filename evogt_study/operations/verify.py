@@ -121,7 +121,7 @@ def _checked(
     findings += _choices(phases)
     recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
-    return Verification(path, {}, tuple(findings), tuple(told for told, _ in recomputed), left_out)
+    return Verification(path, {}, tuple(findings), tuple(line for line, _ in recomputed), left_out)
 
 
 def _study_text(data: xr.Dataset) -> Iterator[str]:
@@ -170,21 +170,21 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
 
 def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
     """Describe a run computed again on one line, with a further line for each mistake."""
-    told = f"{result.phase} run {run.point}"
+    line = f"{result.phase} run {run.point}"
     if run.status != Status.ok:
-        return f"{told}: {run.message}", [f"{told} is ok in the file, but computed again: {run.message}"]
+        return f"{line}: {run.message}", [f"{line} is ok in the file, but computed again: {run.message}"]
     if not run.differences:
-        return f"{told}: equal bit for bit", []
+        return f"{line}: equal bit for bit", []
     # with the same versions every difference is a mistake
     if not run.software:
-        return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
+        return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in run.differences]
     declared = result.study.method.variables
     judgeable = [each for each in run.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
     # `not <=`, so that NaN counts as a mistake
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
-    told += f": relative difference at most {largest:.1e} with other software ({run.software})"
-    return told, [f"{told}: {each.told()}" for each in wrong]
+    line += f": relative difference at most {largest:.1e} with other software ({run.software})"
+    return line, [f"{line}: {each.describe()}" for each in wrong]
 
 
 # extra variables are allowed: a later minor version, or a user function, may record more
@@ -279,7 +279,7 @@ def check_twins(result: Stored) -> Iterator[str]:
         if first_of.setdefault(key, row) != row and records.status[row] == records.status[first_of[key]] == Status.ok
     ]
     for difference in differences(records, records, pairs) if pairs else ():
-        yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.told('there')}"
+        yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.describe('there')}"
 
 
 # this finds changes by another program, while `check_twins` and the sample compare numbers
@@ -315,20 +315,20 @@ def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
     return np.asarray(found != "") if found.dtype.kind in "OU" else ~np.isnan(found.astype(float))
 
 
-def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[str]:
+def _where(result: Stored, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:
     if wrong.any():
         first = int(np.flatnonzero(wrong.ravel())[0])
-        yield f"{np.count_nonzero(wrong)} runs {told}, e.g. {point(result.plan.space, first)}"
+        yield f"{np.count_nonzero(wrong)} runs {text}, e.g. {point(result.plan.space, first)}"
 
 
 def check_completeness(result: Stored) -> Iterator[str]:
     """Check that every planned run has an outcome."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status = result.data["run_status"].values
-    for fate in Status:
-        if fate not in ATTEMPTED:
-            told = f"of {np.count_nonzero(planned)} are {fate.name}; `evogt run` computes them (--retry-failed)"
-            yield from _where(result, planned & (status == fate), told)
+    for state in Status:
+        if state not in ATTEMPTED:
+            text = f"of {np.count_nonzero(planned)} are {state.name}; `evogt run` computes them (--retry-failed)"
+            yield from _where(result, planned & (status == state), text)
 
 
 def check_choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:

@@ -23,7 +23,7 @@ from evogt_study.pde.baselines.stored_solution import (
 from evogt_study.pde.certificates.certify import applicable, check_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.domains import Domain
+from evogt_study.pde.domains import Domain, content_of
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
@@ -163,6 +163,7 @@ def _discretisation(
     if coefficient_reference is not None:
         coefficient_reference.check(problem)
     dictionary.check_dimension(problem.domain.feature_dimension)
+    content_of(problem.domain)  # which the solution is stored with: an error comes before the computation
     return Discretisation(
         dictionary=dictionary,
         seed=checked["seed"],

@@ -117,13 +117,13 @@ def grid(count: int, ax: Given = None) -> tuple[int, int]:
     return -(-count // columns), columns
 
 
-def panels(count: int, height: float = 2.3, ax: Given = None) -> Canvas:
-    """A canvas of `count` panels: one fills a column, several a page's width, at most three in a row.
+def panels(count: int, height: float = 2.3, ax: Given = None, *, width: float = COLUMN_WIDTH) -> Canvas:
+    """A canvas of `count` panels: one has a `width`, several fill a page's width, at most three in a row.
 
     Raises InputError where axes are given, and another number of them.
     """
     rows, columns = grid(count, ax)
-    size = (COLUMN_WIDTH, height) if count == 1 else (TEXT_WIDTH, 0.9 * height * rows)
+    size = (width, height) if count == 1 else (TEXT_WIDTH, 0.9 * height * rows)
     made = new_canvas(rows, columns, size, ax, sharex=True, sharey=True)
     if not made.own:
         for axes in made.axes:
@@ -350,8 +350,8 @@ def explained(figure: Figure, data: xr.Dataset, variable: str) -> str:
                 found[_as_text(short)] = title
         elif sign in drawn and sign.startswith("$") and len(title) > len(name):
             found[name] = title.removesuffix(f" {name}")
-    told = "; ".join(f"{short} = {title}" for short, title in found.items() if short != title)
-    return f"Labels: {told}." if told else ""
+    text = "; ".join(f"{short} = {title}" for short, title in found.items() if short != title)
+    return f"Labels: {text}." if text else ""
 
 
 def _labels(figure: Figure) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.samples import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
-from evogt_study.inference import kernels
 from evogt_study.plots.canvas import DisplayedFigure, Given, Look, explained, restyled, without_notes
-from evogt_study.plots.comparison import Judged, comparable, contested, verdict
+from evogt_study.plots.comparison import Judged, cells_of, comparable, judged, verdict
 from evogt_study.plots.dependence import against_each_run, along_numbers, dependence, rank_error, trend
 from evogt_study.plots.distribution import distribution
 from evogt_study.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
@@ -42,8 +41,9 @@ from evogt_study.plots.histories import (
     own_dimensions,
     spectrum,
 )
-from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, PILOT, Status
 
+T = TypeVar("T")
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
 
@@ -66,7 +66,10 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A figure with the name of its file and its words."""
+    """A figure with its texts.
+
+    name: of its file, "pilot_" and the kind for a figure of the pilot, which replaces no figure of the study.
+    """
 
     name: str
     title: str
@@ -95,8 +98,8 @@ class Kind:
     does: str
     fits: Callable[[xr.Dataset, str | None, Places], list[str]]
     draw: Callable[[xr.Dataset, str, Wish], Figure]
-    words: Callable[[xr.Dataset, str, Places], str]
-    runs: Callable[[xr.Dataset, str, Places], Arranged | None] = lambda *_: None
+    words: Callable[[xr.Dataset, str, Wish], str]
+    runs: Callable[[xr.Dataset, str, Wish], Arranged | None] = lambda *_: None
 
 
 def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
@@ -127,19 +130,22 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
         raise InputError(
             "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
         )
+    if kind == "verdict" and asked.judged is None:  # once for the figure and its texts
+        asked = replace(asked, judged=judged(data, variable, asked.places))
     # before the drawing: the width decides how many panels are in a row
     room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
     figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
     alone = "" if asked.notes else without_notes(figure)
     figure = restyled(figure, asked.look)
-    alt, runs = KINDS[kind].words(data, variable, asked.places), KINDS[kind].runs(data, variable, asked.places)
+    alt, runs = KINDS[kind].words(data, variable, asked), KINDS[kind].runs(data, variable, asked)
     # a scatter of a sample has no groups: its horizontal axis is the requested one
     along, by = (asked.places.along, asked.places.by) if runs is None else (runs.along.name, runs.series.name)
     title = KINDS[kind].title.format(variable.replace("_", " "), along=along, by=by)
     shown = "" if runs is None else _shown(data, variable, asked, runs)
     spoken = f"{alt}{_sentence(alone, alt)}" if not (asked.notes and shown) else ""
+    prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
     return Drawn(
-        name=variable if kind == "histories" else kind,
+        name=prefix + (variable if kind == "histories" else kind),
         title=title[:1].upper() + title[1:],
         caption="  ".join(filter(None, [shown, KINDS[kind].does, explained(figure, data, variable), spoken])),
         alt=alt,
@@ -151,8 +157,8 @@ def _shown(data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
     """Return a sentence with the variable of grouped runs, their axes, fixed and pooled parameters, and the runs."""
     own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
     counts = f"; {runs.counted()}" if wish.notes else ""
-    told = f"{runs.placed()}{own}{counts}"
-    return f"{told[:1].upper()}{told[1:]}."
+    text = f"{runs.placed()}{own}{counts}"
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _sentence(notes: str, said: str) -> str:
@@ -318,7 +324,7 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
     ends = []
     for position in (np.nanargmin(values), np.nanargmax(values)):
         panel, one, place = np.unravel_index(int(position), values.shape)
-        where = runs.told(int(panel), int(one), int(place))
+        where = runs.describe(int(panel), int(one), int(place))
         ends.append(f"{values[panel, one, place]:.3g}" + (f" ({where})" if where else ""))
     span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"{ends[0]}"
     lacking = f"; {incomplete}" if (incomplete := runs.incomplete()) else ""
@@ -346,10 +352,6 @@ def _medians_of(runs: Arranged) -> str:
 def _series(data: xr.Dataset, variable: str, places: Places) -> Arranged:
     """The groups of a picture that has something else along it."""
     return arranged(data, variable, places, wanted=WANTED, own=bool(own_dimensions(data, variable)))
-
-
-def _judged(data: xr.Dataset, variable: str, places: Places) -> Arranged:
-    return arranged(data, variable, places, pooled=bool(places.over))
 
 
 def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -386,11 +388,20 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
     return words
 
 
-def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = _judged(data, variable, places)
-    with np.errstate(invalid="ignore"):
-        means = kernels.mean(runs.values.reshape(*runs.planned.shape[:3], -1))
-    return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}. Means of")
+def _judged(data: xr.Dataset, variable: str, wish: Wish) -> Arranged:
+    """Return the runs of a verdict, which `drawn` has made."""
+    return cells_of(data, variable, wish.places, _made(data, variable, wish))
+
+
+def _made(data: xr.Dataset, variable: str, wish: Wish) -> Judged:
+    return wish.judged or judged(data, variable, wish.places)
+
+
+def _verdict_words(data: xr.Dataset, variable: str, wish: Wish) -> str:
+    made = _made(data, variable, wish)
+    rest = made.found["n_common"].dims
+    means = made.found["value"].sel(statistic="mean").transpose(made.by, *rest).values.reshape(1, -1, len(made.cells))
+    return _said(_judged(data, variable, wish), means, f"Ratios of means to the best by {made.by}. Means of")
 
 
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -401,59 +412,63 @@ def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
     return f"Exact and numerical solution at {where}; they differ by at most {largest:.2g}."
 
 
+def _at_places(make: Callable[[xr.Dataset, str, Places], T]) -> Callable[[xr.Dataset, str, Wish], T]:
+    return lambda data, variable, wish: make(data, variable, wish.places)
+
+
 KINDS: Mapping[str, Kind] = {
     "distribution": Kind(
         "{} of every run",
         "Every run's value, side by side for each point of the study; bars are medians.",
         _distributions,
         lambda data, variable, wish: distribution(data, variable, wish.places, ax=wish.ax),
-        lambda *asked: _medians_of(arranged(*asked)),
-        runs=arranged,
+        _at_places(lambda *asked: _medians_of(arranged(*asked))),
+        runs=_at_places(arranged),
     ),
     "dependence": Kind(
         "{} against {along}",
         "Lines join medians; grey lines, where there are some, have the slopes that are named.",
         _dependences,
         lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes, ax=wish.ax),
-        _dependence_words,
-        runs=_numbers,
+        _at_places(_dependence_words),
+        runs=_at_places(_numbers),
     ),
     "heat_map": Kind(
         "{} over {along} and {by}",
         "Each cell has its median.",
         _heat_maps,
         lambda data, variable, wish: heat_map(data, variable, wish.places, ax=wish.ax),
-        lambda *asked: _medians_of(cells(*asked)),
-        runs=cells,
+        _at_places(lambda *asked: _medians_of(cells(*asked))),
+        runs=_at_places(cells),
     ),
     "trend": Kind(
         "{} against the sampled parameters",
         "Every run against each parameter of the sample; lines are local linear fits.",
         _of_samples,
         lambda data, variable, wish: trend(data, variable, wish.places, ax=wish.ax),
-        _sample_words,
+        _at_places(_sample_words),
     ),
     "histories": Kind(
         "{}",
         "What changes along the run: medians, in a band of the runs.",
         _histories,
         lambda data, variable, wish: histories(data, variable, wish.places, ax=wish.ax),
-        _history_words,
-        runs=_series,
+        _at_places(_history_words),
+        runs=_at_places(_series),
     ),
     "spectrum": Kind(
         "{}",
         "Decay of the singular values of the trial matrix; what is below a threshold is cut.",
         _spectra,
         lambda data, _, wish: spectrum(data, wish.places, ax=wish.ax),
-        _spectrum_words,
+        _at_places(_spectrum_words),
     ),
     "rank": Kind(
         "{} against rank",
         "Each run's error against the rank of its retained space.",
         _ranks,
         lambda data, variable, wish: rank_error(data, variable, wish.places, ax=wish.ax),
-        _scatter_words("rank"),
+        _at_places(_scatter_words("rank")),
     ),
     "verdict": Kind(
         "verdict on {}",
@@ -468,6 +483,6 @@ KINDS: Mapping[str, Kind] = {
         "The solution of one run.",
         _fields,
         lambda data, _, wish: fields(data, wish.places, ax=wish.ax),
-        _field_words,
+        _at_places(_field_words),
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -17,10 +18,40 @@ from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.canvas import Given, labelled, laid_out, legend, note, panels
-from evogt_study.plots.groups import Places, at, axes_of, label_of, numbers_in
-from evogt_study.plots.style import QUIET, label_size, logarithmic, plain, style, tick_size
+from evogt_study.plots.canvas import (
+    Given,
+    labelled,
+    laid_out,
+    legend,
+    note,
+    panels,
+    wished_size,
+)
+from evogt_study.plots.groups import (
+    LONGEST_LABEL,
+    MOST_LISTED,
+    Arranged,
+    Place,
+    Places,
+    arranged,
+    at,
+    axes_of,
+    label_of,
+    numbers_in,
+)
+from evogt_study.plots.style import (
+    COLUMN_WIDTH,
+    QUIET,
+    TEXT_WIDTH,
+    label_size,
+    logarithmic,
+    plain,
+    style,
+    tick_size,
+)
+from evogt_study.study.case_space import listed
 
+CELL = "cell"
 MOST_CELLS = 24
 """Rows of a picture: with more their labels meet on a page."""
 
@@ -39,35 +70,86 @@ def verdict(
 ) -> Figure:  # fmt: skip
     """Ratios of the mean of each label to the best mean in its cell, with intervals that hold together.
 
-    A filled marker is told apart from the best, an empty one is not.  Differences where a value is not positive.
+    An open marker is not significantly different from the best.  Differences if a value is not positive.
     made: the verdict, where it is known already.  Raises InputError where there are no labels to judge.
     """
     made = made or judged(data, variable, places or Places())
     names = shown(made.found, made.by)
     ratios = made.found.attrs["effect"] == "ratio"
-    canvas = panels(1, height=0.9 + 0.16 * min(len(made.cells), MOST_CELLS) * max(1, len(names) - 1) ** 0.5, ax=ax)
-    drawn = canvas.axes
-    axes = drawn[0]
-    rest = made.found["n_common"].dims
-    ends = [
-        _cell(axes, row, made.found.isel(dict(zip(rest, place, strict=True))), len(names), ratios)
-        for row, place in enumerate(np.ndindex(*made.found["n_common"].shape))
-        if row < MOST_CELLS
+    shape = made.found["n_common"].shape
+    count = min(len(made.cells), MOST_CELLS)
+    rows = _row_labels(made, variable, ax)
+    width = 0.053 * tick_size() / 7.0 * max(len(line) for row in rows.labels for line in row.split("\n"))
+    what = "ratio of means to the best" if ratios else "difference of means from the best"
+    # 0.35 in: ticks and margins
+    room = max(16, int(14.2 * 8.0 / label_size() * (rows.figure_width - width - 0.35)))
+    xlabel = labelled(label_of(data[variable]), room, f"{{}}: {what}")
+    pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * rows.lines)
+    height = 0.9 + pitch * count + 0.14 * max(0, xlabel.count("\n") - 1)
+    canvas = panels(1, height=height, width=rows.figure_width, ax=ax)
+    axes = canvas.axes[0]
+    cells = [
+        made.found.isel(dict(zip(made.found["n_common"].dims, place, strict=True))) for place in np.ndindex(*shape)
     ]
+    ends = [_cell(axes, row, cell, len(names), ratios) for row, cell in enumerate(cells[:count])]
     axes.axvline(1.0 if ratios else 0.0, color=QUIET, linewidth=0.8)
     known = np.concatenate([np.ravel(each) for each in ends] or [np.zeros(0)])
     logarithmic(axes, "x", known[np.isfinite(known)])
-    shown_cells = [plain(cell or f"all of {variable}") for cell in made.cells[:MOST_CELLS]]
-    axes.set_yticks(range(len(shown_cells)), labels=shown_cells, fontsize=tick_size())
-    axes.set_ylim(len(shown_cells) - 0.4, -0.6)
-    what = "ratio of means to the best" if ratios else "difference of means from the best"
-    axes.set_xlabel(labelled(label_of(data[variable]), 44, f"{{}}: {what}"), fontsize=label_size())
+    axes.set_yticks(range(count), labels=rows.labels, fontsize=tick_size())
+    axes.set_ylim(count - 0.4, -0.6)
+    axes.set_xlabel(xlabel, fontsize=label_size())
     marks = [style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
-    legend(canvas, handles, [plain(name) for name in names], made.by, lines=False)
-    left_out = f"; {len(made.cells) - MOST_CELLS} more cells are not shown" if len(made.cells) > MOST_CELLS else ""
-    note(canvas, f"intervals hold for all pairs of a cell together at 95 %; empty: not told apart{left_out}")
+    legend(canvas, handles, [plain(name) for name in names], plain(made.by, LONGEST_LABEL), lines=False)
+    few = sum(not np.isfinite(cell["effect"].values).any() for cell in cells[:count])
+    texts = [
+        f"{100.0 * made.found.attrs['confidence']:g} % intervals for all pairs of a cell together",
+        "open marker: not significantly different from the best",
+        f"{few} of {count} cells have too few values to compare" if few else "",
+        f"{len(made.cells) - count} more cells are not shown" if len(made.cells) > count else "",
+    ]
+    note(canvas, "; ".join(filter(None, texts)))
     return laid_out(canvas)
+
+
+class _Rows(NamedTuple):
+    """Labels of the rows, the number of lines of the longest, and the width of the figure in inches."""
+
+    labels: list[str]
+    lines: int
+    figure_width: float
+
+
+def _row_labels(made: Judged, variable: str, ax: Given) -> _Rows:
+    """Return one label for each row: the values of its axes, on lines that take 0.4 of the width.
+
+    A figure for which a column is too narrow has the width of a page.
+    """
+    found = cell_values(made.found)[:MOST_CELLS]
+    per_inch = 72.0 / (0.53 * tick_size())
+
+    def characters(width: float) -> int:
+        return int(0.4 * width * per_inch)
+
+    width = ax.get_figwidth() if isinstance(ax, Figure) else (wished_size() or (COLUMN_WIDTH,))[0]
+    if (
+        ax is None
+        and not wished_size()
+        and max((len(each) for row in found for each in row), default=0) > characters(width)
+    ):
+        width = TEXT_WIDTH
+    room = characters(width)
+    rows = []
+    for row in found:
+        lines: list[str] = []
+        for each in row or [f"all of {variable}"]:
+            part = plain(each, room)
+            if lines and len(lines[-1]) + len(part) + 2 <= room:
+                lines[-1] += f", {part}"
+            else:
+                lines.append(part)
+        rows.append("\n".join(lines))
+    return _Rows(rows, max(row.count("\n") + 1 for row in rows), width)
 
 
 def _cell(axes: Axes, row: int, cell: xr.Dataset, count: int, ratios: bool) -> list[Array]:
@@ -111,12 +193,53 @@ def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
     here = at(data, places.at, axes_of(data, variable))
     over = sample_of(here, variable, places)
     found = verdicts.verdict(here[variable], by, over, planned=here.get(KEYS), missing="drop")
+    return Judged(found, by, [", ".join(each) for each in cell_values(found)])
+
+
+def cell_values(found: xr.Dataset) -> list[list[str]]:
+    """Return the values of the axes of each cell of a verdict, "epsilon = 0.1", of axes with several values."""
     rest = [str(each) for each in found["n_common"].dims]
-    cells = [
-        ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True) if found.sizes[name] > 1)
+    return [
+        [f"{name} = {label}" for name, label in zip(rest, labels, strict=True) if found.sizes[name] > 1]
         for labels in product(*(shown(found, name) for name in rest))
     ]
-    return Judged(found, by, cells)
+
+
+def cells_of(data: xr.Dataset, variable: str, places: Places, made: Judged) -> Arranged:
+    """Arrange the runs of a verdict: its labels as series, its cells along."""
+    here = at(data, places.at, axes_of(data, variable))
+    over = sample_of(here, variable, places)
+    rest = [str(each) for each in made.found["n_common"].dims]
+    if not rest:
+        return arranged(
+            data,
+            variable,
+            replace(places, along=None, by=made.by, panel=None, over=over),
+            wanted=("by",),
+            most_series=None,
+        )
+    listing = " and ".join(
+        f"{name} = {listed(shown(here, name), MOST_LISTED)}" for name in rest if here.sizes[name] > 1
+    )
+    runs = [variable, *({"run_status", KEYS} & set(here.variables))]
+    stacked = here[runs].drop_vars([name for name in here.coords if name not in (made.by, *over)], errors="ignore")
+    stacked = stacked.stack({CELL: rest}, create_index=False).assign_coords({CELL: made.cells})
+    found = arranged(
+        stacked, variable, Places(along=CELL, by=made.by, over=over), wanted=("along", "by"), most_series=None
+    )
+    notes = tuple(f"at {name} = {value}" for name, value in places.at.items())
+    return replace(found, along=_Cells(CELL, CELL, found.along.labels, listing=listing), notes=notes)
+
+
+@dataclass(frozen=True)
+class _Cells(Place):
+    """The cells of a verdict.  listing: the values of their axes, one axis after the other."""
+
+    listing: str = ""
+
+    def listed(self) -> str:
+        """Return the values of the axes."""
+        return self.listing
 
 
 def contested(data: xr.Dataset, variable: str, places: Places) -> str | None:

@@ -105,7 +105,7 @@ def dependence(
             _intervals(axes, beside, medians[where], limits[where], style(one))
         # inches that the labels to the left leave of a column, and of a third of a page
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         across = titled(
             runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30), runs.along.short
         )
@@ -301,7 +301,7 @@ def scatter(
                 alpha=0.6, markeredgewidth=0.0, gid="runs",
             )  # fmt: skip
         logarithmic(axes, "x", other.values[both])
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         axes.set_xlabel(labelled(other.label, 48), fontsize=label_size())
     logarithmic(drawn[0], "y", runs.values[both])
     drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())

@@ -40,7 +40,7 @@ def distribution(
     drawn = canvas.axes
     for number, axes in enumerate(drawn):
         above = _groups(axes, runs, number, limits[number])
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=above)
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size(), pad=above)
     logarithmic(drawn[0], "y", runs.values)
     drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     for axes in drawn:

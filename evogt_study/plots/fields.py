@@ -58,14 +58,14 @@ def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
         if not len(ok):
             raise InputError("`FILE` must have a run with status ok to draw its field, got none")
         run = run.isel(dict(zip(run["run_status"].dims, ok[0].tolist(), strict=True)))
-    told = [f"{name} = {text_label(canonical(run[name].values.item()))}" for name in axes]
+    parts = [f"{name} = {text_label(canonical(run[name].values.item()))}" for name in axes]
     inside = {**({"time": run["time"].values[-1]} if "time" in run[FIELD].dims else {}), **inside}
     if len(set(run[FIELD].dims) & set(DIRECTIONS)) == 3 and not set(inside) & set(DIRECTIONS):
         inside["z"] = 0.5
     for name, value in inside.items():
         run, place = _nearest(run, name, value)
-        told.append(f"{name} = {place:.4g}")
-    return run[[name for name in (FIELD, EXACT) if name in run]], ", ".join(told)
+        parts.append(f"{name} = {place:.4g}")
+    return run[[name for name in (FIELD, EXACT) if name in run]], ", ".join(parts)
 
 
 def _nearest(run: xr.Dataset, name: str, value: object) -> tuple[xr.Dataset, float]:

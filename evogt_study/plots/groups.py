@@ -63,7 +63,7 @@ class Place:
         """The title if that is as short as a symbol, else the name."""
         return self.title if len(self.title) <= 3 else self.name
 
-    def told(self, number: int) -> str:
+    def describe(self, number: int) -> str:
         """Return value `number` as text with its name, "N = 40", or only the value if it is a string."""
         label = self.labels[number]
         return f"{self.symbol} = {label}" if self.name and _is_number(label) else label
@@ -105,11 +105,13 @@ class Arranged:
         """Mask of planned runs, (P, S, X, n), once in each sample."""
         return self.runs >= 0
 
-    def told(self, panel: int, one: int, place: int) -> str:
+    def describe(self, panel: int, one: int, place: int) -> str:
         """Place of a group in words: "N = 40, gtransnet, epsilon = 0.1"."""
-        words = [self.series.told(one), self.panels.told(panel)]
+        words = [self.series.describe(one), self.panels.describe(panel)]
         if self.along.name:
-            own = self.along.told(place) if self.x is None else f"{self.along.symbol} = {self.x[panel, one, place]:g}"
+            own = (
+                self.along.describe(place) if self.x is None else f"{self.along.symbol} = {self.x[panel, one, place]:g}"
+            )
             words.insert(0, own)
         return ", ".join(filter(None, words))
 
@@ -165,9 +167,9 @@ class Arranged:
     def incomplete(self, most: int = 12) -> str:
         """The groups that lack runs: "3/4 at N = 40, fast"; of more than `most` the others are counted."""
         groups = list(np.ndindex(*self.planned.shape[:3]))
-        lacking = [(ok, planned, self.told(*each)) for each in groups for ok, planned in [self.ok_of(*each)]]
-        told = [f"{ok}/{n}" + (f" at {where}" if where else "") for ok, n, where in lacking if ok < n]
-        return ", ".join(told[:most]) + (f" and {len(told) - most} more groups" if len(told) > most else "")
+        lacking = [(ok, planned, self.describe(*each)) for each in groups for ok, planned in [self.ok_of(*each)]]
+        texts = [f"{ok}/{n}" + (f" at {where}" if where else "") for ok, n, where in lacking if ok < n]
+        return ", ".join(texts[:most]) + (f" and {len(texts) - most} more groups" if len(texts) > most else "")
 
     def lacking_told(self) -> str:
         """Explanation of what `lacking` writes where groups are large, for the small print."""
@@ -198,8 +200,8 @@ class Arranged:
             numbers = [] if self.x is None else [f"{each:g}" for each in np.unique(self.x[np.isfinite(self.x)])]
             along = replace(self.along, labels=tuple(numbers)) if numbers else self.along
             many = len(numbers) > MOST_LISTED
-            told = f"{along.symbol} = {numbers[0]} to {numbers[-1]}" if many else along.listed()
-            parts.insert(0, f"against {told}")
+            text = f"{along.symbol} = {numbers[0]} to {numbers[-1]}" if many else along.listed()
+            parts.insert(0, f"against {text}")
         return f"{self.title} {', '.join([*parts, *self.notes])}".strip()
 
     def footnote(self, *more: str) -> str:
@@ -209,7 +211,7 @@ class Arranged:
 
 def arranged(
     data: xr.Dataset, variable: str, places: Places, *, wanted: Sequence[str] = ("along", "by", "panel"),
-    numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int = MAX_SERIES,
+    numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int | None = MAX_SERIES,
     own: bool = False,
 ) -> Arranged:  # fmt: skip
     """Arrange a variable's runs.
@@ -238,8 +240,8 @@ def arranged(
         here = here.isel(dict.fromkeys(left, 0))
     limits = {"panel": MAX_PANELS, "by": most_series, "along": most}
     for place, name in roles.items():
-        here, told = _thinned(here, name, limits[place])
-        notes += told
+        here, thinning = _thinned(here, name, limits[place])
+        notes += thinning
     order = [roles.get(place, f"no {place}") for place in ("panel", "by", "along")]
     found = {place: _place(here, roles.get(place)) for place in ("panel", "by", "along")}
     if source is not None:

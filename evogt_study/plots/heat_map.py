@@ -46,7 +46,7 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         mesh = axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
         _cells(axes, runs, number, norm, write=write)
         _named(axes, runs)
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         axes.tick_params(labelsize=tick_size(), labelbottom=number + columns >= count)
         if number % columns == 0:
             axes.set_ylabel(titled(runs.series.title, runs.series.name, 30, runs.series.short), fontsize=label_size())

@@ -42,7 +42,7 @@ def histories(
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
             bundle(axes, x, runs.values[number, one, 0], style(one), band_levels(runs))
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         axes.set_xlabel(labelled(label_of(data[dim]), 48), fontsize=label_size())
         axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
         if (x == np.round(x)).all():
@@ -85,7 +85,7 @@ def incomplete_told(runs: Arranged) -> str:
     for panel, one in np.ndindex(runs.planned.shape[:2]):
         ok, planned = runs.ok_of(panel, one, 0)
         if ok < planned:
-            where = ", ".join(filter(None, (runs.series.told(one), runs.panels.told(panel))))
+            where = ", ".join(filter(None, (runs.series.describe(one), runs.panels.describe(panel))))
             lacking.append(f"{ok}/{planned}" + (f" at {where}" if where else ""))
     return ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more lines" if len(lacking) > 4 else "")
 
@@ -146,7 +146,7 @@ def spectrum(data: xr.Dataset, places: Places | None = None, *, ax: Given = None
                          label=rf"$\sqrt{{\tau}}$, $\tau$ = {tau:g}".replace("e-", "e−"))
             for i, tau in enumerate(cuts)
         ]  # fmt: skip
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         axes.set_xlabel("index $i$", fontsize=label_size())
         axes.margins(x=0.01)
     if np.isfinite(relative).any():

@@ -157,7 +157,7 @@ def deposited_study(path: Path) -> DepositedStudy:
         return DepositedStudy(
             path=path,
             attributes={str(name): str(value) for name, value in main.attrs.items()},
-            runs={phase: completeness(data).told() for phase, data in groups.items()},
+            runs={phase: completeness(data).describe() for phase, data in groups.items()},
             software=software_sets(main),
             study_file=_study_file(study.file, path),
             beside=files_beside(path, study),

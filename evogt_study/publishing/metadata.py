@@ -115,7 +115,7 @@ def ro_crate(deposit: Deposit, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Return the metadata file; sizes: bytes of every other file of the deposit by its path."""
     described = {each["@id"]: each for study in deposit.studies for each in _files(study)}
     described |= {each["@id"]: each for each in _shared(deposit)}
-    described |= {_id(path): {"@id": _id(path), "name": path, "description": told} for path, told in OF_ALL.items()}
+    described |= {_id(path): {"@id": _id(path), "name": path, "description": text} for path, text in OF_ALL.items()}
     files = [_file(path, size, described.get(_id(path), {})) for path, size in sorted(sizes.items())]
     people = [crate_entity(each, number) for number, each in enumerate(deposit.publication.creators, 1)]
     graph = [
@@ -161,21 +161,21 @@ def _files(study: DepositedStudy) -> Iterator[Entity]:
         "description": study.attributes.get("source") or "the study: which runs, with which parameters",
         "programmingLanguage": {"@id": LANGUAGE["@id"]},
     }
-    result = "; ".join(f"{phase}: {told}" for phase, told in study.runs.items())
+    result = "; ".join(f"{phase}: {counts}" for phase, counts in study.runs.items())
     yield {"@id": _id(study.result), "name": f"Result: {study.title}", "description": result}
     for name in study.beside:
         path = f"studies/{study.name}/{name}"
         code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": PYTHON["@id"]}}
-        told = {"name": name, "description": "needed by the runs of the study"}
-        yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **told}
+        entity = {"name": name, "description": "needed by the runs of the study"}
+        yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **entity}
 
 
 def _shared(deposit: Deposit) -> Iterator[Entity]:
     """Yield entities of files that several studies may share: pages, and lists of packages."""
     for page, studies in _users(deposit, "page"):
         results = _references({"@id": _id(study.result)} for study in studies)
-        told = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
-        yield {"@id": _id(page), "name": f"Report: {told}", "description": "on one page", "isBasedOn": results}
+        title = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
+        yield {"@id": _id(page), "name": f"Report: {title}", "description": "on one page", "isBasedOn": results}
     for lock, studies in _users(deposit, "lock"):
         names = ", ".join(study.name for study in studies)
         yield {"@id": _id(lock), "name": f"Environment of {names}", "description": "packages for pip"}

@@ -218,7 +218,7 @@ def _head(deposit: Deposit) -> Iterator[str]:
 def _table(deposit: Deposit) -> Iterator[str]:
     yield from ("", "## What is here", "", "| result | question | runs | study | page |", "|---|---|---|---|---|")
     for study in deposit.studies:
-        runs = "; ".join(told if phase == MAIN else f"{phase}: {told}" for phase, told in study.runs.items())
+        runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
         cells = [f"[{study.name}.nc]({study.result})", _cell(study.title), runs]
         yield f"| {' | '.join(cells)} | [study]({study.text}) | [report]({study.page}) |"
     yield ""

@@ -49,7 +49,7 @@ FEW_POINTS = 12
 """Number of points of a sample that the page shows."""
 LONG = 200  # largest number of characters of a value
 DPI = 144.0
-"""Pixels per inch of images inside figures, which have print size.  A page shows them 1.5 times as large."""
+"""Pixels per inch of images inside figures, which have print size.  A page shows them up to twice as large."""
 FEW_PICTURES = 3  # of each result on a page of several
 FEW_ROWS = 12
 """Rows of a table of the page of several results.  `evogt summary` prints all."""
@@ -358,7 +358,7 @@ def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> b
 
 
 def _product(data: xr.Dataset, runs: Completeness) -> str:
-    """Describe the number of runs of the product of the axes: "160 points, of which 64 are different runs"."""
+    """Describe the number of points of the product of the axes, and the number of different runs."""
     if runs.planned == data["run_status"].size:
         return "one run for each point of the product"
     if runs.planned == runs.points:
@@ -508,7 +508,7 @@ def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
         title=str(data.attrs.get("title") or file),
         file=file,
         study=part(data, numbers, judged, most=FEW_PICTURES),
-        others={phase: completeness(each).told() for phase, each in groups.items() if phase != MAIN},
+        others={phase: completeness(each).describe() for phase, each in groups.items() if phase != MAIN},
         finding=finding(judged) if judged is not None else None,
         problems=stated_problems(str(data.attrs.get("study", ""))),
         axes=axes(data),

@@ -6,7 +6,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import written_result
+from conftest import SMALL_NUMBERS, written_result
 
 import evogt_study as evs
 from evogt_study.analysis.reduce import IncompleteWarning
@@ -16,7 +16,7 @@ from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 
-STUDY = """
+STUDY = f"""
 name = "equal"
 [problem]
 dimension = 1
@@ -25,15 +25,10 @@ diffusion = "1/10"
 [axes]
 dictionary = ["transnet", "gtransnet"]   # to transnet N1 does not matter: 2 runs at 4 points
 N1 = [24, 48]
-seed = { count = 2 }
+seed = {{ count = 2 }}
 [constants]
 N = 12
-gamma = 2
-quadrature = 40
-validation = 60
-final_time = 0.1
-dt = 0.01
-[output]
+{SMALL_NUMBERS}[output]
 times = 3
 record = ["error_history"]
 """
@@ -136,7 +131,7 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
     data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
     made = completeness(data)
-    assert made.told() == "5 of 6 runs are ok; 1 failed"
+    assert made.describe() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {
         "dictionary": [("transnet", 1, 2)],

@@ -20,10 +20,7 @@ from evogt_study.workers.clusters import connected
 
 ONE_D = """
 name = "one_d"
-[problem]
-dimension = 1
-exact = "exp(-t)*sin(k*pi*x)"
-diffusion = "1/50"
+problem = { dimension = 1, exact = "exp(-t)*sin(k*pi*x)", diffusion = "1/50" }
 [axes]
 dictionary = ["transnet", "gtransnet"]
 N = [20, 60]
@@ -82,12 +79,11 @@ reference_points = 120
 """
 THREE_D = """
 name = "three_d"
+axes.seed = { start = 0, count = 2 }
 [problem]
 dimension = 3
 exact = "exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(2*pi*z)"
 diffusion = "1 + (1 + sin(2*pi*t/final_time)/2)/8*cos(2*pi*x)*cos(2*pi*y)*cos(2*pi*z)"
-[axes]
-seed = { start = 0, count = 2 }
 [constants]
 dictionary = "gtransnet"
 gamma = 3.5
@@ -101,16 +97,9 @@ dt = 0.006
 BASELINE = """
 name = "fem"
 method = "p1_fem"
-[problem]
-dimension = 2
-exact = "exp(-t)*sin(pi*x)*sin(pi*y)"
-diffusion = "1 + x*exp(-t)/2"
-[axes]
-unknowns = [30, 50]
-[constants]
-validation = 20
-final_time = 0.1
-dt = 0.005
+problem = { dimension = 2, exact = "exp(-t)*sin(pi*x)*sin(pi*y)", diffusion = "1 + x*exp(-t)/2" }
+axes = { unknowns = [30, 50] }
+constants = { validation = 20, final_time = 0.1, dt = 0.005 }
 """
 STUDIES = {"1-D": ONE_D, "2-D": TWO_D, "3-D": THREE_D, "Allen-Cahn": ALLEN_CAHN, "finite elements": BASELINE}
 
@@ -235,7 +224,7 @@ def own_problem(folder, data=""):
         "    made = FormulaProblem(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
         f"    return replace(made{data})\n"
     )
-    stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
+    stated = 'name = "one_d"\nproblem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
     (folder / "own.toml").write_text(stated)
     return study_plan(Study.from_file(folder / "own.toml"))
 

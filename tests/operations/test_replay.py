@@ -38,7 +38,7 @@ def test_each_case_of_the_papers_method_is_equal_bit_for_bit(small_study, result
     path = result_of(study, tmp_path / "small.nc")
     for dictionary, k, seed in [("transnet", 1, 0), ("gtransnet", 2, 2)]:
         made = replay(path, {"dictionary": dictionary, "k": k, "seed": seed})
-        assert made.equal, made.told()
+        assert made.equal, made.describe()
         assert {"error", "rank", "coefficients", "field", "error_history"} <= set(made.compared)
         assert (made.software, made.raised, made.case.key) == ("", "", made.stored_key)
 
@@ -47,7 +47,7 @@ def test_an_equal_run(result):
     made = replay(result, read_point("seed=1,family=a,epsilon=0.20"))
     assert made.equal
     assert made.point == "family=a, epsilon=0.2, seed=1"
-    assert made.told() == ["  equal bit for bit: error, rank, word, trace"]  # trace is longer in other runs
+    assert made.describe() == ["  equal bit for bit: error, rank, word, trace"]  # trace is longer in other runs
 
 
 def test_the_last_bit_of_one_value(result):
@@ -56,7 +56,7 @@ def test_the_last_bit_of_one_value(result):
 
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 2})
     assert not made.equal
-    assert made.told() == [
+    assert made.describe() == [
         "  trace[1]: 0.10000000000000002 in the file, 0.10000000000000001 now, relative difference 6.9e-17 "
         "(1 of 3 values differ)",
         "  equal bit for bit: error, rank, word",
@@ -69,7 +69,7 @@ def test_words_and_missing_values_that_differ(result):
         data["rank"].values[0, 0, 1] = np.nan
 
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 1})
-    assert [line.strip() for line in made.told()[:2]] == [
+    assert [line.strip() for line in made.describe()[:2]] == [
         "rank: nan in the file, 7 now",
         "word: 'z' in the file, 'a' now",
     ]
@@ -80,7 +80,7 @@ def test_a_run_that_raises_tells_where(result):
     assert (made.equal, made.status, made.stored_status) == (False, Status.failed, Status.failed)
     assert 'method.py", line 5, in method' in made.raised
     assert made.raised.endswith("ValueError: no luck\n")
-    assert made.told() == ["  as in the file: failed, ValueError: no luck"]
+    assert made.describe() == ["  as in the file: failed, ValueError: no luck"]
     diverged = replay(result, {"family": "a", "epsilon": 0.1, "seed": 3})
     assert (diverged.equal, diverged.status) == (False, Status.diverged)
 
@@ -92,7 +92,7 @@ def test_a_file_whose_fate_is_another(result):
 
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 0})
     assert not made.equal
-    assert made.told() == ["  in the file: lost, the worker died", "  now: ok"]
+    assert made.describe() == ["  in the file: lost, the worker died", "  now: ok"]
 
 
 def test_code_that_has_changed_is_said_to_be_another_computation(own_study, result):
@@ -102,7 +102,7 @@ def test_code_that_has_changed_is_said_to_be_another_computation(own_study, resu
         replay(result, at)
     made = replay(result, at, code=changed)
     assert made.case.key != made.stored_key
-    lines = made.told()
+    lines = made.describe()
     assert f"another computation than the file's, case {made.stored_key}" in lines[0]
     assert "relative difference 5.0e-01" in lines[1]
     own_study("# a comment\n" + OWN.replace("\n    ", "\n"), REST)
@@ -127,7 +127,7 @@ def test_other_software_is_said(result):
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 1})
     assert f"numpy 1.0.0, here {np.__version__}" in made.software
     assert made.equal
-    assert made.told()[0].startswith("  the file's run was made by other software: ")
+    assert made.describe()[0].startswith("  the file's run was made by other software: ")
     assert software_changes(software_set(), software_set()) == ""
 
 

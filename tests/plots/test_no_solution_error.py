@@ -1,14 +1,14 @@
 """A problem without an exact solution has no solution error, and nothing else takes its place."""
 
 import pytest
-from conftest import written_result
+from conftest import SMALL_NUMBERS, written_result
 
 import evogt_study as evs
 from evogt_study.errors import InputError
 from evogt_study.publishing.report import report, tables
 from evogt_study.results.netcdf import read_result
 
-STUDY = """
+STUDY = f"""
 name = "without"
 [problem]
 dimension = 1
@@ -17,16 +17,11 @@ source = "0"
 diffusion = "1/10"
 [axes]
 N = [8, 12]
-seed = { count = 3 }
+seed = {{ count = 3 }}
 [constants]
 dictionary = "gtransnet"
 N1 = 24
-gamma = 2
-quadrature = 40
-validation = 60
-final_time = 0.1
-dt = 0.01
-[output]
+{SMALL_NUMBERS}[output]
 times = 3
 record = []
 """

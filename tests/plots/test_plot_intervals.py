@@ -1,15 +1,13 @@
-"""Intervals and verdicts in pictures: what is drawn is what the statistics say."""
+"""Intervals in figures: what is drawn is what the statistics say."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from drawable import footnote, small, texts
+from drawable import footnote, small
 
 import evogt_study as evs
-from evogt_study.errors import InputError
-from evogt_study.plots import Places, dependence, distribution, verdict
-from evogt_study.plots import catalogue as kinds
+from evogt_study.plots import Places, dependence, distribution
 from evogt_study.plots.groups import arranged
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
@@ -50,19 +48,3 @@ def test_pooled_seeds_are_units_of_the_intervals(data):
     found = runs.median_intervals()[0, :, 0]
     pooled = evs.summary(data["error"], ["epsilon", "seed"], statistics=["median_ci"])["median_ci"]
     np.testing.assert_allclose(found, pooled.values)
-
-
-def test_a_verdict_shows_ratios_to_the_best(data):
-    figure = verdict(data)
-    made = evs.verdict(data["error"], "dictionary")
-    drawn = sorted(float(line.get_xdata()[0]) for line in lines(figure, "effect"))
-    to_best = made["effect"].sel(pair=[name for name in made["pair"].values if "gtransnet" in name.split("/")])
-    np.testing.assert_allclose(drawn, np.sort(np.maximum(to_best, 1.0 / to_best).values.ravel()))
-    assert len(lines(figure, "best")) == 3
-    assert {"epsilon = 0.2", "epsilon = 0.05", "transnet"} <= set(texts(figure))
-    assert "verdict" in {choice.kind for choice in kinds.fitting(data)}
-    assert "verdict" not in {choice.kind for choice in kinds.fitting(small())}
-    said = kinds.drawn(data, "verdict").alt
-    assert said.startswith("Ratios of means to the best by dictionary. Means of final relative L2 error")
-    with pytest.raises(InputError, match="`--by` must be an axis of several labels, and --over have 6 points"):
-        verdict(small())

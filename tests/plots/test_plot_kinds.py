@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small, texts
+from drawable import AXES, PILOT, check_layout, footnote, own, pilot_runs, points, runs, small, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from evogt_study.cli.pictures import plot
@@ -633,10 +633,6 @@ def test_a_mistake_gets_one_line_that_lists_what_there_is(said):
 # --- on paper ---------------------------------------------------------------------------------------------------------
 
 
-def overlap(one, other):
-    return one.x0 < other.x1 - 1 and other.x0 < one.x1 - 1 and one.y0 < other.y1 - 1 and other.y0 < one.y1 - 1
-
-
 PICTURES = {
     **{choice.kind: lambda choice=choice: drawn(1, *choice).figure for choice in kinds.fitting(small())},
     "heat_map": lambda: heat_map(small()),
@@ -648,19 +644,8 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_letters_are_large_enough_and_nothing_is_cut_off_or_overlaps(name):
     figure = PICTURES[name]()
-    renderer = FigureCanvasAgg(figure).get_renderer()
     assert figure.get_figwidth() in (3.4, 6.5)  # a column, or a page
-    boxes = [legend.get_window_extent(renderer) for legend in figure.legends]
-    boxes += [axes.get_tightbbox(renderer) for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    boxes.append(figure._supxlabel.get_window_extent(renderer))
-    for box in boxes:
-        assert box.x0 >= figure.bbox.x0 - 1
-        assert box.y0 >= figure.bbox.y0 - 1
-        assert box.x1 <= figure.bbox.x1 + 1
-        assert box.y1 <= figure.bbox.y1 + 1
-    assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
-    letters = [text for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
-    assert min(text.get_fontsize() for text in letters if text.get_visible()) >= 7.0
+    check_layout(figure)
 
 
 @pytest.mark.long
@@ -707,7 +692,7 @@ def test_arranging_keeps_every_run_at_its_place():
     assert made.values.shape == (1, 2, 2, 3)
     for one, place, seed in itertools.product(range(2), range(2), range(3)):
         assert made.values[0, one, place, seed] == data["error"].values[one, place, seed]
-    assert made.told(0, 1, 1) == "k = 2, gtransnet"
+    assert made.describe(0, 1, 1) == "k = 2, gtransnet"
     np.testing.assert_allclose(made.x[0, 0], [1.0, 2.0])
 
 

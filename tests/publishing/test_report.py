@@ -140,7 +140,7 @@ def test_every_message_is_counted_once(failing):
     made = completeness(read_result(failing)["main"])
     assert (made.planned, made.ok, dict(made.counts)) == (36, 22, {"ok": 22, "failed": 12, "diverged": 2})
     assert sum(message.count for message in made.messages) == 14
-    assert made.told() == "22 of 36 runs are ok; 12 failed, 2 diverged"
+    assert made.describe() == "22 of 36 runs are ok; 12 failed, 2 diverged"
 
 
 def test_all_runs_failed(tmp_path):
@@ -390,16 +390,6 @@ def test_evogt_plot_draws_the_kind_that_is_asked_for(failing, tmp_path, form, be
     assert (tmp_path / f"it.{form}").read_bytes().startswith(begin)
 
 
-def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
-    done = run("plot", with_pilot, "--pilot", "-o", tmp_path / "it.png")
-    assert done.exit_code == 0
-    assert (tmp_path / "it.png").exists()
-    alone = tmp_path / "own.nc"
-    alone.write_bytes(with_pilot.read_bytes())
-    assert run("plot", alone, "--pilot").exit_code == 0  # under a name of its own, which no figure of the study has
-    assert (tmp_path / "own_pilot_dependence.png").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -472,6 +462,18 @@ def test_in_a_browser_the_page_is_whole_quiet_and_fits(name, width, chromium, re
     assert all(complete and alt for complete, alt in seen["images"])
     assert seen["page_width"] <= seen["window_width"]  # what is wider scrolls in its own frame
     assert "What became of the runs" in seen["text"]
+
+
+@pytest.mark.parametrize("width", [1700, 1300, 700, 400])
+def test_figures_are_whole_and_wide_ones_fill_the_page(width, chromium, hostile, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page_of(hostile), encoding="utf-8")
+    figures = browser.opened(chromium, path, width)["figures"]
+    assert {each["wide"] for each in figures} == {True, False}
+    for each in figures:
+        assert (each["left"] >= 0, each["right"] <= width, each["hidden"]) == (True, True, 0)
+        assert each["stretched"] == pytest.approx(1.0, abs=0.01)
+        assert each["width"] == pytest.approx(each["room"] if each["wide"] else min(each["room"], 512), abs=1)
 
 
 @pytest.mark.slow

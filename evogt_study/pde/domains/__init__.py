@@ -9,12 +9,13 @@
 - `mesh`: domains given by a mesh in a file
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from evogt_study.errors import ParameterError
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.domains.box import Box, UnitCube
 from evogt_study.pde.domains.disk import Disk
@@ -29,13 +30,25 @@ DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
 
 
 def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """Identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content."""
-    kind = next(name for name, known in DOMAINS.items() if known is type(domain))
+    """Identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content.
+
+    Raises ParameterError for a type that is not registered.
+    """
+    # other packages last, which are searched and imported
+    kind = _find_name(DOMAINS, domain) or _find_name(DOMAINS.installed(), domain)
+    if kind is None:
+        remedy = "add an entry point of the group evogt_study.domains"
+        raise ParameterError("domain", "of a registered type", domain, remedy=remedy)
     # A field that is not compared is not part of the identity: a mesh is identified by the digest of its arrays.
     parts = {part.name: getattr(domain, part.name) for part in fields(domain) if whole or part.compare}
     return {"kind": kind} | {
         name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()
     }
+
+
+def _find_name(names: Iterable[str], domain: Domain) -> str | None:
+    # not `isinstance`: a derived type is another kind
+    return next((name for name in names if DOMAINS[name] is type(domain)), None)
 
 
 def domain_from(content: Mapping[str, Any]) -> Domain:

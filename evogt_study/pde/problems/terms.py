@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -265,12 +265,13 @@ def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.
     if not boundary:
         return domain
-    if isinstance(domain, UnitCube):
+    if type(domain) is UnitCube:
         domain = Box(dimension, (0.0,) * dimension, (1.0,) * dimension)
     if not isinstance(domain, Box):
         raise ParameterError("boundary", "left out on a domain that is not a box", dict(boundary))
     periodic = tuple(name for name, data in boundary if data == PERIODIC)
-    return Box(dimension, domain.lower, domain.upper, periodic, tuple(n for n, data in boundary if data != PERIODIC))
+    natural = tuple(name for name, data in boundary if data != PERIODIC)
+    return replace(domain, periodic=periodic, natural_faces=natural)  # which keeps a derived type and its fields
 
 
 def _shape(dimension: int, raw: Any) -> Domain:
