@@ -22,7 +22,8 @@ from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods import parameters as evolution_parameters
 from evogt_study.pde.methods.variables import AXES, RECORDED
-from evogt_study.schema.parameters import Parameter, declared_in
+from evogt_study.schema.fields import declared_in
+from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import model as study_file
 
@@ -123,7 +124,7 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Parameters of one of the methods that the paper's is compared with."""
-    return parameters(declared_in(METHODS[name].PARAMETERS))
+    return parameters(evolution_parameters.with_kinds(declared_in(METHODS[name].PARAMETERS)))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:

@@ -125,13 +125,15 @@ class Hints:
 class MethodSpec:
     """Text and scalars from which a worker makes the method: its name or code, its problem and its output.
 
-    references: user functions that are reference solutions.
+    references: user functions that are reference solutions.  kinds: parameters that name classes (`Parameter.kinds`),
+    with their values in the study.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
     problem: object | Alternatives[object] | None
     output: Output | None
     references: tuple[UserCode, ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
 
     @property
     def codes(self) -> tuple[UserCode, ...]:

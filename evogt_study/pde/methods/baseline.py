@@ -12,24 +12,21 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains.box import check_unit_cube
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.parameters import INTEGRATOR_PARAMETERS, own_fields, with_integrators
 from evogt_study.pde.methods.problem_method import ProblemMethod, finite, quadrature_of, seconds_of
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_in, typed
+from evogt_study.schema.fields import declared_in
+from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text
 
-OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
-"""Parameters of dictionaries, which some families take."""
 LOOKED_AT = 200
 """Rough operations for a validation node: interpolation, and the exact solution.  Timed cases scale all predictions."""
 
@@ -67,8 +64,9 @@ class Baseline(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
-        parameters = with_integrators(declared_in(kind.PARAMETERS))
-        return Baseline.declared(spec, parameters, kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind)
+        return Baseline.declared(
+            spec, declared_in(kind.PARAMETERS), kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind
+        )
 
     def bind(self, values: Values) -> BaselineCase[Any]:
         return self.kind(self, values, typed(self.kind.PARAMETERS, values))
@@ -85,7 +83,8 @@ class Baseline(ProblemMethod):
     @cached_property
     def own_names(self) -> tuple[str, ...]:
         """Names of its parameters, the problem's left out."""
-        return tuple(with_integrators(declared_in(self.kind.PARAMETERS)))
+        known = self.of_kinds | declared_in(self.kind.PARAMETERS).keys()
+        return tuple(name for name in self.parameters if name in known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ class BaselineCase(BoundCase, Generic[P]):
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1  # raised when the same parameters come to mean other numbers
-    PARAMETERS: ClassVar[type[Any]]
+    PARAMETERS: ClassVar[Any]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0
@@ -125,9 +124,7 @@ class BaselineCase(BoundCase, Generic[P]):
 
     def used(self) -> tuple[str, ...]:
         """Names of the parameters that the case uses, the problem's own left out."""
-        unused = set(INTEGRATOR_PARAMETERS) - {part.name for part in own_fields(self.values)}
-        if "dictionary" in self.values:
-            unused |= OF_DICTIONARIES - FAMILIES[str(self.values["dictionary"])].takes()
+        unused = self.method.unused(self.values)
         return tuple(name for name in self.method.own_names if name not in unused)
 
     def canonical(self, used: dict[str, Value]) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import Integrator
-from evogt_study.pde.methods.parameters import PARAMETERS, EvolutionParameters, integrator_of
+from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     KNOWN,
     ProblemMethod,
@@ -45,6 +45,7 @@ from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text
@@ -70,7 +71,7 @@ class Evolution(ProblemMethod):
     def of(spec: MethodSpec) -> Evolution:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         known = {code.reference: code for code in spec.references}
-        return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
+        return Evolution.declared(spec, declared_in(EvolutionParameters), RECORDABLE, references=known)
 
     @cached_property
     def saved_times(self) -> int | tuple[float, ...]:
@@ -239,7 +240,7 @@ class EvolutionCase(BoundCase):
         return content_hash(
             [
                 self.method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
-                run.grid.final_time, run.grid.steps, given.time_integrator, asdict(run.integrator),
+                run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
                 run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
                 given.reference or "", given.coefficient_reference or "",
             ]
@@ -373,10 +374,10 @@ def _rule_text(rule: Rule) -> str:
     return canonical_json(rule)
 
 
-def _fields_text(part: Any, *, zero: bool = True) -> str:
-    """A dataclass of parameters' values as canonical JSON; those that are zero are left out, if not `zero`."""
+def _fields_text(part: Any) -> str:
+    """A dataclass of parameters' values as canonical JSON."""
     names = field_names(part.__class__)
-    return json_object({name: json_text(value) for name in names if (value := getattr(part, name)) or zero})
+    return json_object({name: json_text(getattr(part, name)) for name in names})
 
 
 @lru_cache(maxsize=KNOWN)
@@ -388,7 +389,7 @@ def _grid_text(grid: TimeGrid) -> str:
 @lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
-    return _fields_text(integrator, zero=False)
+    return json_object({name: json_text(value) for name, value in integrator.values.items() if value})
 
 
 @lru_cache(maxsize=KNOWN)

@@ -27,7 +27,7 @@ from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.parameters import known_parameters, required_names
+from evogt_study.pde.methods.parameters import named_kinds, with_kinds
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
@@ -166,30 +166,37 @@ class ProblemMethod(Method):
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
-        if "time_integrator" in parameters:
-            parameters = {**parameters, **known_parameters()}
+        parameters = with_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         known = {**parameters, **following(source.dimension, directions, parameters), **own}
         return cls(source, output, known, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
-        needed = super().required(values)
-        if "dictionary" in values:
-            needed += FAMILIES[str(values["dictionary"])].required(values)
-        return (*needed, *required_names(values))
+        needed = [kind.required(values) for kind in named_kinds(self.parameters, values)]
+        return (*super().required(values), *(name for names in needed for name in names))
 
     @property
     def hints(self) -> Hints:
         names = self.source.parameters
-        numbers = {"N", "N1", "hidden", "gamma", "radius", "delta", "centre", *known_parameters()}
+        numbers = self.of_kinds
         return Hints(
             reserved=frozenset({*VARIABLES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
             copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
             # without those that a formula uses too: where they are to be seen would not say that both parts see them
-            numbers=frozenset(numbers.intersection(self.parameters).difference(names)),
+            numbers=numbers.difference(names),
             unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
         )
+
+    @cached_property
+    def of_kinds(self) -> frozenset[str]:
+        """Names of the parameters of dictionaries and integrators."""
+        kinds = [kind for each in self.parameters.values() if each.kinds for kind in each.kinds.kinds.values()]
+        return frozenset(self.parameters).intersection(*[[name for kind in kinds for name in kind.parameters()]])
+
+    def unused(self, values: Values) -> frozenset[str]:
+        """Names of those that belong to another dictionary or integrator than the case names."""
+        return self.of_kinds.difference(*(kind.parameters() for kind in named_kinds(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
@@ -277,17 +284,12 @@ def dictionary_of(values: Values) -> Dictionary:
     """The dictionary that a case names.  Raises ParameterError."""
     name = str(values["dictionary"])
     family = FAMILIES[name]
-    return _dictionary(family, name, *[(own, values[own]) for own in _taken(family) if own in values])
+    return _dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
 
 
 @lru_cache(maxsize=KNOWN)
 def _dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
     return family(name, **dict(own))
-
-
-@lru_cache(maxsize=KNOWN)
-def _taken(family: type[Dictionary]) -> tuple[str, ...]:
-    return tuple(family.takes())
 
 
 # NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean

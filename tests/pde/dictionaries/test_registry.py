@@ -58,20 +58,6 @@ class Monomials(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), powers)
 
 
-@dataclass(frozen=True)
-class Stretched(Monomials):
-    """Another family with a parameter that no other has."""
-
-    stretch: float = 1.0
-
-
-def test_a_parameter_that_no_other_family_has_is_a_coordinate_of_its_runs(registered):
-    registered("stretched", Stretched)
-    problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    one = pde.solve(problem, pde.Dictionary("stretched", 6, stretch=2.0), 0, quadrature=40, dt=0.01, final_time=0.02)
-    assert one.stretch == 2.0
-
-
 def test_a_family_is_a_class_and_a_name(registered, client):
     registered("monomials", Monomials)
     problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
@@ -102,21 +88,3 @@ def test_a_name_without_its_parts_is_an_error(registered, use):
 def test_an_unknown_name_is_an_error():
     with pytest.raises(ParameterError, match="must be one of gaussian_rf, gtransnet, .*, got 'tanh'"):
         pde.Dictionary("tanh", 4, 1.0)
-
-
-def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
-    (tmp_path / "chebyshev_family.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from evogt_study.pde.dictionaries.legendre import Legendre\n"
-        "@dataclass(frozen=True)\n"
-        "class Chebyshev(Legendre):\n"
-        "    pass\n"
-    )
-    info = tmp_path / "chebyshev_family-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chebyshev-family\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[evogt_study.dictionaries]\nchebyshev = chebyshev_family:Chebyshev\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(FAMILIES, "kinds", dict(FAMILIES.kinds))
-    assert type(pde.Dictionary("chebyshev", 4)).__name__ == "Chebyshev"
-    assert len(Study.from_text(STUDY.format(family="chebyshev")).space.axes) == 3
