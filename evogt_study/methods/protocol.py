@@ -125,15 +125,15 @@ class Hints:
 class MethodSpec:
     """Text and scalars from which a worker makes the method: its name or code, its problem and its output.
 
-    references: user functions that are reference solutions.  kinds: parameters that name classes (`Parameter.kinds`),
-    with their values in the study.
+    references: user functions that are reference solutions.  kinds: the classes that parameters name
+    (`Parameter.kinds`), as parameter, name and hash of the declared parameters.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
     problem: object | Alternatives[object] | None
     output: Output | None
     references: tuple[UserCode, ...] = ()
-    kinds: tuple[tuple[str, str], ...] = ()
+    kinds: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def codes(self) -> tuple[UserCode, ...]:

@@ -23,7 +23,7 @@ from sys import modules
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, ParameterError
 from evogt_study.schema.parameters import DECLARES, Parameter, Reader, real
 from evogt_study.schema.values import StandIn, Value, canonical, text_label
 
@@ -37,7 +37,7 @@ def declared_in(kind: Any) -> Mapping[str, Parameter]:
 
     A field that a base class declares keeps this declaration, also if the subclass gives it another default.
 
-    Raises InputError for a type that declares no parameter, and ParameterError for a default that is not valid.
+    Raises InputError for a type that declares no parameter, and for a default that is not valid.
     """
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
@@ -49,9 +49,16 @@ def declared_in(kind: Any) -> Mapping[str, Parameter]:
             default = part.default if part.default_factory is MISSING else part.default_factory()
             parameter = replace(declaration, name=part.name, default=None, optional=default is None)
             if default not in (MISSING, None):
-                parameter = replace(parameter, default=parameter.value(default, f"default of {kind.__name__}"))
+                parameter = replace(parameter, default=_default(kind, parameter, default))
             found[part.name] = parameter
     return MappingProxyType(found)
+
+
+def _default(kind: type[Any], parameter: Parameter, default: Any) -> Value:
+    try:
+        return parameter.value(default)
+    except ParameterError as error:
+        raise InputError(f"{error}, as its default in {kind.__name__}") from None
 
 
 class Parametrised:

@@ -104,13 +104,15 @@ class Reader:
         for text in dict.fromkeys(text for name in names for text in self._texts(name) if ":" in text):
             yield self._named(text)
 
-    def _kinds(self) -> Iterator[tuple[str, str]]:
-        """Parameters that name classes, with the names, wherever these get a value."""
-        for parameter in [each for each in self.method.parameters.values() if each.kinds is not None]:
-            for text in dict.fromkeys(self._texts(parameter.name)):
+    def _kinds(self) -> Iterator[tuple[str, str, int]]:
+        """The classes that parameters name, wherever these get a value."""
+        named = {name: each.kinds for name, each in self.method.parameters.items() if each.kinds is not None}
+        for name, kinds in named.items():
+            for text in dict.fromkeys(self._texts(name)):
                 # a mistake is reported with its place when the value is read
                 with suppress(ParameterError):
-                    yield parameter.name, str(parameter.value(text))
+                    # with the declarations, since a notebook may give another class the same name
+                    yield name, text, hash(tuple(kinds[text].parameters().items()))
 
     def _texts(self, name: str) -> Iterator[str]:
         """The strings that the study gives to a parameter."""

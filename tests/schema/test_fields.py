@@ -192,7 +192,7 @@ def test_a_default_out_of_range_and_a_class_without_fields_are_mistakes():
     class Undecorated(Base):
         more: int = 1
 
-    with pytest.raises(ParameterError, match=r"`scale` must be a positive number, got -1.0 \(default of Wrong\)"):
+    with pytest.raises(InputError, match=r"`scale` must be a positive number, got -1.0, as its default in Wrong"):
         declared_in(Wrong)
     with pytest.raises(InputError, match=r"`Undecorated` must be a dataclass to have parameters; add @dataclass"):
         declared_in(Undecorated)

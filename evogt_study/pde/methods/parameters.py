@@ -136,11 +136,11 @@ class EvolutionParameters:
 
 
 # Behind the name, which decides about them, as a reader of a result's coordinates expects.
-def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str]] = ()) -> dict[str, Parameter]:
+def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
     """Return the parameters of a method with those of its dictionaries and integrators behind their names.
 
-    The dictionaries and integrators are all of this distribution, and of other packages those in `named`, pairs of a
-    parameter and a value.  A case has values for the parameters of its own dictionary and integrator only.
+    The dictionaries and integrators are all of this distribution, and of other packages those in `named`
+    (`MethodSpec.kinds`).  A case has values for the parameters of its own dictionary and integrator only.
 
     Raises StudyError if two classes declare one parameter differently.
     """
@@ -150,7 +150,7 @@ def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, s
     for name, parameter in parameters.items():
         found[name] = parameter
         if parameter.kinds is not None:
-            for each in dict.fromkeys([*parameter.kinds.own, *(value for of, value in chosen if of == name)]):
+            for each in dict.fromkeys([*parameter.kinds.own, *(each for of, each, _ in chosen if of == name)]):
                 kind = parameter.kinds[each]
                 for own, declaration in kind.parameters().items():
                     found[own] = _joined(declaration, found.get(own), kind, owners.setdefault(own, kind))

@@ -7,7 +7,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError, ParameterError, StudyError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
@@ -88,3 +88,65 @@ def test_a_name_without_its_parts_is_an_error(registered, use):
 def test_an_unknown_name_is_an_error():
     with pytest.raises(ParameterError, match="must be one of gaussian_rf, gtransnet, .*, got 'tanh'"):
         pde.Dictionary("tanh", 4, 1.0)
+
+
+def test_another_class_under_the_same_name_has_its_own_parameters(registered):
+    """As when a cell of a notebook is changed and executed again."""
+    text = STUDY.format(family="changing")
+
+    def study(more=""):
+        return Study.from_text(text.replace("[constants]", f"[constants]\n{more}"))
+
+    registered("changing", Monomials)
+    with pytest.raises(StudyError, match="unknown parameter `shift`"):
+        study("shift = 1")
+
+    @dataclass(frozen=True)
+    class Shifted(Monomials):
+        shift: int = 0
+
+    registered("changing", Shifted)
+    assert study("shift = 1").space.constants["shift"] == 1
+    assert study().space.constants["shift"] == 0
+
+    @dataclass(frozen=True)
+    class Renamed(Monomials):
+        shift: float = 0.5
+
+    registered("changing", Renamed)
+    assert study().space.constants["shift"] == 0.5
+
+
+@dataclass(frozen=True)
+class Stepped(Monomials):
+    tau: float = 1.0
+
+
+@dataclass(frozen=True)
+class Listed(Monomials):
+    widths: list = None
+
+
+class Undecorated(Monomials):
+    shift: int = 0
+
+
+@dataclass(frozen=True)
+class Infinite(Monomials):
+    shift: float = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Stepped, "`tau` of Stepped must have another name, since the method has this parameter (study)"),
+        (Listed, "`widths` of Listed must be of a type that a study can state, or declared by evogt_study.schema."),
+        (Undecorated, "`Undecorated` must be a dataclass to have parameters; add @dataclass(frozen=True) (study)"),
+        (Infinite, "`shift` must be a finite number, got inf, as its default in Infinite (study)"),
+    ],
+)
+def test_a_mistake_in_a_class_is_one_line(registered, kind, message):
+    registered("mistaken", kind)
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(STUDY.format(family="mistaken"))
+    assert str(caught.value).startswith(message)
