@@ -189,6 +189,21 @@ def test_parameters_of_others_are_no_part_of_a_run():
     assert len(set(keys.sel(dictionary="other_waves", time_integrator="other_theta").values.ravel())) == 4
 
 
+@pytest.mark.parametrize("method", ["evolution", "finite_difference"])
+def test_a_class_that_a_study_does_not_name_changes_nothing_of_it(method):
+    """A parameter of the problem may have a name of its parameters."""
+    text = HEAT.replace("exp(-t)*sin(pi*x)", "exp(-wavelength*t)*sin(k*pi*x)")
+    text = text.format(axis="k = [1, 2]\nwavelength = [1, 2]", dictionary="sine", domain="", constants="points = 9")
+    without = ("points",) if method == "evolution" else ("dictionary", "N", "seed", "quadrature")
+    lines = [line for line in text.splitlines() if line.partition(" =")[0] not in without]
+    text = "\n".join([f'method = "{method}"', *lines])
+    before = run(Study.from_text(text)).run_key.values.ravel().tolist()
+    heat(dictionary="other_waves", constants='time_integrator = "other_theta"')
+    after = run(Study.from_text(text)).run_key.values.ravel().tolist()
+    assert before == after
+    assert len(set(after)) == 4
+
+
 def test_declarations_that_contradict_each_other_are_refused_only_together():
     run(heat(dictionary="other_rivals", constants="wavelength = 3"))
     with pytest.raises(StudyError) as caught:

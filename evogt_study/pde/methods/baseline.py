@@ -83,8 +83,8 @@ class Baseline(ProblemMethod):
     @cached_property
     def own_names(self) -> tuple[str, ...]:
         """Names of its parameters, the problem's left out."""
-        known = self.of_kinds | declared_in(self.kind.PARAMETERS).keys()
-        return tuple(name for name in self.parameters if name in known)
+        known = {*declared_in(self.kind.PARAMETERS)}
+        return tuple(name for name in self.parameters if name in known.union(*self.of_kinds.values()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -139,6 +139,8 @@ class ProblemMethod(Method):
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
+    of_kinds: Mapping[str, Collection[str]] = field(default_factory=dict, kw_only=True)
+    """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
@@ -166,10 +168,15 @@ class ProblemMethod(Method):
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
+        of_kinds = {
+            name: with_kinds({name: parameter}, spec.kinds).keys() - {name}
+            for name, parameter in parameters.items()
+            if parameter.kinds is not None
+        }
         parameters = with_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         known = {**parameters, **following(source.dimension, directions, parameters), **own}
-        return cls(source, output, known, **more)
+        return cls(source, output, known, of_kinds=of_kinds, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
         needed = [kind.required(values) for kind in named_kinds(self.parameters, values)]
@@ -178,7 +185,7 @@ class ProblemMethod(Method):
     @property
     def hints(self) -> Hints:
         names = self.source.parameters
-        numbers = self.of_kinds
+        numbers = frozenset[str]().union(*self.of_kinds.values())
         return Hints(
             reserved=frozenset({*VARIABLES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
@@ -188,15 +195,10 @@ class ProblemMethod(Method):
             unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
         )
 
-    @cached_property
-    def of_kinds(self) -> frozenset[str]:
-        """Names of the parameters of dictionaries and integrators."""
-        kinds = [kind for each in self.parameters.values() if each.kinds for kind in each.kinds.kinds.values()]
-        return frozenset(self.parameters).intersection(*[[name for kind in kinds for name in kind.parameters()]])
-
     def unused(self, values: Values) -> frozenset[str]:
-        """Names of those that belong to another dictionary or integrator than the case names."""
-        return self.of_kinds.difference(*(kind.parameters() for kind in named_kinds(self.parameters, values)))
+        """Names of the parameters of other dictionaries and integrators than the case names."""
+        every = frozenset[str]().union(*self.of_kinds.values())
+        return every.difference(*(kind.parameters() for kind in named_kinds(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
