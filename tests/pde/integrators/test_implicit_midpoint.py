@@ -105,25 +105,31 @@ def test_any_steps_can_be_listed_by_their_times(steps, final_time, data):
     assert [grid.observed[position] for position in grid.saved_positions] == chosen
 
 
-@pytest.mark.parametrize("dt", [0.0, -0.1, 1.1, float("nan"), float("inf")])
-def test_a_step_outside_the_interval_is_refused(dt):
-    with pytest.raises(ParameterError) as caught:
-        TimeGrid.of(1.0, dt)
-    assert str(caught.value) == f"`dt` must be in (0, final_time = 1], got {dt!r}"
+NAN, INF = float("nan"), float("inf")
+MANY = "`dt` must be a step of which at most 1,000,000 make final_time = 1, got "
+BETWEEN = "`times` must be whole numbers of steps dt = 0.1 in [0, 1], got "
 
 
-@pytest.mark.parametrize("dt", [1e-7, 1e-300, 5e-324])
-def test_a_step_that_makes_too_many_is_refused(dt):
+@pytest.mark.parametrize(
+    ("final_time", "dt", "times", "message"),
+    [
+        *((1.0, dt, None, f"`dt` must be in (0, final_time = 1], got {dt!r}") for dt in (0.0, -0.1, 1.1, NAN, INF)),
+        *((1.0, dt, None, MANY) for dt in (1e-7, 1e-300, 5e-324)),
+        *((T, 0.1, None, f"`dt` must be in (0, final_time = {T:g}], got 0.1") for T in (0.0, -1.0, NAN)),
+        (INF, 0.1, None, MANY.replace("1, got", "inf, got")),
+        *((1.0, 0.1, (0.2, t), f"{BETWEEN}{t!r}") for t in (0.05, -0.1, 1.1, 0.300001)),
+        *((1.0, 0.1, (0.2, t), "`times` must be increasing and different, got ") for t in (0.1, 0.2, 0.2 + 1e-12)),
+        *((1.0, 0.1, (t,), "`times` must be ") for t in (NAN, INF)),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused_by_name(final_time, dt, times, message):
     with pytest.raises(ParameterError) as caught:
-        TimeGrid.of(1.0, dt)
-    assert str(caught.value).startswith("`dt` must be a step of which at most 1,000,000 make final_time = 1, got ")
+        TimeGrid.of(final_time, dt, times)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_million_steps_are_admitted():
     assert TimeGrid.of(1.0, 1e-6, 2).steps == 1_000_000
-
-
-@pytest.mark.parametrize("final_time", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_final_time_that_is_not_positive_is_refused(final_time):
-    with pytest.raises(ParameterError, match="final_time"):
-        TimeGrid.of(final_time, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -155,25 +161,6 @@ def test_the_remedy_for_a_count_of_times_is_itself_admitted(steps, count):
     )
     remedy = int(re.search(r"e\.g\. (\d+), or a list of times", message).group(1))
     assert len(TimeGrid.of(1.0, 1.0 / steps, remedy).saved) == remedy
-
-
-@pytest.mark.parametrize("t", [0.05, -0.1, 1.1, 0.300001])
-def test_a_listed_time_between_the_steps_is_refused(t):
-    with pytest.raises(ParameterError) as caught:
-        TimeGrid.of(1.0, 0.1, (0.2, t))
-    assert str(caught.value) == f"`times` must be whole numbers of steps dt = 0.1 in [0, 1], got {t!r}"
-
-
-@pytest.mark.parametrize("times", [(0.3, 0.2), (0.2, 0.2), (0.2, 0.2 + 1e-12)])
-def test_listed_times_must_increase(times):
-    with pytest.raises(ParameterError, match="`times` must be increasing and different, got"):
-        TimeGrid.of(1.0, 0.1, times)
-
-
-@pytest.mark.parametrize("t", [float("nan"), float("inf")])
-def test_a_listed_time_that_is_not_a_number_is_refused_by_name(t):
-    with pytest.raises(ParameterError, match="`times` must be"):
-        TimeGrid.of(1.0, 0.1, (t,))
 
 
 # Marching
