@@ -50,6 +50,27 @@ grid = 9
 """
 
 
+@pytest.fixture
+def refused(tmp_path, capsys, monkeypatch):
+    """Run a study with a mistake: it costs one line that has the file and all fragments, exit code 2 and no file."""
+
+    def check(text, *fragments):
+        (tmp_path / "tiny.toml").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        before = sorted(os.listdir(tmp_path))
+        with pytest.raises(SystemExit) as stopped:
+            main(["run", "tiny.toml"], prog_name="evogt")
+        captured = capsys.readouterr()
+        assert (stopped.value.code, captured.out) == (2, ""), captured.err
+        assert captured.err.startswith("evogt: ")
+        assert len(captured.err.splitlines()) == 1
+        for fragment in ("tiny.toml", *fragments):
+            assert fragment in captured.err
+        assert sorted({*os.listdir(tmp_path)} - {"__pycache__"}) == before
+
+    return check
+
+
 @pytest.fixture(scope="session")
 def client():
     """A client of two worker processes, as a run without one starts."""
