@@ -106,17 +106,17 @@ class Evolution(ProblemMethod):
 
     @property
     def hints(self) -> Hints:
-        common = super().hints
+        common, own = super().hints, self.of_kinds["dictionary"]
         return replace(
             common,
             copied=common.copied | {"tau", "quadrature", "validation", "assessment"},
             numbers=common.numbers | {"coefficient_rtol", "coefficient_atol", "coefficient_max_step"},
             leading=(
-                "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
-                "centre", "gamma", "candidate", "seed", "tau",
+                "validation", "assessment", "quadrature", "dictionary", *(name for name in own if name != "gamma"),
+                "gamma", "candidate", "seed", "tau",
             ),
             sizes=(
-                "dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time",
+                "dictionary", *own, "quadrature", "validation", "assessment", "dt", "final_time",
                 "time_integrator", "reference", "reference_points", "reference_dt", "coefficient_reference",
                 "coefficient_max_step",
             ),

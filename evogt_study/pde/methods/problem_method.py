@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -139,7 +139,7 @@ class ProblemMethod(Method):
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
-    of_kinds: Mapping[str, Collection[str]] = field(default_factory=dict, kw_only=True)
+    of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
 
@@ -169,7 +169,7 @@ class ProblemMethod(Method):
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         of_kinds = {
-            name: with_kinds({name: parameter}, spec.kinds).keys() - {name}
+            name: tuple(with_kinds({name: parameter}, spec.kinds))[1:]
             for name, parameter in parameters.items()
             if parameter.kinds is not None
         }
