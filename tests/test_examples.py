@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import matplotlib
@@ -12,6 +13,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.cli.main import main
+from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.pde.integrators import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 
@@ -162,6 +165,27 @@ def test_the_factory_of_the_documentation(client, tmp_path):
     )  # fmt: skip
     norms = evs.run(layered, client=client).norm_history.isel(time=-1).mean("seed")
     assert float(norms[1]) < float(norms[0]) < np.sqrt(0.5)
+
+
+def test_the_dictionary_and_the_integrator_of_the_documentation(tmp_path, monkeypatch):
+    page = "docs/how_to/own_dictionary.md"
+    entries, text = code_blocks(page, "toml")
+    info = tmp_path / "my_features-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-features\nVersion: 1.0\n")
+    groups = tomllib.loads(entries)["project"]["entry-points"]
+    lines = [[f"[{group}]", *(f"{name} = {at}" for name, at in each.items())] for group, each in groups.items()]
+    (info / "entry_points.txt").write_text("\n".join(line for section in lines for line in section))
+    (tmp_path / "my_features.py").write_text(code_blocks(page, "python")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    for registry in (FAMILIES, INTEGRATORS):
+        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    data = evs.run(evs.Study.from_text(text))
+    assert data.phases.item() == "random"
+    assert data.theta.attrs["comment"] == "weight of the new state"
+    medians = data.error.median("seed").transpose("length", "theta").values
+    shown = re.findall(r"^\| length = \d \| (\S+) \| (\S+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    np.testing.assert_allclose(medians, [[float(text) for text in row] for row in shown], rtol=0.05)
 
 
 @pytest.mark.long

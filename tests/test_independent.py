@@ -193,9 +193,8 @@ FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 
 
 def by_the_package(problem: pde.Problem, s: Settings) -> xr.Dataset:
-    dictionary = pde.Dictionary(
-        s.dictionary, s.features, s.gamma, hidden=s.hidden_widths, delta=s.delta, radius=s.radius, centre=s.centre
-    )
+    layers = {"hidden": s.hidden_widths, "delta": s.delta} if s.dictionary == "gtransnet" else {}
+    dictionary = pde.Dictionary(s.dictionary, s.features, s.gamma, radius=s.radius, centre=s.centre, **layers)
     return pde.solve(
         problem,
         dictionary,
@@ -464,7 +463,7 @@ def test_oscillatory_1d(dictionary: str, gamma: float) -> None:
     settings = Settings(dictionary, 0, 60, gamma, 0.25, 0.0025, ("gauss_legendre", 320), ("composite_midpoint", 4096),
                         0.8, (0.5,), 1e-12, hidden)  # fmt: skip
     expected = evolve(by_hand(1, sine_modes((1, 1, (16,))), *waves(0.1, lambda t: 0.5)), settings)
-    family = pde.Dictionary(dictionary, N=60, N1=240, gamma=gamma)
+    family = pde.Dictionary(dictionary, N=60, gamma=gamma, **({"hidden": hidden} if hidden else {}))
     check(
         pde.solve(pde.problems.oscillatory_1d(epsilon=0.1), family, 0, quadrature=320, dt=0.0025, certificates=False),
         expected,
@@ -484,7 +483,7 @@ def test_target_1d(dictionary: str, gamma: float) -> None:
         lambda x, t: np.full(len(x), 1e-3),
         lambda x, t: [np.zeros(len(x))],
     )
-    family = pde.Dictionary(dictionary, N=180, N1=720, gamma=gamma)
+    family = pde.Dictionary(dictionary, N=180, gamma=gamma, **({"hidden": hidden} if hidden else {}))
     run = pde.solve(pde.problems.target_1d(epsilon=0.05), family, 0, quadrature=512, dt=0.0025, certificates=False)
     check(run, evolve(problem, settings))
 

@@ -22,7 +22,8 @@ from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods import parameters as evolution_parameters
 from evogt_study.pde.methods.variables import AXES, RECORDED
-from evogt_study.schema.parameters import Parameter, declared_in
+from evogt_study.schema.fields import Parametrised, declared_in
+from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import model as study_file
 
@@ -123,12 +124,17 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Parameters of one of the methods that the paper's is compared with."""
-    return parameters(declared_in(METHODS[name].PARAMETERS))
+    return parameters(evolution_parameters.with_kinds(declared_in(METHODS[name].PARAMETERS)))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:
-    """Names that a registry of the package has, each with what it stands for."""
-    return table(("name", "is"), [(f"`{name}`", plain(first_sentence(found))) for name, found in registry.items()])
+    """Names that a registry of the package has, each with what it stands for and its parameters."""
+    rows = [(f"`{name}`", plain(first_sentence(found))) for name, found in registry.items()]
+    each = [found.parameters() for found in registry.values() if issubclass(found, Parametrised)]
+    if not each:
+        return table(("name", "is"), rows)
+    names = [", ".join(f"`{name}`" for name in known) for known in each]
+    return table(("name", "is", "parameters"), [(*row, shown) for row, shown in zip(rows, names, strict=True)])
 
 
 def variables(declared: Iterable[Variable]) -> list[str]:

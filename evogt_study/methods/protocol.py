@@ -138,7 +138,8 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
 class MethodSpec:
     """Text and scalars from which a worker makes the method: its name or code, its problem and its output.
 
-    references: user functions that are reference solutions.  common: `evogt_study.methods.streams.Common`.
+    references: user functions that are reference solutions.  common: `evogt_study.methods.streams.Common`.  kinds: the
+    classes that parameters name (`Parameter.kinds`), as parameter, name and hash of the declared parameters.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
@@ -146,6 +147,7 @@ class MethodSpec:
     output: Output | None
     references: tuple[UserCode, ...] = ()
     common: str | tuple[str, ...] = "all"
+    kinds: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def codes(self) -> tuple[UserCode, ...]:

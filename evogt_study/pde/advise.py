@@ -94,10 +94,10 @@ def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
 
 def _changes(case: EvolutionCase) -> dict[str, Values]:
     """More features, a smaller threshold, a finer rule, a smaller step."""
-    given, rule = case.given, case.discretisation.quadrature
-    wider: dict[str, Value] = {"N": 2 * given.N}
-    if given.N1 is not None and "N1" in case.discretisation.dictionary.takes():
-        wider["N1"] = 2 * given.N1
+    given, rule, dictionary = case.given, case.discretisation.quadrature, case.discretisation.dictionary
+    wider: dict[str, Value] = {"N": 2 * dictionary.N}
+    if isinstance(N1 := case.values.get("N1"), int) and "N1" in dictionary.parameters():
+        wider["N1"] = 2 * N1
     changes: dict[str, Values] = {
         "N": wider,
         "dt": {"dt": given.dt / 2.0},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.integrators import Integrator, Start
-from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of, parameters_of_integrators
+from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of
 from evogt_study.pde.methods.problem_method import formula_parameter
 from evogt_study.pde.methods.recording import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.pde.methods.variables import VARIABLES
@@ -228,13 +227,11 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(solution.problem.dimension),
         "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation, "assessment": run.assessment,
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
-        **{part.name: getattr(run.integrator, part.name) for part in fields_of(run.integrator)},
+        **run.integrator.values,
     }  # fmt: skip
     shown = {name: labels([value])[0] for name, value in parameters.items() if value is not None}
-    known = PARAMETERS | parameters_of_integrators([type(run.integrator)])
-    # a dictionary of another package may have parameters of its own
-    about = {name: known[name] if name in known else formula_parameter(name) for name in shown}
-    constants = {name: ((), label, about[name].attributes(label)) for name, label in shown.items()}
+    known = {**PARAMETERS, **dictionary.parameters(), **run.integrator.parameters()}
+    constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
     own = {
         name: ((), value, formula_parameter(name).attributes(value))
         for name, value in solution.problem.parameters.items()

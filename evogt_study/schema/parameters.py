@@ -1,24 +1,27 @@
 """Declare parameters: how to read and check their values, and how to describe their coordinates.
 
-`Parameter` declares one parameter.  `declared` makes a dataclass field that declares one, so that a dataclass of
-parameters is also the declaration of its fields.  `integer` to `anything` are readers of raw values.
+`Parameter` declares one parameter.  `declared` makes a dataclass field that declares one (`evogt_study.schema.fields`).
+`integer` to `anything` are readers of raw values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from evogt_study.errors import ParameterError
+from evogt_study.registry import Registry
 from evogt_study.schema.values import Value, Values, canonical
 from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
 """Converts a raw value to canonical form; raises ValueError if it is not valid."""
+DECLARES = "declares"
+"""Key of the metadata of a field under which its declaration is."""
 OF_FORMULAS = "parameter of the problem's formulas"
 """Comment of a parameter of formulas in a result."""
 _LETTERS = (
@@ -31,6 +34,11 @@ BITS = 62
 """Integers of a parameter are below 2 to this power: int64 in the file, with room for sums such as start + count."""
 
 
+def unchanged(value: Any) -> Any:
+    """Return `value`."""
+    return value
+
+
 class TooLargeError(ValueError):
     """An integer is too large for a parameter."""
 
@@ -41,7 +49,8 @@ class Parameter:
 
     default: None if a study must give a value.  optional: a case may have no value.  resolve: reads a raw value with
     the folder of the study, to which paths are relative.  takes_code: a string "file.py:name" is a user function.
-    short: label in figures.
+    short: label in figures.  kinds: classes that its values name, whose parameters are parameters of the study too.
+    make: returns the attribute of a class for a value, such as the member of an enumeration.
     """
 
     name: str
@@ -56,6 +65,8 @@ class Parameter:
     optional: bool = False
     resolve: Callable[[Any, Path], Any] | None = None
     takes_code: bool = False
+    kinds: Registry[Any] | None = field(default=None, compare=False)
+    make: Callable[[Any], Any] = unchanged
 
     def value(self, raw: Any, where: str = "") -> Value:
         """Return `raw` in canonical form.  Raises ParameterError with the place `where` it was written."""
@@ -84,29 +95,25 @@ def declared(
     comment: str = "",
     *,
     remedy: str = "",
+    units: str = "1",
     default: Value | None = None,
     optional: bool = False,
     resolve: Callable[[Any, Path], Any] | None = None,
     takes_code: bool = False,
     short: str = "",
+    kinds: Registry[Any] | None = None,
 ) -> Any:
     """Return a dataclass field that declares the parameter of its name."""
     parameter = Parameter(
-        "", wanted, read, long_name, comment, remedy, default=default, optional=optional, resolve=resolve,
-        takes_code=takes_code, short=short,
-    )  # fmt: skip
-    return field(default=default if default is not None or optional else MISSING, metadata={"declares": parameter})
+        "", wanted, read, long_name, comment, remedy, units, short, resolve=resolve, takes_code=takes_code, kinds=kinds
+    )
+    return field(default=default if default is not None or optional else MISSING, metadata={DECLARES: parameter})
 
 
 def same_as(kind: type, name: str) -> Any:
     """Return a field that declares the parameter `name` as the dataclass `kind` does."""
     (known,) = (part for part in fields(kind) if part.name == name)
     return field(default=known.default, metadata=known.metadata)
-
-
-def declared_in(kind: type) -> dict[str, Parameter]:
-    """Return the parameters that a dataclass declares, by name."""
-    return {part.name: replace(part.metadata["declares"], name=part.name) for part in fields(kind)}
 
 
 def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:

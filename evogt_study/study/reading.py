@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ class Reader:
         try:
             self.spec = self._spec()
             self.method = load_method(self.spec)
-            if references := tuple(self._references()):
-                self.spec = replace(self.spec, references=references)
+            references, kinds = tuple(self._references()), tuple(self._kinds())
+            if references or kinds:
+                self.spec = replace(self.spec, references=references, kinds=kinds)
                 self.method = load_method(self.spec)
         except _PlacedError as error:
             raise StudyError(str(error)) from None
@@ -130,15 +132,31 @@ class Reader:
 
     def _references(self) -> Iterator[UserCode]:
         """The functions that parameters name, wherever these get a value."""
-        given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
-        texts: list[Any] = []
-        for name in [each.name for each in self.method.parameters.values() if each.takes_code]:
-            several = [table.get(name) for table in given]
-            texts += [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
-            texts += stated_values(self.table, name, self.file)
+        names = [each.name for each in self.method.parameters.values() if each.takes_code]
         # each once, since naming it reads and hashes its files
-        for text in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
+        for text in dict.fromkeys(text for name in names for text in self._texts(name) if ":" in text):
             yield self._named(text)
+
+    def _kinds(self) -> Iterator[tuple[str, str, int]]:
+        """The classes that parameters name, wherever these get a value."""
+        named = {name: each.kinds for name, each in self.method.parameters.items() if each.kinds is not None}
+        for name, kinds in named.items():
+            for text in dict.fromkeys(self._texts(name)):
+                # a mistake is reported with its place when the value is read
+                with suppress(ParameterError):
+                    # with the declarations, since a notebook may give another class the same name
+                    yield name, text, hash(tuple(kinds[text].parameters().items()))
+
+    def _texts(self, name: str) -> Iterator[str]:
+        """The strings that the study gives to a parameter."""
+        given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
+        values = [*(table.get(name) for table in given), *stated_values(self.table, name, self.file)]
+        if (pilot := self.table.pilot) is not None and name in pilot.parameters:
+            lists = pilot.candidates.values() if isinstance(pilot.candidates, dict) else [pilot.candidates]
+            place = pilot.parameters.index(name)
+            values += [each[place : place + 1] if isinstance(each, list) else each for some in lists for each in some]
+        every = [text for raw in values for text in (raw if isinstance(raw, list) else [raw])]
+        return (text for text in every if isinstance(text, str))
 
     def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
         """The methods or problems of an axis by their labels, if there is such an axis."""

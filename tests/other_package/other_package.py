@@ -1,7 +1,7 @@
 """A package that registers methods, a kind of problem, a command, a dictionary, an integrator and a domain."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import click
 import numpy as np
@@ -9,11 +9,12 @@ import numpy as np
 from evogt_study.errors import StudyError
 from evogt_study.methods.problem_kind import ProblemKind
 from evogt_study.methods.protocol import BoundCase, Method
-from evogt_study.pde.dictionaries.sine import Sine
+from evogt_study.pde.dictionaries.sine import Sine, sines
+from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
 from evogt_study.pde.domains.box import UnitCube
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.time_grid import Trajectory
-from evogt_study.schema.parameters import Parameter, integer, real
+from evogt_study.schema.parameters import Parameter, declared, integer, real
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json
 from evogt_study.schema.variables import Variable
@@ -129,16 +130,40 @@ def greet():
 
 @dataclass(frozen=True)
 class Waves(Sine):
-    """Sines with a parameter that no other dictionary has."""
+    """Scaled sines, with parameters that no other dictionary has."""
 
     wavelength: float = 1.0
+    shape: Literal["flat", "steep"] = "flat"
+
+    def sample(self, seed, dimension):
+        scale = self.wavelength if self.shape == "flat" else self.wavelength**2
+
+        def scaled(x, count, order):
+            return sines(x, count, order) * scale ** np.arange(count)
+
+        return TensorProducts(by_total_degree(self.N, dimension), scaled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ripples(Waves):
+    """Waves with another default, and a parameter that must be given."""
+
+    wavelength: float = 0.5
+    depth: int = declared("an integer >= 1", integer(1), "depth of a ripple", "of the surface", units="m")
+
+
+@dataclass(frozen=True)
+class Rivals(Sine):
+    """Sines with a parameter that contradicts the one of Waves."""
+
+    wavelength: int = 1
 
 
 @dataclass(frozen=True)
 class Theta(Integrator):
     """The theta scheme, with theta as its parameter."""
 
-    theta: float = 0.5
+    theta: float = declared("in (0, 1]", real(0.0, 1.0, high_included=True), "ϑ", "new state", default=0.5)
     name = "other_theta"
 
     def times(self, grid):

@@ -7,9 +7,8 @@ registers it by an entry point.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -18,6 +17,8 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.registry import Registry
+from evogt_study.schema.fields import NO_PARAMETER, Parametrised
+from evogt_study.schema.parameters import declared, integer
 
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
 """Dictionaries by name, also from installed packages."""
@@ -91,17 +92,17 @@ class FirstOrder(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dictionary(ABC):
+class Dictionary(Parametrised, ABC):
     """A family of N features psi_1, ..., psi_N: scalars only, so that it can identify a run.
 
     ``Dictionary("gtransnet", N=60, N1=240, gamma=20)`` makes one of the family that it names.  The fields of a family's
-    class are its parameters.
+    class are its parameters, in studies too.
 
-    Raises ParameterError for an unknown family or a value outside its range.
+    Raises ParameterError for an unknown family, a parameter of another family, or a value outside its range.
     """
 
-    family: str
-    N: int
+    family: str = field(metadata=NO_PARAMETER)
+    N: int = declared("an integer >= 1", integer(1), "number of output features N")
 
     RANDOM: ClassVar[bool] = True
     """True if the features depend on the seed."""
@@ -113,28 +114,18 @@ class Dictionary(ABC):
     # a default for the family, since unpickling and copying make objects without arguments
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
         """Make an object of the family's class if the base is called."""
-        return object.__new__(FAMILIES[family] if cls is Dictionary else cls)
-
-    def __post_init__(self) -> None:
-        if not is_width(self.N):
-            raise ParameterError("N", "an integer of at least 1", self.N)
+        kind = FAMILIES[family] if cls is Dictionary else cls
+        for name in parameters.keys() - kind.parameters().keys():
+            wanted = f"left out for {family}, whose parameters are {', '.join(kind.parameters())}"
+            raise ParameterError(name, wanted, parameters[name])
+        return object.__new__(kind)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Widths of the layers that its features have, the last one N."""
         return (self.N,)
 
-    @classmethod
-    def required(cls, given: Collection[str]) -> tuple[str, ...]:
-        """Names of the parameters that it needs beside those `given`, which may be among them."""
-        return tuple(field.name for field in fields(cls) if field.name != "family" and field.default is MISSING)
-
-    @classmethod
-    def takes(cls) -> frozenset[str]:
-        """Names of its parameters, the family's own name left out."""
-        return frozenset(field.name for field in fields(cls)) - {"family"}
-
-    def check_dimension(self, dimension: int) -> None:  # noqa: B027  # most families fit any
+    def check_dimension(self, dimension: int) -> None:  # most families fit any
         """Raise ParameterError if the family, or a parameter, does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
@@ -146,26 +137,15 @@ class Dictionary(ABC):
 
     def content(self) -> dict[str, Any]:
         """Name and parameters, by which it is identified."""
-        return {name: getattr(self, name) for name in _identifying(type(self))}
+        return {"family": self.family, **self.values}
 
     def labels(self, dimension: int) -> dict[str, Any]:
         """Parameters as a result shows them, with the defaults of `dimension` directions."""
-        return {name: value for name, value in self.content().items() if name != "family" and value is not None}
+        return dict(self.values)
 
     @abstractmethod
     def sample(self, seed: int, dimension: int) -> Features:
         """Draw the features of `seed` on (0, 1)^`dimension`."""
-
-
-@cache  # for each case: a look at the fields took as long as all the rest
-def _identifying(family: type[Dictionary]) -> tuple[str, ...]:
-    names = {"family", *family.takes()}
-    return tuple(field.name for field in fields(family) if field.name in names)
-
-
-def is_width(value: object) -> bool:
-    """Return True for an integer of at least 1."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:

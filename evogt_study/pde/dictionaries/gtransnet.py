@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.pde.dictionaries.tanh_layers import TanhDictionary, unit_directions
+from evogt_study.pde.dictionaries.tanh_layers import LayeredDictionary, unit_directions
 from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True)
-class GTransNet(TanhDictionary):
+class GTransNet(LayeredDictionary):
     """a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
 
-    LAYERED = True
     IN_BALL = True
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:

@@ -6,10 +6,9 @@ every machine.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -17,76 +16,48 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, is_width, node_blocks, side_by_side
+from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, node_blocks, side_by_side
 from evogt_study.pde.dictionaries.first_layer import AffineMap
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.schema.parameters import declared, integer, one_or_several, real, several
 
 
 @dataclass(frozen=True)
 class TanhDictionary(Dictionary):
     """A family of random features psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature.
 
-    `LAYERED` families have further layers tanh(W psi), W_ij ~ N(0, delta / N_previous) (eq:gtrans_second,
-    eq:variance_control).  `hidden` are the widths of the layers before the last, which has width N; ``N1=240`` is short
-    for ``hidden=(240,)``.  `gamma` is one number, or one for each neuron of the first layer.  `radius` and `centre`
-    default to the paper's R (see `default_radius`) and x_c = (1/2, ..., 1/2).
+    `gamma` is one number, or one for each neuron of the first layer.  `radius` and `centre` default to the paper's R
+    (see `default_radius`) and x_c = (1/2, ..., 1/2).
     """
 
-    LAYERED: ClassVar[bool] = False
     # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
     IN_BALL: ClassVar[bool] = False
     """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
-    gamma: float | tuple[float, ...]
+    gamma: float | tuple[float, ...] = declared(
+        "a positive number, or a list with one for each first-layer neuron",
+        one_or_several(real(0.0)),
+        "γ",
+        "shape parameter of the first layer, eq:trans_feature",
+    )
     _: KW_ONLY
-    N1: InitVar[int | None] = None
-    hidden: tuple[int, ...] = ()
-    delta: float = 0.5
-    radius: float | None = None
-    centre: float | tuple[float, ...] = 0.5
+    radius: float | None = declared(
+        "a positive number", real(0.0), "R", "radius of the ball that holds the domain", optional=True
+    )
+    centre: float | tuple[float, ...] = declared(
+        "a number, or a list with one for each direction",
+        one_or_several(real()),
+        "x_c",
+        "centre of the ball that holds the domain",
+        default=0.5,
+    )
 
-    def __post_init__(self, N1: int | None) -> None:
-        if N1 is not None and self.hidden:
-            raise ParameterError("hidden", "left out where `N1` is given", self.hidden, remedy="give one of the two")
-        several = self.hidden if isinstance(self.hidden, tuple) else tuple(self.hidden)
-        widths = (N1,) if N1 is not None else several
-        values = {
-            "gamma": _scalar_or_tuple("gamma", self.gamma),
-            "hidden": widths if self.LAYERED else (),  # else neither is used, so neither tells two dictionaries apart
-            "delta": _scalar_or_tuple("delta", self.delta) if self.LAYERED else 0.5,
-            "centre": _scalar_or_tuple("centre", self.centre),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        self._check()
-
-    def _check(self) -> None:
-        if self.LAYERED and not self.hidden:
-            raise ParameterError("N1", f"given for {self.family}", None, remedy="set N1 = 240 or hidden = [240]")
+    def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(is_width(width) for width in self.hidden):
-            raise ParameterError("hidden", "integers of at least 1", self.hidden)
-        if not all(0 < gamma < math.inf for gamma in _numbers(self.gamma)):
-            raise ParameterError("gamma", "positive", self.gamma)
         if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
             raise ParameterError(
                 "gamma", f"one number or {self.first_width}, one per first-layer neuron", f"{len(self.gamma)} numbers"
             )
-        if not 0 < self.delta <= 1:
-            raise ParameterError("delta", "in (0, 1]", self.delta)
-        if self.radius is not None and not 0 < self.radius < np.inf:
-            raise ParameterError("radius", "positive and finite", self.radius)
-        if not all(map(math.isfinite, _numbers(self.centre))):
-            raise ParameterError("centre", "finite", self.centre)
-
-    @classmethod
-    def required(cls, given: Collection[str]) -> tuple[str, ...]:
-        widths = ("N1",) if cls.LAYERED and "hidden" not in given else ()
-        return (*super().required(given), *widths)
-
-    @classmethod
-    def takes(cls) -> frozenset[str]:
-        return super().takes() | {"N1"} if cls.LAYERED else super().takes() - {"hidden", "delta"}
 
     def labels(self, dimension: int) -> dict[str, Any]:
         return {"radius": default_radius(dimension), **super().labels(dimension)}
@@ -104,17 +75,17 @@ class TanhDictionary(Dictionary):
         return float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre)))) / radius
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        return (*self.hidden, self.N)
-
-    @property
     def first_width(self) -> int:
-        """Number of neurons in the first layer: N1 where there are several, else N."""
+        """Number of neurons in the first layer."""
         return self.widths[0]
 
     @abstractmethod
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
+
+    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+        """Draw the weights of further layers, (N_next, N_previous) each; by default there are none."""
+        return ()
 
     # a fresh generator, and draws in this order: the paper's numbers come of it, and a seed means the same on every
     # machine
@@ -123,13 +94,63 @@ class TanhDictionary(Dictionary):
         self.check_dimension(dimension)
         rng = np.random.default_rng(seed)
         directions, offsets = self.first_layer(rng, self.first_width, dimension)
-        weights = tuple(
-            rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
-        )
+        weights = self.further_layers(rng)
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
         radius = default_radius(dimension) if self.radius is None else self.radius
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
         return TanhFeatures(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+
+
+@dataclass(frozen=True)
+class LayeredDictionary(TanhDictionary):
+    """A family with further layers tanh(W psi), W_ij ~ N(0, delta / N_previous).
+
+    See eq:gtrans_second and eq:variance_control.  `hidden` are the widths of the layers before the last, which has
+    width N.  ``N1=240`` is short for ``hidden=(240,)``.
+    """
+
+    _: KW_ONLY
+    N1: int | None = declared(
+        "an integer >= 1", integer(1), "width of the first hidden layer N_1", "used by gtransnet only", optional=True
+    )
+    hidden: tuple[int, ...] | None = declared(
+        "a list of integers >= 1",
+        several(integer(1)),
+        "widths of the hidden layers before the last",
+        "used by gtransnet only",
+        optional=True,
+    )
+    # default: the paper's (eq:variance_control)
+    delta: float = declared(
+        "in (0, 1]",
+        real(0.0, 1.0, high_included=True),
+        "δ",
+        "variance of further layers' weights times width, eq:variance_control",
+        default=0.5,
+    )
+
+    def __post_init__(self) -> None:
+        if self.N1 is not None and self.hidden is not None:
+            raise ParameterError("hidden", "left out where `N1` is given", self.hidden, remedy="give one of the two")
+        if self.N1 is None and self.hidden is None:
+            raise ParameterError("N1", f"given for {self.family}", None, remedy="set N1 = 240 or hidden = [240]")
+        super().__post_init__()
+        # one dictionary, however its widths are given
+        object.__setattr__(self, "hidden", self.widths[:-1])
+        object.__setattr__(self, "N1", None)
+
+    @classmethod
+    def required(cls, given: Collection[str]) -> tuple[str, ...]:
+        return super().required(given) if "hidden" in given else (*super().required(given), "N1")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (*(self.hidden or ()), self.N) if self.N1 is None else (self.N1, self.N)
+
+    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+        return tuple(
+            rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
+        )
 
 
 # half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
@@ -146,22 +167,6 @@ def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Arr
     directions = rng.standard_normal((width, dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return directions
-
-
-def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _scalar_or_tuple(name: str, value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
-    # as a rule, and once for each case
-    if isinstance(value, float) and not isinstance(value, np.generic):
-        return value
-    if isinstance(value, tuple) and {*map(type, value)} == {float}:
-        return value
-    try:
-        return float(value) if np.ndim(value) == 0 else tuple(float(entry) for entry in value)  # type: ignore[arg-type,union-attr]  # by its dimension
-    except (TypeError, ValueError):
-        raise ParameterError(name, "a number, or a list of numbers", value) from None
 
 
 @dataclass(frozen=True, eq=False)

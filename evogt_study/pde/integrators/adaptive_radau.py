@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import DivergedError
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.integrators.base import Integrator, number
+from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.schema.parameters import declared, real
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,10 @@ class AdaptiveRadau(Integrator):
     GENERAL = True
 
     # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: it would not be what was computed
-    rtol: float = field(
-        metadata=number("in [2.3e-14, 1)", lambda rtol: 2.3e-14 <= rtol < 1.0, "rtol", "relative tolerance of a step")
+    rtol: float = declared(
+        "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True), "rtol", "relative tolerance of a step"
     )
-    atol: float = field(
-        metadata=number("a positive number", lambda atol: 0.0 < atol < np.inf, "atol", "absolute tolerance of a step")
-    )
+    atol: float = declared("a positive number", real(0.0), "atol", "absolute tolerance of a step")
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time and interpolate at the observed times.

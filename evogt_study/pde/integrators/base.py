@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import Field, dataclass, fields
-from functools import cache
-from math import isfinite
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,41 +17,19 @@ from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-
-
-def number(
-    wanted: str = "a finite number", admits: Callable[[float], bool] = isfinite, symbol: str = "", meaning: str = ""
-) -> dict[str, Any]:
-    """Metadata of a field that holds a number.
-
-    wanted: the valid values as text; admits: the same as a test; symbol and meaning: its labels in a result.  A field
-    that holds something else also has `read`, which makes its value from the value in a study file.
-    """
-    return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
-
-
-@cache  # used for each case if they are parameters of the study
-def parameters_of(kind: type[Integrator]) -> tuple[Field[Any], ...]:
-    """The parameters that an integrator itself has."""
-    return fields(kind)
+from evogt_study.schema.fields import Parametrised
 
 
 @dataclass(frozen=True)
-class Integrator(ABC):
+class Integrator(Parametrised, ABC):
     """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-    Its fields are declared by `number`, or like it.  They are parameters of a study.  A value that is neither zero nor
-    None is part of a run's identity.  Raises ParameterError for an invalid value.
+    Its fields are parameters of a study.  A value that is neither zero nor None is part of a run's identity.  Raises
+    ParameterError for an invalid value.
     """
 
     GENERAL: ClassVar[bool] = False
     """True if it advances systems with a nonlinear reaction, and systems whose K is not symmetric."""
-
-    def __post_init__(self) -> None:
-        for part in parameters_of(type(self)):
-            declared, value = part.metadata or number(), getattr(self, part.name)
-            if not declared["admits"](value):
-                raise ParameterError(part.name, declared["wanted"], value)
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ a stiffly accurate method, and is b^T A^{-1} otherwise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.integrators.newton import StageSolver, solve_in_place
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.schema.parameters import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +70,12 @@ class RungeKutta(Integrator):
     GENERAL = True
     tableau: ClassVar[Tableau]
 
-    start: Start | None = field(
-        default=None,
-        metadata={
-            "wanted": "{ implicit_euler_half_steps = n } with an even n >= 2",
-            "admits": lambda start: start is None or isinstance(start, Start),
-            "symbol": "first steps",
-            "meaning": "half steps of the implicit Euler rule",
-            "read": Start.read,
-        },
+    start: Start | None = declared(
+        "{ implicit_euler_half_steps = n } with an even n >= 2",
+        Start.read,
+        "first steps",
+        "half steps of the implicit Euler rule",
+        optional=True,
     )
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:

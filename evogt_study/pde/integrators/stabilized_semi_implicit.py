@@ -12,16 +12,17 @@ does not increase.  With a lifting u = u_b + phi~ . alpha, and the damping is of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
-from evogt_study.pde.integrators.base import Integrator, number
+from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.integrators.semi_implicit import ImplicitPart, LiftedParts, in_coordinates, reacting
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.schema.parameters import declared, real
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class StabilizedSemiImplicit(Integrator):
 
     name = "stabilized_semi_implicit"
 
-    stabilization: float = field(
-        metadata=number("a number >= 0", lambda S: 0.0 <= S < np.inf, "S", f"damping of {name}, eq:ac_scheme")
+    stabilization: float = declared(
+        "a number >= 0", real(0.0, low_included=True), "S", f"damping of {name}, eq:ac_scheme"
     )
 
     # the eigenbasis is found once; b and Phi~ are rotated into it, so that the reaction needs no products with K

@@ -16,14 +16,14 @@ from evogt_study.pde.domains.box import check_unit_cube
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.parameters import with_integrators
 from evogt_study.pde.methods.problem_method import ProblemCase, ProblemMethod, finite, quadrature_of, seconds_of
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_in, typed
+from evogt_study.schema.fields import declared_in
+from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 
@@ -64,8 +64,9 @@ class Baseline(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
-        parameters = with_integrators(declared_in(kind.PARAMETERS))
-        return Baseline.declared(spec, parameters, kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind)
+        return Baseline.declared(
+            spec, declared_in(kind.PARAMETERS), kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind
+        )
 
     def bind(self, values: Values) -> BaselineCase[Any]:
         return self.kind(self, values, typed(self.kind.PARAMETERS, values))
@@ -81,14 +82,15 @@ class Baseline(ProblemMethod):
     @cached_property
     def own_names(self) -> tuple[str, ...]:
         """Names of its parameters, the problem's left out."""
-        return tuple(with_integrators(declared_in(self.kind.PARAMETERS)))
+        known = {*declared_in(self.kind.PARAMETERS)}
+        return tuple(name for name in self.parameters if name in known.union(*self.of_kinds.values()))
 
 
 @dataclass(frozen=True, eq=False)
 class BaselineCase(ProblemCase, Generic[P]):
     """One case of a baseline, whose parameters are `given`."""
 
-    PARAMETERS: ClassVar[type[Any]]
+    PARAMETERS: ClassVar[Any]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0

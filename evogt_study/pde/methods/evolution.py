@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -29,7 +29,7 @@ from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.methods.parameters import PARAMETERS, EvolutionParameters, integrator_of
+from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     KNOWN,
     ProblemCase,
@@ -44,6 +44,7 @@ from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, che
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
@@ -62,11 +63,6 @@ NOTHING_TO_MEASURE_AGAINST = (
 class Evolution(ProblemMethod):
     """Evo-GTransNet (Algorithm 1) for one problem and one choice of outputs."""
 
-    stage_parameters = (
-        "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
-        "centre", "gamma", "candidate", "seed", "tau",
-    )  # fmt: skip
-
     references: Mapping[str, UserCode] = field(default_factory=dict)
     checked: set[str] = field(default_factory=set, repr=False)
 
@@ -74,7 +70,12 @@ class Evolution(ProblemMethod):
     def of(spec: MethodSpec) -> Evolution:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         known = {code.reference: code for code in spec.references}
-        return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
+        return Evolution.declared(spec, declared_in(EvolutionParameters), RECORDABLE, references=known)
+
+    @cached_property
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        own = tuple(name for name in self.of_kinds["dictionary"] if name != "gamma")
+        return ("validation", "assessment", "quadrature", "dictionary", *own, "gamma", "candidate", "seed", "tau")
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
@@ -241,7 +242,7 @@ class EvolutionCase(ProblemCase):
         return content_hash(
             [
                 self.method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
-                run.grid.final_time, run.grid.steps, given.time_integrator, asdict(run.integrator),
+                run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
                 run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
                 given.reference or "", given.coefficient_reference or "",
             ]

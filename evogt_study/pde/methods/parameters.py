@@ -1,32 +1,21 @@
-"""Parameters of the method `evolution` and of the integrators, as a study file names them."""
+"""Parameters of the method `evolution`, and of dictionaries and integrators, as a study file names them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, StudyError
 from evogt_study.pde.baselines.references import NAMES as REFERENCES
 from evogt_study.pde.baselines.stored_solution import StoredSolution, resolved_reference
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
-from evogt_study.pde.integrators.base import number, parameters_of
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
-from evogt_study.schema.parameters import (
-    Parameter,
-    admitted,
-    choice,
-    declared,
-    declared_in,
-    integer,
-    key_of,
-    one_or_several,
-    real,
-    several,
-)
+from evogt_study.schema.fields import Parametrised, declared_in
+from evogt_study.schema.parameters import Parameter, choice, declared, integer, key_of, real
 from evogt_study.schema.values import Value, Values
 
 MAX_POINTS = 100_000
@@ -75,48 +64,12 @@ def _reference(raw: Any) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionParameters:
-    """Parameters of a case of the method, except those of its integrator and problem."""
+    """Parameters of a case of the method, except those of its dictionary, integrator and problem."""
 
     dictionary: str = declared(
-        FAMILIES.wanted, choice(FAMILIES), "dictionary of prescribed features", short="dictionary"
+        FAMILIES.wanted, key_of(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
     )
     seed: int = declared("an integer >= 0", integer(0), "seed of the dictionary's random draws")
-    N: int = declared("an integer >= 1", integer(1), "number of output features N")
-    N1: int | None = declared(
-        "an integer >= 1", integer(1), "width of the first hidden layer N_1", "used by gtransnet only", optional=True
-    )
-    hidden: tuple[int, ...] | None = declared(
-        "a list of integers >= 1",
-        several(integer(1)),
-        "widths of the hidden layers before the last",
-        "used by gtransnet only",
-        optional=True,
-    )
-    gamma: float | tuple[float, ...] | None = declared(
-        "a positive number, or a list with one for each first-layer neuron",
-        one_or_several(real(0.0)),
-        "γ",
-        "shape parameter of the first layer, eq:trans_feature",
-        optional=True,
-    )
-    # default: the paper's (eq:variance_control)
-    delta: float = declared(
-        "in (0, 1]",
-        real(0.0, 1.0, high_included=True),
-        "δ",
-        "variance of further layers' weights times width, eq:variance_control",
-        default=0.5,
-    )
-    radius: float | None = declared(
-        "a positive number", real(0.0), "R", "radius of the ball that holds the domain", optional=True
-    )
-    centre: float | tuple[float, ...] = declared(
-        "a number, or a list with one for each direction",
-        one_or_several(real()),
-        "x_c",
-        "centre of the ball that holds the domain",
-        default=0.5,
-    )
     # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
     # factor of four at ten times the identity-mass defect.
     tau: float = declared(
@@ -132,7 +85,7 @@ class EvolutionParameters:
     dt: float = declared("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
     final_time: float = declared("a positive number", real(0.0), "T", "final time")
     time_integrator: str = declared(
-        INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint"
+        INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
     )
     reference: str | StoredSolution | None = declared(
         f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
@@ -182,73 +135,64 @@ class EvolutionParameters:
     )
 
 
-def parameters_of_integrators(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
-    """The parameters that belong to these integrators, by name; the case decides which of them are required."""
-    each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
-    return {
-        name: Parameter(
-            name,
-            own["wanted"],
-            own.get("read") or admitted(own["admits"]),
-            own["symbol"],
-            own["meaning"],
-            optional=True,
-        )
-        for name, own in each
-    }
+# Behind the name, which decides about them, as a reader of a result's coordinates expects.
+def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
+    """Return the parameters of a method with those of its dictionaries and integrators behind their names.
 
+    The dictionaries and integrators are all of this distribution, and of other packages those in `named`
+    (`MethodSpec.kinds`).  A case has values for the parameters of its own dictionary and integrator only.
 
-INTEGRATOR_PARAMETERS = parameters_of_integrators(INTEGRATORS.values())
-"""Parameters of the integrators of this package."""
-
-
-# Behind `time_integrator`, which decides about them, as a reader of a result's coordinates expects.
-def with_integrators(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Parameters with those of this package's integrators behind `time_integrator`."""
+    Raises StudyError if two classes declare one parameter differently.
+    """
     found: dict[str, Parameter] = {}
+    owners: dict[str, type[Parametrised]] = {}
+    chosen = tuple(named)
     for name, parameter in parameters.items():
         found[name] = parameter
-        if name == "time_integrator":
-            found |= INTEGRATOR_PARAMETERS
+        if parameter.kinds is not None:
+            for each in dict.fromkeys([*parameter.kinds.own, *(each for of, each, _ in chosen if of == name)]):
+                kind = parameter.kinds[each]
+                for own, declaration in kind.parameters().items():
+                    found[own] = _joined(declaration, found.get(own), kind, owners.setdefault(own, kind))
+    for own in owners.keys() & parameters.keys():
+        raise StudyError(
+            f"`{own}` of {owners[own].__name__} must have another name, since the method has this parameter"
+        )
     return found
 
 
-PARAMETERS = with_integrators(declared_in(EvolutionParameters))
+def _joined(
+    declaration: Parameter, known: Parameter | None, kind: type[Parametrised], owner: type[Parametrised]
+) -> Parameter:
+    """Return the declaration for all classes that have the parameter, with the default that they share."""
+    known = known or declaration
+    if replace(declaration, default=None, optional=True) != replace(known, default=None, optional=True):
+        first, second = owner.__name__, kind.__name__
+        raise StudyError(
+            f"`{known.name}` must have one declaration, got {known.wanted} in {first} and {declaration.wanted} in "
+            f'{second}; write `{known.name}: ... = same_as({first}, "{known.name}")`, or rename one'
+        )
+    return replace(known, default=known.default if known.default == declaration.default else None, optional=True)
+
+
+PARAMETERS = with_kinds(declared_in(EvolutionParameters))
 """Parameters of `evolution` by name."""
 
 
-def known_parameters() -> dict[str, Parameter]:
-    """Parameters of all integrators, also of installed packages."""
-    _load_installed()
-    return parameters_of_integrators(INTEGRATORS.kinds.values())
-
-
-@cache  # once in a process: a search of the installed packages takes 2 to 7 ms
-def _load_installed() -> None:
-    for name in INTEGRATORS.installed():
-        INTEGRATORS[name]
-
-
-def own_fields(values: Values) -> tuple[Field[Any], ...]:
-    """The parameters of the integrator that a case names; none where it names no integrator."""
-    named = values.get("time_integrator")
-    return () if named is None else parameters_of(INTEGRATORS[str(named)])
-
-
-def required_names(values: Values) -> list[str]:
-    """Names of the parameters that the integrator of a case requires."""
-    return [part.name for part in own_fields(values) if part.default is MISSING]
+def named_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
+    """Return the dictionary and the integrator that a case names."""
+    names = [name for name, parameter in parameters.items() if parameter.kinds is not None and name in values]
+    return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds
 
 
 def integrator_of(values: Values) -> Integrator:
     """The integrator that a case names, with its parameters.  Raises ParameterError."""
-    own, kind = [], INTEGRATORS[str(values["time_integrator"])]
-    for part in parameters_of(kind):
-        if part.name in values:
-            own.append((part.name, values[part.name]))
-        elif part.default is MISSING:
-            raise ParameterError(part.name, f"given for {values['time_integrator']}", None)
-    return _integrator(kind, *own)
+    name = str(values["time_integrator"])
+    kind = INTEGRATORS[name]
+    for own in kind.required(values):
+        if own not in values:
+            raise ParameterError(own, f"given for {name}", None)
+    return _integrator(kind, *[(own, values[own]) for own in kind.parameters() if own in values])
 
 
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them

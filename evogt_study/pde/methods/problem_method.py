@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,7 +26,7 @@ from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.parameters import known_parameters, own_fields, required_names
+from evogt_study.pde.methods.parameters import named_kinds, with_kinds
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
@@ -156,6 +156,8 @@ class ProblemMethod(Method):
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
+    of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
     known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
 
@@ -184,22 +186,24 @@ class ProblemMethod(Method):
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
-        if "time_integrator" in parameters:
-            parameters = {**parameters, **known_parameters()}
+        of_kinds = {
+            name: tuple(with_kinds({name: parameter}, spec.kinds))[1:]
+            for name, parameter in parameters.items()
+            if parameter.kinds is not None
+        }
+        parameters = with_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         known = {**parameters, **following(source.dimension, directions, parameters), **own}
-        return cls(source, output, known, **more)
+        return cls(source, output, known, of_kinds=of_kinds, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
-        needed = super().required(values)
-        if "dictionary" in values:
-            needed += FAMILIES[str(values["dictionary"])].required(values)
-        return (*needed, *required_names(values))
+        needed = [kind.required(values) for kind in named_kinds(self.parameters, values)]
+        return (*super().required(values), *(name for names in needed for name in names))
 
     @cached_property
     def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
         known = self.source.parameters
-        plain = {name for name in self.parameters if name in PLAIN or name in known_parameters()}
+        plain = {name for name in self.parameters if name in PLAIN or name in self.of_kinds.get("time_integrator", ())}
         if "seed" in known:  # the problem is checked for each seed
             plain.remove("seed")
         return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
@@ -211,24 +215,25 @@ class ProblemMethod(Method):
 
     def find_usage(self, values: Values, unused: Iterable[str] = ()) -> Usage:
         """How a case with this dictionary and integrator uses its parameters, except those that are `unused`."""
-        dictionary = values.get("dictionary")
-        key = dictionary, values.get("time_integrator"), *unused, *values
+        key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
-            own, others = [*own_fields(values)], {*known_parameters()}
-            if dictionary is not None:
-                family = FAMILIES[str(dictionary)]
-                own += [part for part in fields(family) if part.name in family.takes()]
-                others = others.union(*(each.takes() for each in FAMILIES.kinds.values())) - family.takes()
-                others |= set() if family.RANDOM else {"seed"}
-            others = others.difference(part.name for part in own).union(unused) - {*self.source.parameters}
-            known = {part.name: part.default for part in own if part.default not in (MISSING, None)}
+            kinds = named_kinds(self.parameters, values)
+            own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
+            others = self.unused(values).union(unused) - {*self.source.parameters}
+            if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
+                others |= {"seed"} - {*self.source.parameters}
             used = sorted({*values} - others)
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.plain_parameters),
                 tuple(name for name in used if name not in self.plain_parameters),
-                {**known, **self.defaults},
+                {**get_defaults(own), **self.defaults},
             )
         return self.known_usages[key]
+
+    def unused(self, values: Values) -> frozenset[str]:
+        """Names of the parameters of other dictionaries and integrators than the case names."""
+        every = frozenset[str]().union(*self.of_kinds.values())
+        return every.difference(*(kind.parameters() for kind in named_kinds(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
@@ -375,17 +380,12 @@ def dictionary_of(values: Values) -> Dictionary:
     """The dictionary that a case names.  Raises ParameterError."""
     name = str(values["dictionary"])
     family = FAMILIES[name]
-    return _dictionary(family, name, *[(own, values[own]) for own in _taken(family) if own in values])
+    return _dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
 
 
 @lru_cache(maxsize=KNOWN)
 def _dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
     return family(name, **dict(own))
-
-
-@lru_cache(maxsize=KNOWN)
-def _taken(family: type[Dictionary]) -> tuple[str, ...]:
-    return tuple(family.takes())
 
 
 # NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean

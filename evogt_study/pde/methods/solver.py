@@ -37,7 +37,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_in
+from evogt_study.schema.fields import declared_in
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable

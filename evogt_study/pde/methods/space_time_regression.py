@@ -74,17 +74,10 @@ class FreeTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionParameters:
-    """Parameters of a case of the method."""
+    """Parameters of a case of the method, except those of its dictionary."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = same_as(EvolutionParameters, "seed")
-    N: int = same_as(EvolutionParameters, "N")
-    N1: int | None = same_as(EvolutionParameters, "N1")
-    hidden: tuple[int, ...] | None = same_as(EvolutionParameters, "hidden")
-    gamma: float | tuple[float, ...] | None = same_as(EvolutionParameters, "gamma")
-    delta: float = same_as(EvolutionParameters, "delta")
-    radius: float | None = same_as(EvolutionParameters, "radius")
-    centre: float | tuple[float, ...] = same_as(EvolutionParameters, "centre")
     validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
     points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=POINTS)
@@ -133,9 +126,9 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
 
     @property
     def memory(self) -> float:
-        given = self.given
-        rows = given.points ** self.method.dimension(self.values) * given.levels + given.N
-        return 8.0 * 4 * float(rows * given.N)  # A, the scaled copy, and two of the solver's
+        given, N = self.given, dictionary_of(self.values).N
+        rows = given.points ** self.method.dimension(self.values) * given.levels + N
+        return 8.0 * 4 * float(rows * N)  # A, the scaled copy, and two of the solver's
 
     # 25 operations of a tanh with its derivatives, as in `evolution`; 20 N^3 of the solver's SVD of a triangle
     def flops(self, problem: Problem) -> float:

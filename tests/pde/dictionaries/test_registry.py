@@ -7,7 +7,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError, ParameterError, StudyError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
@@ -58,20 +58,6 @@ class Monomials(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), powers)
 
 
-@dataclass(frozen=True)
-class Stretched(Monomials):
-    """Another family with a parameter that no other has."""
-
-    stretch: float = 1.0
-
-
-def test_a_parameter_that_no_other_family_has_is_a_coordinate_of_its_runs(registered):
-    registered("stretched", Stretched)
-    problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    one = pde.solve(problem, pde.Dictionary("stretched", 6, stretch=2.0), 0, quadrature=40, dt=0.01, final_time=0.02)
-    assert one.stretch == 2.0
-
-
 def test_a_family_is_a_class_and_a_name(registered, client):
     registered("monomials", Monomials)
     problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
@@ -104,19 +90,63 @@ def test_an_unknown_name_is_an_error():
         pde.Dictionary("tanh", 4, 1.0)
 
 
-def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
-    (tmp_path / "chebyshev_family.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from evogt_study.pde.dictionaries.legendre import Legendre\n"
-        "@dataclass(frozen=True)\n"
-        "class Chebyshev(Legendre):\n"
-        "    pass\n"
-    )
-    info = tmp_path / "chebyshev_family-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chebyshev-family\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[evogt_study.dictionaries]\nchebyshev = chebyshev_family:Chebyshev\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(FAMILIES, "kinds", dict(FAMILIES.kinds))
-    assert type(pde.Dictionary("chebyshev", 4)).__name__ == "Chebyshev"
-    assert len(Study.from_text(STUDY.format(family="chebyshev")).space.axes) == 3
+def test_another_class_under_the_same_name_has_its_own_parameters(registered):
+    """As when a cell of a notebook is changed and executed again."""
+    text = STUDY.format(family="changing")
+
+    def study(more=""):
+        return Study.from_text(text.replace("[constants]", f"[constants]\n{more}"))
+
+    registered("changing", Monomials)
+    with pytest.raises(StudyError, match="unknown parameter `shift`"):
+        study("shift = 1")
+
+    @dataclass(frozen=True)
+    class Shifted(Monomials):
+        shift: int = 0
+
+    registered("changing", Shifted)
+    assert study("shift = 1").space.constants["shift"] == 1
+    assert study().space.constants["shift"] == 0
+
+    @dataclass(frozen=True)
+    class Renamed(Monomials):
+        shift: float = 0.5
+
+    registered("changing", Renamed)
+    assert study().space.constants["shift"] == 0.5
+
+
+@dataclass(frozen=True)
+class Stepped(Monomials):
+    tau: float = 1.0
+
+
+@dataclass(frozen=True)
+class Listed(Monomials):
+    widths: list = None
+
+
+class Undecorated(Monomials):
+    shift: int = 0
+
+
+@dataclass(frozen=True)
+class Infinite(Monomials):
+    shift: float = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Stepped, "`tau` of Stepped must have another name, since the method has this parameter (study)"),
+        (Listed, "`widths` of Listed must be of a type that a study can state, or declared by evogt_study.schema."),
+        (Undecorated, "`Undecorated` must be a dataclass to have parameters; add @dataclass(frozen=True) (study)"),
+        (Infinite, "`shift` must be a finite number, got inf, as its default in Infinite (study)"),
+    ],
+)
+def test_a_mistake_in_a_class_is_one_line(registered, kind, message):
+    registered("mistaken", kind)
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(STUDY.format(family="mistaken"))
+    assert str(caught.value).startswith(message)

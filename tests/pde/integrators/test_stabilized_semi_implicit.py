@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
+from evogt_study.errors import DivergedError, ParameterError, ProblemError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
@@ -440,31 +440,6 @@ def test_the_energy_of_a_problem_without_potential_is_half_the_diffusion_energy(
 
 
 # What is refused
-
-
-@pytest.mark.parametrize("autonomous", [True, False])
-def test_a_step_that_is_not_solvable_is_refused_and_stabilisation_or_a_shorter_step_mends_it(autonomous):
-    K = np.diag([5.0, -4.0])
-    system = GalerkinSystem(lambda t: K, autonomous, lambda times: np.zeros((len(times), 2)), np.ones(2))
-    with pytest.raises(IndefiniteStiffnessError, match=r"\(1 \+ S dt\) I \+ dt K is not positive definite"):
-        StabilizedSemiImplicit(0.0).march(system, every_step(1.0, 2))  # 1 - 2
-    with pytest.raises(IndefiniteStiffnessError):
-        StabilizedSemiImplicit(0.0).march(system, every_step(1.0, 4))  # 1 - 1 = 0: singular
-    for steps, stabilization in ((2, 2.5), (5, 0.0)):
-        found = StabilizedSemiImplicit(stabilization).march(system, every_step(1.0, steps))
-        assert np.isfinite(found.coefficients).all()
-
-
-def test_the_message_has_the_least_eigenvalue_or_the_time():
-    K = np.diag([5.0, -4.0])
-    steady = GalerkinSystem(lambda t: K, True, lambda times: np.zeros((len(times), 2)), np.ones(2))
-    with pytest.raises(IndefiniteStiffnessError, match="least eigenvalue -2$"):
-        StabilizedSemiImplicit(1.0).march(steady, every_step(1.0, 1))  # 1 + 1 - 4
-    moving = GalerkinSystem(
-        lambda t: np.diag([1.0, 1.0 - 8.0 * t]), False, lambda times: np.zeros((len(times), 2)), np.ones(2)
-    )
-    with pytest.raises(IndefiniteStiffnessError, match="at t = 0.75"):  # 1 + (1 - 6)/4 < 0, and 1 + (1 - 4)/4 > 0
-        StabilizedSemiImplicit(0.0).march(moving, every_step(1.0, 4))
 
 
 @pytest.mark.parametrize("value", [-1.0, -1e-300, np.inf, np.nan])

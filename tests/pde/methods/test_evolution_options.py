@@ -1,9 +1,5 @@
 """What `evolution` can be asked for besides: stabilisation, references, assessment, liftings and potentials."""
 
-import os
-import hashlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers import cases, computed, keys, section

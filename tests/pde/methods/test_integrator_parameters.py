@@ -8,10 +8,8 @@ from helpers import computed, keys, section
 
 from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.loading import load_method
 from evogt_study.operations.forecast import predicted
 from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
-from evogt_study.pde.methods import parameters as integrator_parameters
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan
@@ -132,66 +130,3 @@ def test_an_unknown_name_is_refused(name):
     with pytest.raises(ParameterError) as caught:
         solved(name)
     assert str(caught.value) == f"`time_integrator` must be {INTEGRATORS.wanted}, got {name!r}"
-
-
-INSTALLED = """
-from dataclasses import dataclass, field
-import numpy as np
-from evogt_study.pde.integrators import Integrator
-from evogt_study.pde.integrators.base import number
-from evogt_study.pde.numerics.time_grid import Trajectory
-
-@dataclass(frozen=True)
-class Theta(Integrator):
-    name = "theta"
-    theta: float = field(metadata=number("in (0, 1]", lambda theta: 0.0 < theta <= 1.0, "ϑ", "weight of the new state"))
-
-    def times(self, grid):
-        return (np.arange(grid.steps) + self.theta) * grid.dt
-
-    def march(self, system, grid):
-        states = [system.initial]
-        for t in self.times(grid):
-            K, b = grid.dt * system.stiffness(t), grid.dt * system.load(np.array([t]))[0]
-            right = states[-1] - (1.0 - self.theta) * K @ states[-1] + b
-            states.append(np.linalg.solve(np.eye(len(b)) + self.theta * K, right))
-        return Trajectory(grid.observed_times, np.array(states)[list(grid.observed)])
-"""
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """A package that adds an integrator with a parameter of its own."""
-    info = tmp_path / "theta_scheme-1.0.dist-info"
-    info.mkdir()
-    (tmp_path / "theta_scheme.py").write_text(INSTALLED)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theta-scheme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[evogt_study.integrators]\ntheta = theta_scheme:Theta\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(INTEGRATORS, "kinds", dict(INTEGRATORS.kinds))
-    for cache in (integrator_parameters._load_installed, load_method):
-        cache.cache_clear()
-    yield
-    for cache in (integrator_parameters._load_installed, load_method):
-        cache.cache_clear()
-
-
-@pytest.mark.usefixtures("installed")
-def test_what_a_package_installs_has_parameters_of_its_own_in_studies():
-    def theta(value):
-        return toml(time_integrator='"theta"', theta=value)
-
-    euler, midpoint = (computed(theta(value))[2]["error"] for value in (1, 0.5))
-    assert euler == pytest.approx(computed(toml(time_integrator='"own_euler"'))[2]["error"], rel=1e-9)
-    assert midpoint == pytest.approx(computed(toml())[2]["error"], rel=1e-6)
-    assert len({*keys(theta(1)), *keys(theta(0.5)), *keys(toml())}) == 6
-    assert keys(toml()) == keys(toml(theta=0.5))  # what is not the integrator's own is no part of the run
-    with pytest.raises(StudyError, match=r"^`theta` must be given \(study, constants.theta\), got no value"):
-        Study.from_text(toml(time_integrator='"theta"'))
-    with pytest.raises(StudyError, match=r"^`theta` must be in \(0, 1\], got 2 \(study, constants.theta\)$"):
-        Study.from_text(theta(2))
-    with pytest.raises(ParameterError, match="^`theta` must be given for theta, got None$"):
-        solved("theta")
-    alone = solved(INTEGRATORS["theta"](0.5))
-    assert float(alone.theta) == 0.5
-    assert alone.theta.attrs["long_name"] == "ϑ"

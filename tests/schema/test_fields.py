@@ -1,0 +1,199 @@
+"""Fields of dataclasses as parameters: each type takes its values exactly, and refuses any other in one line."""
+
+import enum
+import math
+from dataclasses import dataclass, field, make_dataclass
+from typing import ClassVar, Literal, Optional
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from evogt_study.errors import InputError, ParameterError
+from evogt_study.schema.fields import NO_PARAMETER, Parametrised, declared_in
+from evogt_study.schema.parameters import declared, real, same_as
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False).map(lambda x: float(f"{x:.15g}") + 0.0).filter(math.isfinite)
+INTEGERS = st.integers(-(2**62), 2**62)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+BOOLEANS = st.booleans()
+TYPES = [
+    (bool, BOOLEANS),
+    (int, INTEGERS),
+    (float, NUMBERS),
+    (str, TEXTS),
+    (Literal["up", "down"], st.sampled_from(["up", "down"])),
+    (Literal[1, 2.5, True, "x"], st.sampled_from([1, 2.5, True, "x"])),
+    (Mode, st.sampled_from(list(Mode))),
+    (Level, st.sampled_from(list(Level))),
+    (tuple[float, ...], st.lists(NUMBERS).map(tuple)),
+    (tuple[int, str], st.tuples(INTEGERS, TEXTS)),
+    (tuple[tuple[bool, ...], ...], st.lists(st.lists(BOOLEANS).map(tuple)).map(tuple)),
+    (float | tuple[float, ...], st.one_of(NUMBERS, st.lists(NUMBERS).map(tuple))),
+    (float | int, st.one_of(INTEGERS, NUMBERS)),
+    (str | int | None, st.one_of(TEXTS, INTEGERS, st.none())),
+    (Optional[Mode], st.one_of(st.sampled_from(list(Mode)), st.none())),  # noqa: UP045  # both spellings
+]
+VALUES = [values for _, values in TYPES]
+ANYTHING = st.one_of(*VALUES, st.just(math.nan), st.just(math.inf), st.just(1j), st.just({}), st.just(b""))
+
+
+def with_field(hint, default=None):
+    """A class with one parameter of a type; of its default the type alone counts."""
+    value = field(default=default) if default is not None or "None" in str(hint) else field()
+    return make_dataclass("Typed", [("value", hint, value)], bases=(Parametrised,), frozen=True)
+
+
+def types_in(value):
+    return (tuple, *map(types_in, value)) if isinstance(value, tuple) else type(value)
+
+
+CLASSES = [(with_field(hint), values, hint) for hint, values in TYPES]
+
+
+def admits(hint, value):
+    """True if a value is one of a type, written out once more."""
+    options = getattr(hint, "__args__", ())
+    if "Union" in type(hint).__name__:
+        return any(admits(option, value) for option in options)
+    if getattr(hint, "__origin__", None) is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = options[:1] * len(value) if options[-1] is Ellipsis else options
+        return len(each) == len(value) and all(map(admits, each, value))
+    if getattr(hint, "__origin__", None) is Literal:
+        return any(type(value) is type(option) and value == option for option in options)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return any(value is member or (type(value), value) == (type(member.value), member.value) for member in hint)
+    if hint is float:  # as in a study file, an integer is a number
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is hint if hint is not type(None) else value is None
+
+
+@pytest.mark.parametrize(("kind", "values", "hint"), CLASSES, ids=lambda each: str(each)[:40])
+def test_a_value_of_the_type_arrives_equal_and_of_equal_type(kind, values, hint):
+    @given(values)
+    def check(value):
+        made = kind(value)
+        assert made.value == value
+        assert types_in(made.value) == types_in(value)
+        # as a study holds it: members of an enumeration by their values
+        stored = made.values.get("value")
+        assert stored == (value.value if isinstance(value, enum.Enum) else value)
+        assert kind(stored) == made
+        assert hash(kind(stored)) == hash(made)
+
+    check()
+
+
+@pytest.mark.parametrize(("kind", "values", "hint"), CLASSES, ids=lambda each: str(each)[:40])
+def test_any_other_value_is_refused_by_name(kind, values, hint):
+    @given(ANYTHING)
+    def check(value):
+        assume(not isinstance(value, enum.Enum) or type(value).__name__ in str(hint))
+        if admits(hint, value):
+            kind(value)
+            return
+        with pytest.raises(ParameterError) as caught:
+            kind(value)
+        assert str(caught.value).startswith("`value` must be ")
+        assert "\n" not in str(caught.value)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("hint", "wanted"),
+    [
+        (float, "a finite number"),
+        (bool, "true or false"),
+        (Mode, "one of fast, slow"),
+        (Level | None, "one of 1, 2"),
+        (Literal["a", True], "one of a, true"),
+        (tuple[int, ...], "a list with an integer as each entry"),
+        (tuple[float, str], "a list of 2 entries (a finite number, a string)"),
+        (float | int, "an integer, or a finite number"),
+    ],
+)
+def test_the_valid_values_are_in_words(hint, wanted):
+    assert declared_in(with_field(hint))["value"].wanted == wanted
+
+
+@pytest.mark.parametrize(
+    "hint", [list[int], dict, "Unknown", complex, tuple, np.ndarray, int | list, object, enum.Enum]
+)
+def test_a_type_that_no_study_can_state_is_refused_by_name(hint):
+    kind = with_field(hint)
+    with pytest.raises(InputError, match="`value` of Typed must be of a type that a study can state, or declared by"):
+        declared_in(kind)
+
+
+@dataclass(frozen=True)
+class Base(Parametrised):
+    name: str = field(metadata=NO_PARAMETER)
+    scale: float = declared("a positive number", real(0.0), "σ", "a comment", units="m", short="scale")
+    count: "int" = 3
+    LIMIT: ClassVar[int] = 7
+    derived: int = field(init=False, default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inherited(Base):
+    scale: float = 2
+    level: float | None = None
+    other: tuple[int, ...] = field(default_factory=lambda: (1, 2))
+
+
+def test_a_declaration_has_the_attributes_of_its_coordinate():
+    known = declared_in(Base)
+    assert list(known) == ["scale", "count"]
+    assert known["scale"].attributes(1.0) == {"long_name": "σ", "units": "m", "comment": "a comment", "label": "scale"}
+    assert (known["scale"].default, known["scale"].optional, known["count"].default) == (None, False, 3)
+    assert Base.required(()) == ("scale",)
+
+
+def test_a_subclass_inherits_the_declaration_and_may_have_another_default():
+    known, base = declared_in(Inherited), declared_in(Base)
+    assert known["scale"].read is base["scale"].read
+    assert (known["scale"].default, type(known["scale"].default)) == (2.0, float)
+    assert (known["level"].default, known["level"].optional) == (None, True)
+    assert known["other"].default == (1, 2)
+    assert Inherited.required(()) == ()
+    assert Inherited("x").values == {"scale": 2.0, "count": 3, "other": (1, 2)}
+    with pytest.raises(ParameterError, match="`scale` must be a positive number, got 0"):
+        Inherited("x", scale=0)
+
+
+def test_another_class_has_the_same_declaration():
+    @dataclass(frozen=True)
+    class Other(Parametrised):
+        scale: float = same_as(Base, "scale")
+
+    assert declared_in(Other)["scale"] == declared_in(Base)["scale"]
+    assert declared_in(with_field(int | str)) == declared_in(with_field(str | int))
+
+
+def test_a_default_out_of_range_and_a_class_without_fields_are_mistakes():
+    @dataclass(frozen=True)
+    class Wrong(Parametrised):
+        scale: float = declared("a positive number", real(0.0), default=-1.0)
+
+    class Undecorated(Base):
+        more: int = 1
+
+    with pytest.raises(InputError, match=r"`scale` must be a positive number, got -1.0, as its default in Wrong"):
+        declared_in(Wrong)
+    with pytest.raises(InputError, match=r"`Undecorated` must be a dataclass to have parameters; add @dataclass"):
+        declared_in(Undecorated)
