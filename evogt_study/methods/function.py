@@ -24,7 +24,7 @@ import numpy as np
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec, StageCache
-from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.returned import as_record, without_parameters
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, is_composite
@@ -92,8 +92,8 @@ class UserCase(BoundCase):
 
     def run(self, share: StageCache) -> Record:
         method = self.method
-        record = as_record(noted(method.function, given_arguments(method.paths, method.code, self.values)))
-        check_names(record, method.parameters)
+        returned = noted(method.function, given_arguments(method.paths, method.code, self.values))
+        record = without_parameters(as_record(returned), self.values)
         check_error(record)
         return record
 

@@ -26,7 +26,7 @@ from evogt_study.methods.function import (
     path_arguments,
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.returned import as_record, without_parameters
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -125,10 +125,10 @@ class UserSolverCase(BoundCase):
         values = {name: self.values[name] for name in method.own if name in self.values}
         returned = noted(method.function, given_arguments(path_arguments(method.function), method.code, values) | taken)
         solution, rest = _parted(returned)
-        record = as_record(rest)
+        record = as_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
             record = self.judged(record, np.asarray(solution, dtype=float), problem, rule)
-        check_names(record, method.parameters)
+        record = without_parameters(record, self.values)
         check_error(record)
         return record
 
@@ -154,7 +154,7 @@ class UserSolverCase(BoundCase):
         if "validation_values" in wanted:
             variables["validation_values"] = Datum(("node",), values[-1])
             coordinates["weight"] = Datum(("node",), rule.weights)
-        return Record(variables, coordinates)
+        return replace(record, variables=variables, coordinates=coordinates)
 
 
 def _parted(returned: Any) -> tuple[Any, Any]:
