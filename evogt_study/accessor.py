@@ -24,8 +24,8 @@ from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
-from evogt_study.results.seal import DIGESTS
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, PILOT, Status
+from evogt_study.results.run_metadata import with_status_names
+from evogt_study.schema.variables import MAIN, PILOT, STATUS_NAMES, Status, status_codes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 NORMS = ("error", "error_h1", "error_max")
 """Variables that measure the same error in different norms: L2, H1 and maximum."""
-STATUS_NAME = "status_name"
-"""Variable of an opened result: `status` as a string."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
@@ -57,7 +55,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     Returns
     -------
     xarray.Dataset
-        The variables of the file, run metadata, and `status_name`, the status of each run as a string.
+        The variables of the file, and run metadata such as `run_status`, which is a string.
 
     Raises
     ------
@@ -80,24 +78,6 @@ def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:
         why = "its pilot has not chosen yet; open it with pilot=True" if PILOT in found else "it has no pilot"
         raise ResultError(f"{path} has no runs of the {phase}: {why}")
     return None if found is None else found.get(phase)
-
-
-def with_status_names(data: xr.Dataset) -> xr.Dataset:
-    """Return the result with `status_name` and without the checksums of the file.
-
-    Run keys become coordinates: statistics recognise equal runs by them.
-    """
-    words = {"long_name": BOOKKEEPING["run_status"].long_name, "comment": "status in words"}
-    # a file that is written from this Dataset has other checksums
-    bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
-    return bare.assign({STATUS_NAME: (data["run_status"].dims, status_names(data), words)}).set_coords(KEYS)
-
-
-def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
-    """Return the status of each run as a string, over the axes."""
-    names = np.array([status.name for status in Status], dtype=object)
-    found: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = names[data["run_status"].values.astype(int)]
-    return found
 
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
@@ -199,9 +179,10 @@ class Result:
         """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""
         planned = self._data["run_key"].values != ""
         axes = list(map(str, self._data["run_status"].dims))
-        where = np.nonzero(planned & (self._data["run_status"].values != Status.ok))
+        codes = status_codes(self._data["run_status"])
+        where = np.nonzero(planned & (codes != Status.ok))
         columns = {axis: self._data[axis].values[at] for axis, at in zip(axes, where, strict=True)}
-        columns["run_status"] = status_names(self._data)[where]
+        columns["run_status"] = STATUS_NAMES[codes[where]]
         for name in ("run_message", "run_attempts", "run_seconds"):
             columns[name] = self._data[name].values[where]
         return pd.DataFrame(columns)

@@ -138,6 +138,10 @@ class JobsWarning(UserWarning):
     """Jobs of a batch system could not be cancelled.  The message says what happens to them."""
 
 
+class ReturnWarning(UserWarning):
+    """Parts of the returned objects were left out, since a result cannot hold them.  The message names them."""
+
+
 class StoreWarning(UserWarning):
     """Finished runs were moved to the store, or could not be reused.  The message says where they are."""
 

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.run_metadata import with_status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
@@ -58,7 +59,8 @@ def rewritten(path, change, phase="main"):
 
 def same_numbers(one, other):
     """Identical but for the time that runs took and the file's own history; case keys may be coordinates."""
-    one, other = (data.reset_coords("run_key").drop_vars("run_seconds").drop_attrs(deep=False) for data in (one, other))
+    both = (with_status_codes(data.reset_coords("run_key")) for data in (one, other))
+    one, other = (data.drop_vars("run_seconds").drop_attrs(deep=False) for data in both)
     xr.testing.assert_identical(one, other)
 
 

@@ -15,6 +15,7 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.integrators import INTEGRATORS
+from evogt_study.schema.variables import status_codes
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +40,7 @@ OPEN = {"advection_layer": 1e-2, "fisher_kpp": 5e-4, "heat_l_shape": 5e-2, "peri
 @pytest.mark.parametrize("name", OPEN)
 def test_open_problems(name, client):
     data = evs.run(study(name), client=client)
-    assert (data.run_status == 1).all()
+    assert (status_codes(data.run_status) == 1).all()
     data = data.sel(dictionary="gtransnet") if "dictionary" in data.dims else data
     mean = data.error.mean("seed")
     assert (mean.isel(N=-1) < OPEN[name]).all()
@@ -246,5 +247,12 @@ def test_designs(name, result_of, tmp_path):
     sizes, runs = DESIGNS[name]
     with evs.open(result_of(evs.Study.from_file(path), tmp_path / "result.nc")) as data:
         assert dict(data.sizes) == sizes
-        assert (int((data.run_status == 1).sum()), int((data.run_key != "").sum())) == (runs, runs)
+        assert (int((status_codes(data.run_status) == 1).sum()), int((data.run_key != "").sum())) == (runs, runs)
         assert float(data.error.max()) < 1
+
+
+def test_the_page_of_returned_values_shows_what_its_code_prints(capsys):
+    names = {"__name__": "page"}
+    for code, shown in zip(*(code_blocks("docs/returned_values.md", kind) for kind in ("python", "text")), strict=True):
+        exec(compile(code, "page", "exec"), names)  # the page's own code
+        assert capsys.readouterr().out == shown

@@ -137,14 +137,14 @@ def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel
     assert (reply["parent_header"]["msg_id"], reply["content"]["ename"]) == (asked, "KeyboardInterrupt")
     assert not path.exists()
 
-    count = 'with evs.open("own.nc") as ds:\n    print(int((ds.status_name == "ok").sum()), ds.sizes["seed"])'
+    count = 'with evs.open("own.nc") as ds:\n    print(int((ds.run_status == "ok").sum()), ds.sizes["seed"])'
     status, printed, _ = execute(count)
     done, planned = map(int, printed.split())
     assert (status, planned, 0 < done < 200) == ("ok", 200, True)
     (tmp_path / "go").touch()
     status, printed, _ = execute(
         'events = []\nds = evs.run(study, output="own.nc", workers=2, listener=events.append)\n'
-        "print(events[0].reused, int((ds.run_status == 1).sum()))"
+        "print(events[0].reused, int((ds.run_status == 'ok').sum()))"
     )
     assert (status, printed) == ("ok", f"{done} 200\n")
 

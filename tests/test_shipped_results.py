@@ -12,7 +12,7 @@ from evogt_study.paper.report import summary_line
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.plan import Plan, study_plan
 from evogt_study.study.study import Study
@@ -63,7 +63,7 @@ def test_all_come_from_one_revision_without_uncommitted_changes(shipped):
 def test_each_holds_the_runs_that_its_study_asks_for(shipped, name):
     data = shipped[name]["main"]
     assert data.attrs["study"] == study_of(name).text
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     plan = plan_of(name, data)
     assert data.run_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
 

@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, STATUS_NAMES, status_codes
 from evogt_study.storage.atomic import written_whole
 
 SUFFIXES = (".csv", ".parquet")
@@ -56,21 +56,22 @@ def _parameters(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
 def _scalars(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
     """Variables of one value a run, other than bookkeeping."""
     for name, variable in data.data_vars.items():
-        if list(variable.dims) == axes and name not in BOOKKEEPING and name != "status_name":
+        if list(variable.dims) == axes and name not in BOOKKEEPING:
             yield str(name)
 
 
 def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
     """The values of a name for each run, in the order of the axes."""
     if name == "run_status":
-        words: Column = np.array([status.name for status in Status], dtype=object)
-        return np.asarray(words[data[name].values.ravel().astype(int)])
+        return np.asarray(STATUS_NAMES[status_codes(data[name]).ravel()])
     variable = data[name].variable
     present = [axis for axis in axes if axis in variable.dims]
     sizes = [length if axis in present else 1 for axis, length in zip(axes, shape, strict=True)]
     values: Column = np.broadcast_to(variable.transpose(*present).values.reshape(sizes), shape).ravel()
-    if values.dtype.kind in "OUS":
+    if values.dtype.kind in "US":
         return values.astype(object)
+    if values.dtype.kind == "O":
+        return np.array([None if value != value else value for value in values.tolist()], dtype=object)
     # xarray reads integers with gaps as floats; the encoding has the type of the file
     if values.dtype.kind != "f" or np.dtype(variable.encoding.get("dtype", values.dtype)).kind not in "iu":
         return values
@@ -114,6 +115,9 @@ def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], 
 
 def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
     """Return the values for the CSV writer, whose text of a float reads back as the same float."""
+    if column.dtype.kind in "Mm":  # as text in ISO 8601
+        shown = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
+        return ["" if missing else text for text, missing in zip(shown, np.isnat(column), strict=True)]
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f":
         return ["" if value != value else value for value in values]  # only NaN differs from itself

@@ -36,7 +36,7 @@ from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import FEWEST_POINTS
 from evogt_study.inference.sensitivity import Shares
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 
 PARAMETER, OTHER = "parameter", "other"
 """Dimensions of the indices: the parameter, and the other one of a pair."""
@@ -156,8 +156,9 @@ def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 
 def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
-    if isinstance(values, xr.DataArray) and values.name == "run_status" and "flag_values" in values.attrs:
-        failed = (values != Status.ok).where(values != Status.not_run)
+    if isinstance(values, xr.DataArray) and values.name == "run_status":
+        codes = values.copy(data=status_codes(values))
+        failed = (codes != Status.ok).where(codes != Status.not_run)
         values = failed.rename(FAILURE).assign_attrs(long_name="failure of the run", units="1")
     if log and isinstance(values, xr.DataArray):
         named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}

@@ -13,7 +13,7 @@ import xarray as xr
 
 from evogt_study.analysis.runs import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
 
 MOST_MESSAGES = 20
@@ -73,7 +73,7 @@ class Completeness:
 
 def completeness(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
-    runs, status = run_numbers(data[KEYS]), data["run_status"].values
+    runs, status = run_numbers(data[KEYS]), status_codes(data["run_status"])
     once = mark_first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     found = _Messages()

@@ -20,7 +20,7 @@ from evogt_study.analysis.verdict import PAIR
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import Interval
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.schema.variables import CANDIDATE, Status, status_codes
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
@@ -211,7 +211,11 @@ def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
     if not section or not known or pilot[minimise].dims != pilot["run_status"].dims:
         return None
     over = [dim for dim in pilot["run_status"].dims if dim not in (*by, CANDIDATE)]
-    values = pilot[minimise].astype(float).where(pilot["run_status"] == Status.ok)
+    values = (
+        pilot[minimise]
+        .astype(float)
+        .where(pilot["run_status"].copy(data=status_codes(pilot["run_status"])) == Status.ok)
+    )
     means = values.mean(over, skipna=False)
     usable = means.notnull() & (abs(means) < np.inf)
     best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))

@@ -24,7 +24,7 @@ import numpy as np
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
-from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.returned import as_record, without_parameters
 from evogt_study.methods.streams import (
     ALL,
     RNG,
@@ -140,8 +140,7 @@ class UserCase(BoundCase):
         arguments = given_arguments(method.paths, method.code, self.values)
         decisive = {"method": method.code.attribute, **self.values}
         arguments = add_generator(arguments, method.names, decisive, method.common)
-        record = as_record(noted(method.function, arguments))
-        check_names(record, method.parameters)
+        record = without_parameters(as_record(noted(method.function, arguments)), self.values)
         check_error(record)
         return record
 

@@ -2,192 +2,355 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from evogt_study.errors import ReturnError
+from evogt_study.errors import ReturnError, shortened
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.variables import OWN_VALUES, holds_attribute, objection
+from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
 
 ALONE = "value"
 """Name of a value that is returned without a name."""
-LARGEST = 2**53
-"""Largest integer.  A result stores integers as floats if some runs have no value."""
-_STORAGE = """
+EXACT = 2**53
+"""Largest magnitude up to which float64 holds every integer."""
+_STORAGE = f"""
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
+    {RETURNED_DTYPE}
 """
 STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())
-"""Attributes that say how a file stores values.  They are not copied."""
+"""Attributes that say how a file stores values.  They are left out."""
+WIDEST = {"f": 8, "c": 16}
+"""Bytes of the widest floating-point numbers that NetCDF has."""
 
 
 def as_record(returned: Any) -> Record:
-    """Return the record of a mapping of names to values, a Dataset, a DataFrame, or one value, which is named `value`.
+    """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
 
-    Values are numbers, booleans, strings, arrays, lists and tuples of them, ``(dims, array)`` pairs, DataArrays, Series
-    and DataFrames.  A mapping inside a mapping gives names with an underscore.  A complex value becomes two variables.
-    Raises ReturnError with the name of the variable if a result file cannot hold its values.
+    A mapping inside a mapping gives names with an underscore.  A value without a name is named `value`.  A complex
+    value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its values.
     """
-    variables: dict[str, Datum] = {}
-    coordinates: dict[str, Datum] = {}
-    for name, value in _named(returned):
-        if not _is_a_number(value):
-            for coordinate, data in getattr(value, "coords", {}).items():
-                if data.ndim:
-                    coordinates[str(coordinate)] = _datum(str(coordinate), data)
-        for part, datum in _parts(name, value):
-            if part in variables:
-                raise ReturnError(f"the method returned `{part}` twice; rename one")
-            variables[part] = datum
-    record = Record(variables, coordinates)
-    _check_dimensions(record)
-    return record
+    record = _Collected()
+    if type(returned) is dict:  # the usual case
+        record.add_mapping("", returned)
+    else:
+        record.add("", returned)
+    coordinates = any(datum.values.size for datum in record.coordinates.values())
+    if not (record.variables or coordinates or record.lacks_a_value):
+        raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
+    made = Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
+    _check_dimensions(made)
+    return made
 
 
-def check_names(record: Record, parameters: Collection[str]) -> None:
-    """Raise ReturnError if a variable, coordinate or dimension has the name of a parameter.
+def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
+    """Return the record without scalar coordinates that repeat parameters.
 
-    Parameters are coordinates of the result.  The values of a coordinate that differ between runs become a variable,
-    whose name must be free too.
+    Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
     """
-    dims = [name for datum in record.variables.values() for name in datum.dims]
-    coordinates = [*record.coordinates, *(name + OWN_VALUES for name in record.coordinates)]
-    for kind, names in (("variable", record.variables), ("coordinate", coordinates), ("dimension", dims)):
+    repeated = {
+        name
+        for name in record.coordinates.keys() & parameters.keys()
+        if not record.coordinates[name].dims
+        and np.array_equal(record.coordinates[name].values, _array(name, parameters[name]))
+    }
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
+    for kind, names in kinds:
         taken = sorted(name for name in names if name in parameters)
         if taken:
-            raise ReturnError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
+            raise ReturnError(f"the function returned a {kind} named `{taken[0]}`, which is a parameter. Rename it")
+    if not repeated:
+        return record
+    return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})
 
 
-# most values are numbers: the other tests would take a third of a quick run
-def _is_a_number(value: Any) -> bool:
-    kind = type(value)
-    return kind is float or kind is bool or (kind is int and -LARGEST <= value <= LARGEST)
+class _Collected:
+    """Variables, coordinates and attributes that are found in a returned object."""
 
+    def __init__(self) -> None:
+        self.variables: dict[str, Datum] = {}
+        self.coordinates: dict[str, Datum] = {}
+        self.attributes: dict[str, Datum] = {}
+        self.left_out: set[str] = set()
+        self.lacks_a_value = False
 
-def _named(returned: Any) -> Iterator[tuple[str, Any]]:
-    """Split the returned object into values with their names."""
-    if type(returned) is dict:  # the usual case
-        yield from _flat("", returned)
-        return
-    # recognised by attributes: a worker imports neither pandas nor xarray
-    if hasattr(returned, "to_xarray"):  # pandas
-        returned = returned.to_xarray()
-    if hasattr(returned, "data_vars"):
-        for name, value in returned.data_vars.items():
-            yield str(name), value
-        for name, coordinate in returned.coords.items():
-            if coordinate.ndim and not returned.data_vars:
-                yield str(name), coordinate
-    elif hasattr(returned, "_asdict") or (is_dataclass(returned) and not isinstance(returned, type)):
-        yield from _flat("", returned._asdict() if hasattr(returned, "_asdict") else asdict(returned))
-    elif isinstance(returned, Mapping):
-        yield from _flat("", returned)
-    elif returned is None:
-        raise ReturnError("the method must return a number, a mapping or an xarray.Dataset, got None; return something")
-    else:
-        yield str(getattr(returned, "name", None) or ALONE), returned
-
-
-def _flat(prefix: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a mapping and of the mappings in it, whose names follow its own."""
-    for name, value in values.items():
-        if _is_a_number(value):
-            yield f"{prefix}{name}", value
-            continue
+    # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
+    def add(self, name: str, value: Any, of_object: bool = False) -> None:
+        """Add a value; of_object: it is a field of a result object.  An empty name is the returned object itself."""
         if hasattr(value, "to_xarray"):
-            value = value.to_xarray()  # the same value
-        inner = value.data_vars if hasattr(value, "data_vars") else value
-        if isinstance(inner, Mapping):
-            yield from _flat(f"{prefix}{name}_", inner)
+            value = _from_pandas(name, value)
+        prefix = f"{name}_" if name else ""
+        if hasattr(value, "data_vars"):
+            for group, data in _groups(value):
+                self._add_dataset(prefix + group, data)
+        elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
+            name = name or str(value.name or ALONE)
+            self._add_coordinates("", value.coords, {})
+            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._kept(name, value.attrs))
+        elif is_result_object(value):
+            for field, part in _fields(value):
+                self._add_field(prefix + field, part)
+        elif isinstance(value, Mapping):
+            self.add_mapping(prefix, value)
+        elif value is None:
+            self._add_none(name, of_object)
+        elif callable(value):
+            self.left_out.add(f"`{name or ALONE}` (a function)")
         else:
-            yield f"{prefix}{name}", value
+            dims, array = _split(name or ALONE, value)
+            self._add_datum(name or ALONE, dims, array, {})
+
+    def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
+        """Add the values of a mapping.  The names of mappings in it follow its own."""
+        for key, value in values.items():
+            name = f"{prefix}{key}"
+            kind = type(value)
+            # most values are numbers: the other tests would take a third of a quick run
+            if (kind is float or kind is bool or (kind is int and -EXACT <= value <= EXACT)) and (
+                name not in self.variables
+            ):
+                _check_name("variable", name)
+                self.variables[name] = Datum((), np.asarray(value))
+            else:
+                self.add(name, value)
+
+    def _add_none(self, name: str, of_object: bool) -> None:
+        if of_object:
+            self.left_out.add(f"`{name}` (None)")
+        elif name:
+            self.lacks_a_value = True
+
+    def _add_field(self, name: str, value: Any) -> None:
+        """Add a field of a result object.
+
+        A list of arrays becomes one variable for each: SciPy has such lists, such as the events of each kind.  An
+        empty array is a missing value, since it may have fewer dimensions than in other runs.
+        """
+        if isinstance(value, np.ndarray) and not value.size:
+            self.lacks_a_value = True
+        elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
+            for number, each in enumerate(value):
+                self._add_field(f"{name}_{number}", each)
+        else:
+            self.add(name, value, of_object=True)
+
+    def _add_dataset(self, prefix: str, data: Any) -> None:
+        """Add a Dataset; prefix: the names of its group of a DataTree, or of the mapping that holds it."""
+        renamed = {str(dim): prefix + str(dim) for dim in data.dims} if prefix else {}
+        self._add_coordinates(prefix, data.coords, renamed)
+        for name, value in data.data_vars.items():
+            dims = tuple(renamed.get(str(dim), str(dim)) for dim in value.dims)
+            own = f"{prefix}{name}"
+            self._add_datum(own, dims, value.values, self._kept(own, value.attrs))
+        for name, attribute in self._kept("", data.attrs).items():
+            array = np.asarray(attribute)
+            self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
+
+    def _add_coordinates(self, prefix: str, coordinates: Any, renamed: Mapping[str, str]) -> None:
+        for key, data in coordinates.items():
+            name = f"{prefix}{key}"
+            _check_name("coordinate", name)
+            dims = tuple(renamed.get(str(dim), str(dim)) for dim in data.dims)
+            for dim in dims:
+                _check_name("dimension", dim)
+            datum = Datum(dims, _checked(name, data.values), self._kept(name, data.attrs))
+            if datum.values.dtype.kind == "c":
+                raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
+            known = self.coordinates.setdefault(name, datum)
+            if known.dims != dims or not _equal(known.values, datum.values):
+                raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
+
+    def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
+        """Add a variable, or the real and the imaginary part of a complex one."""
+        array = _checked(name, value)
+        for dim in dims:
+            _check_name("dimension", dim)
+        if array.ndim != len(dims) or len(set(dims)) != len(dims):
+            raise ReturnError(
+                f"the function returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names "
+                f"{list(dims)}. Return (dims, array), with a different name for each dimension"
+            )
+        parts = {"": array}
+        if array.dtype.kind == "c":
+            parts = {"_real": array.real.copy(), "_imag": array.imag.copy()}
+        for suffix, part in parts.items():
+            own = name + suffix
+            _check_name("variable", own)
+            if own in self.variables:
+                raise ReturnError(f"the function returned `{own}` twice. Rename one")
+            self.variables[own] = Datum(dims, part, attributes)
+
+    def _kept(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the attributes that a file can have, and note the others as left out."""
+        kept = {}
+        for key, value in attributes.items():
+            has_a_name = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
+            if has_a_name and _is_storable(value):
+                kept[str(key)] = value
+            else:
+                self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
+        return kept
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Datum]]:
-    """Yield the value, or the real and imaginary part of a complex value."""
-    if _is_a_number(value):
-        _check_name("variable", name)
-        yield name, Datum((), np.asarray(value))
-        return
-    datum = _datum(name, value)
-    if datum.values.dtype.kind != "c":
-        yield name, datum
-        return
-    for suffix, part in (("real", datum.values.real), ("imag", datum.values.imag)):
-        _check_name("variable", f"{name}_{suffix}")
-        yield f"{name}_{suffix}", Datum(datum.dims, part.copy(), datum.attributes)
-
-
-def _datum(name: str, value: Any) -> Datum:
-    _check_name("variable", name)
-    attributes: dict[str, Any] = {}
-    if hasattr(value, "dims") and hasattr(value, "values"):
-        dims, array, attributes = tuple(map(str, value.dims)), _array(name, value.values), _kept(value.attrs)
-    elif _is_pair(value):
-        dims = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0]))
-        array = _array(name, value[1])
-    else:
-        array = _array(name, value)
-        dims = tuple(f"{name}_{number}" for number in range(array.ndim))
-    for dim in dims:
-        _check_name("dimension", dim)
-    if array.ndim != len(dims) or len(set(dims)) != len(dims):
-        raise ReturnError(
-            f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names {list(dims)}; "
-            "return (dims, array), with a different word for each dimension"
-        )
-    _check_values(name, array)
-    return Datum(dims, array, attributes)
-
-
-def _is_pair(value: Any) -> bool:
-    """Return True for (dims, array): a string or a list of strings, and anything but a string."""
-    if not isinstance(value, tuple) or len(value) != 2:
+def is_result_object(value: Any) -> bool:
+    """Return True for a dataclass, a named tuple, or a result of SciPy, which may be a dictionary of its own."""
+    if isinstance(value, type) or hasattr(value, "toarray"):  # sparse matrices of SciPy
         return False
-    names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
-    return all(isinstance(name, str) for name in names) and not isinstance(value[1], str)
+    return hasattr(value, "_asdict") or is_dataclass(value) or _is_of_scipy(value)
 
 
-def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _is_of_scipy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a result object; private ones of SciPy are left out."""
+    if isinstance(value, Mapping):
+        found = dict(value)
+    elif hasattr(value, "_asdict"):
+        found = value._asdict()
+    elif is_dataclass(value):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+    else:
+        found = getattr(value, "__dict__", {})
+    for name, part in found.items():
+        if not (_is_of_scipy(value) and name.startswith("_")):
+            yield str(name), part
+
+
+def _from_pandas(name: str, value: Any) -> Any:
+    try:
+        return value.to_xarray()
+    except (ValueError, TypeError) as error:  # such as an index with equal rows
+        raise ReturnError(f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}") from None
+
+
+def _groups(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a Dataset, or the groups of a DataTree, each with the beginning of its names."""
+    if not hasattr(value, "subtree"):
+        yield "", value
+        return
+    root = value.path.rstrip("/")
+    for node in value.subtree:
+        group = node.path.removeprefix(root).strip("/").replace("/", "_")
+        yield (f"{group}_" if group else ""), node.to_dataset(inherit=False)
+
+
+def _split(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the dimensions and the values of a ``(dims, array)`` pair, or of an array without dimension names."""
+    if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str):
+        names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
+        if all(isinstance(each, str) for each in names):
+            return tuple(names), value[1]
+    array = _array(name, value)
+    return tuple(f"{name}_{number}" for number in range(array.ndim)), array
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _checked(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return the values as an array of numbers, booleans, strings, dates or durations."""
+    array = _array(name, value)
+    kind = array.dtype.kind
+    if kind == "U" and any(not _is_text(text) for text in array.ravel()):
+        raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if kind in "biuU" or (kind in WIDEST and array.dtype.itemsize <= WIDEST[kind]):
+        return array
+    if kind in "Mm":
+        return _nanoseconds(name, array)
+    found = f"dtype {array.dtype}"
+    if kind == "O" and array.size:
+        found = f"type {type(array.ravel()[0]).__name__}"
+    raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
+
+
+def _array(name: str, value: Any) -> npt.NDArray[Any]:
+    if np.ma.is_masked(value):
+        if value.dtype.kind != "f":  # only floats have NaN
+            raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats")
+        return np.asarray(np.ma.filled(value, np.nan))
+    if hasattr(value, "toarray"):
+        raise ReturnError(f"the function returned `{name}`, a sparse matrix. Return x.toarray()")
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ReturnError(f"the method returned `{name}`, lists of different lengths; return an array") from None
-    # strings of pandas and xarray are objects
-    if array.dtype.kind == "O" and all(isinstance(entry, str) for entry in array.ravel()):
-        array = array.astype(str)
-    if not np.ma.is_masked(value):
+        raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array") from None
+    if array.dtype.kind == "U" and not isinstance(value, (np.ndarray, np.generic)):
+        given = np.asarray(value, dtype=object).ravel()
+        if any(not isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
+            raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them")
+        if any(text.endswith("\0") for text in given):  # NumPy cuts these
+            raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= EXACT).any():
+        for entry in np.asarray(value, dtype=object).ravel():
+            if isinstance(entry, int) and int(float(entry)) != entry:
+                raise ReturnError(f"the function returned `{name}` with the integer {entry}, which no float can hold")
+    return _from_objects(array) if array.dtype.kind in "OT" else array
+
+
+def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
+    entries = list(array.ravel())
+    if not entries:
         return array
-    # a masked entry has no value; only floats have NaN
-    if array.dtype.kind != "f":
-        raise ReturnError(f"the method returned `{name}` with masked entries of type {array.dtype}; return floats")
-    return np.asarray(np.ma.filled(value, np.nan))
+    if all(isinstance(entry, str) for entry in entries):
+        whole = not any(entry.endswith("\0") for entry in entries)
+        return array.astype(str) if whole else array
+    if all(isinstance(entry, (date, np.datetime64)) for entry in entries):
+        times = [_datetime(entry) for entry in entries]
+        return array if None in times else np.array(times).reshape(array.shape)
+    if all(isinstance(entry, (timedelta, np.timedelta64)) for entry in entries):
+        spans = [getattr(entry, "to_timedelta64", lambda entry=entry: np.timedelta64(entry))() for entry in entries]
+        return np.array(spans).reshape(array.shape)
+    kind = type(entries[0])
+    if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
+        numbers = np.array(entries)
+        return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" else array
+    return array
 
 
-def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
-    # NetCDF has no half and no extended precision
-    known = (np.float32, np.float64, np.complex64, np.complex128)
-    if array.dtype.kind not in "iubU" and array.dtype not in known:
+def _datetime(entry: Any) -> np.datetime64 | None:
+    """Return a date without time zone; None for one with a time zone."""
+    if isinstance(entry, datetime) and entry.tzinfo is not None:
+        return None
+    convert = getattr(entry, "to_datetime64", None)  # of pandas, to the nanosecond
+    return convert() if convert else np.datetime64(entry)
+
+
+def _nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return dates or durations in nanoseconds.  Raises ReturnError if this would change them."""
+    target = np.dtype(f"{array.dtype.kind}8[ns]")
+    if array.dtype == target:
+        return array
+    try:
+        converted = array.astype(target)
+        has_length = array.dtype.kind == "M" or np.datetime_data(array.dtype)[0] not in "YM"
+        same = has_length and np.array_equal(converted.astype(array.dtype), array, equal_nan=True)
+    except (TypeError, ValueError, OverflowError):
+        same = False
+    if not same:
         raise ReturnError(
-            f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings"
+            f"the function returned `{name}` of dtype {array.dtype}, which nanoseconds from 1678 to 2262 cannot hold"
         )
-    # as integers of Python: the magnitude of the smallest int64 is no int64
-    if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > LARGEST:
-        raise ReturnError(
-            f"the method returned `{name}` with an integer above 2^53, which a float cannot hold; return text"
-        )
-    if array.dtype.kind == "U" and any(not _is_unicode(word) for word in array.ravel()):
-        raise ReturnError(f"the method returned `{name}` with characters that are not Unicode")
+    return converted
+
+
+def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind in "fMm")
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
 def _check_dimensions(record: Record) -> None:
-    """Raise ReturnError if a dimension has two lengths or the name of a variable.
-
-    The values of a coordinate that differ between runs become a variable, whose name must be free.
-    """
+    """Raise ReturnError if a dimension has two lengths, or the name of a variable."""
     if not record.coordinates and not any(datum.dims for datum in record.variables.values()):
         return
     lengths: dict[str, int] = {}
@@ -195,54 +358,41 @@ def _check_dimensions(record: Record) -> None:
         for dim, length in zip(datum.dims, datum.values.shape, strict=True):
             if lengths.setdefault(dim, length) != length:
                 raise ReturnError(
-                    f"the method returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
+                    f"the function returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
                 )
     for name in record.variables:
-        if name in lengths or name.removesuffix(OWN_VALUES) in lengths:
-            raise ReturnError(
-                f"the method returned a variable named `{name}`, as its dimension is or its values will be"
-            )
-    used = {*record.variables, *record.coordinates, *lengths}
-    for name in record.coordinates:
-        if name + OWN_VALUES in used:
-            raise ReturnError(
-                f"the method returned `{name}{OWN_VALUES}`, as the values of `{name}` will be named; rename it"
-            )
+        if name in lengths or name in record.coordinates:
+            kind = "dimension" if name in lengths else "coordinate"
+            raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
 
 
 @lru_cache(maxsize=1024)  # runs return the same names
 def _check_name(kind: str, name: str) -> None:
     if not _is_word(name):
-        raise ReturnError(f"the method returned a {kind} named {name!r}; names must be ASCII words")
+        raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
     reason = objection(name)
     if reason is not None:
-        raise ReturnError(f"the method returned a {kind} named {name!r}, but {reason}; rename it")
+        raise ReturnError(f"the function returned a {kind} named {shortened(name)}, but {reason}. Rename it")
 
 
-def _is_unicode(word: str) -> bool:
-    return word.encode("utf-8", "replace").decode() == word
+def _is_text(text: str) -> bool:
+    return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 
 def _is_word(name: str) -> bool:
     return name.isidentifier() and name.isascii()
 
 
-def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the attributes that a file can have: strings and numbers, except `STORAGE_ATTRIBUTES`."""
-    return {
-        str(key): value
-        for key, value in attributes.items()
-        if _is_storable(value)
-        and _is_word(str(key))
-        and holds_attribute(str(key))
-        and str(key) not in STORAGE_ATTRIBUTES
-    }
-
-
 def _is_storable(value: Any) -> bool:
-    """Return True for a value that an attribute of NetCDF can have."""
+    """Return True for a value that an attribute of NetCDF can have: text, a number, or a list of them."""
+    if isinstance(value, (list, tuple)):
+        if not value or isinstance(value[0], (list, tuple)):
+            return False
+        return all(map(_is_storable, value)) and len({isinstance(each, str) for each in value}) == 1
     if isinstance(value, str):
-        return _is_unicode(value) and "\0" not in value
+        return _is_text(value)
     if isinstance(value, int):
         return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.ndim < 2 and value.size > 0 and value.dtype.kind in "iuf" and value.dtype.itemsize <= 8
     return isinstance(value, float)

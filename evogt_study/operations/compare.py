@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import shortened
-from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.results.table import EXACT
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, VARIABLE, RunRecords, Stack
 
 
 @dataclass(frozen=True)
@@ -50,18 +51,62 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
     Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.
     """
     left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    ours, theirs = ({stack.name: stack for stack in records.stacks} for records in (stored, now))
+    stored, now = _on_common_labels(stored, now)
     found = []
-    for name in dict.fromkeys((*ours, *theirs)):
-        difference = _difference(name, _values(ours.get(name), left), _values(theirs.get(name), right))
+    for key in dict.fromkeys((stack.name, stack.role == ATTRIBUTE) for each in (stored, now) for stack in each.stacks):
+        ours, theirs = ([stack for stack in each.stacks if _key(stack) == key] for each in (stored, now))
+        difference = _difference(key[0], _values(ours, left), _values(theirs, right))
         if difference is not None:
             found.append(difference)
     return found
 
 
+def _key(stack: Stack) -> tuple[str, bool]:
+    return stack.name, stack.role == ATTRIBUTE
+
+
+# a result aligns its runs by their labels, but a run that is computed again has only its own
+def _on_common_labels(*several: RunRecords) -> tuple[RunRecords, ...]:
+    """Return the records with the labels of all runs along each dimension that has strings, dates or integers."""
+    labels: dict[str, list[Stack]] = {}
+    for stack in (stack for records in several for stack in records.stacks):
+        if stack.role == COORDINATE and stack.dims == (stack.name,) and stack.values.dtype.kind in "UMiu":
+            labels.setdefault(stack.name, []).append(stack)
+    for dim, stacks in labels.items():
+        rows = [set(row) for stack in stacks for row in stack.values.tolist()]
+        unique = all(len(set(row)) == len(row) for stack in stacks for row in stack.values.tolist())
+        if unique and any(row != rows[0] for row in rows):
+            union = np.unique(np.concatenate([stack.values.ravel() for stack in stacks]))
+            several = tuple(replace(each, stacks=tuple(_spread(each, dim, union))) for each in several)
+    return several
+
+
+def _spread(records: RunRecords, dim: str, union: npt.NDArray[Any]) -> Iterator[Stack]:
+    """Yield the stacks with the labels `union` along a dimension; other labels of a run are missing."""
+    own = {
+        run: row
+        for stack in records.stacks
+        if stack.name == dim and stack.role == COORDINATE
+        for run, row in zip(stack.rows.tolist(), stack.values, strict=True)
+    }
+    for stack in records.stacks:
+        if dim not in stack.dims or stack.name == dim or not all(run in own for run in stack.rows.tolist()):
+            yield stack
+            continue
+        axis = stack.dims.index(dim)
+        values = _comparable([stack])
+        wide = np.full(
+            (*values.shape[: axis + 1], len(union), *values.shape[axis + 2 :]), _missing(values), values.dtype
+        )
+        for place, run in enumerate(stack.rows.tolist()):
+            at = np.searchsorted(union, own[run])
+            wide[place][(*(slice(None),) * axis, at)] = values[place]
+        yield replace(stack, values=wide, absent=None)
+
+
 def variables(records: RunRecords) -> tuple[str, ...]:
     """Names of the variables of the runs, without recorded coordinates."""
-    return tuple(stack.name for stack in records.stacks if not stack.coordinate)
+    return tuple(stack.name for stack in records.stacks if stack.role == VARIABLE)
 
 
 def software_changes(stored: str, now: str) -> str:
@@ -71,19 +116,41 @@ def software_changes(stored: str, now: str) -> str:
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)
 
 
-def _values(stack: Stack | None, runs: npt.NDArray[np.intp]) -> npt.NDArray[Any] | None:
+def _values(stacks: Sequence[Stack], runs: npt.NDArray[np.intp]) -> npt.NDArray[Any] | None:
     """The values of these runs, NaN or "" for a run without a value; None if no run has one."""
-    if stack is None:
+    if not sum(len(stack.rows) for stack in stacks):
         return None
-    rows = np.full(1 + max(runs.max(initial=-1), stack.rows.max(initial=-1)), -1, dtype=np.intp)
-    rows[stack.rows] = np.arange(len(stack.rows))
+    values = _comparable(stacks)
+    own = np.concatenate([stack.rows for stack in stacks])
+    rows = np.full(1 + max(runs.max(initial=-1), own.max(initial=-1)), -1, dtype=np.intp)
+    rows[own] = np.arange(len(own))
     picked = rows[runs]
-    values = stack.values if stack.values.dtype.kind == "U" else stack.values.astype(np.float64)
-    if not len(values):
-        return None
     values = values[picked]
-    values[picked < 0] = "" if values.dtype.kind == "U" else np.nan
+    values[picked < 0] = _missing(values)
     return values
+
+
+def _comparable(stacks: Sequence[Stack]) -> npt.NDArray[Any]:
+    """The rows of stacks of one variable as float64, or as strings: dates, and integers that no float64 holds."""
+    text = any(stack.values.dtype.kind in "UMm" or _is_large(stack.values) for stack in stacks)
+    made = []
+    for stack in stacks:
+        values = stack.values.astype(str if text else np.float64)
+        if stack.values.dtype.kind in "Mm":
+            values[np.isnat(stack.values)] = ""
+        if stack.absent is not None:
+            values[stack.absent] = _missing(values)
+        made.append(values)
+    lengths = np.max([values.shape[1:] for values in made], axis=0) if made[0].ndim > 1 else ()
+    return np.concatenate([_of_shape(values, (len(values), *map(int, lengths))) for values in made])
+
+
+def _is_large(values: npt.NDArray[Any]) -> bool:
+    return values.dtype.kind in "iu" and bool((np.abs(values.astype(float)) >= EXACT).any())
+
+
+def _missing(values: npt.NDArray[Any]) -> Any:
+    return "" if values.dtype.kind == "U" else np.nan
 
 
 def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any] | None) -> Difference | None:
@@ -127,12 +194,15 @@ def _kind(values: npt.NDArray[Any]) -> str:
 def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """Pad the arrays to one shape, as a result pads the shorter arrays of some runs."""
     shape = tuple(np.max([array.shape for array in arrays], axis=0))
-    padded = []
-    for array in arrays:
-        whole = np.full(shape, "" if array.dtype.kind == "U" else np.nan, dtype=array.dtype)
-        whole[tuple(slice(0, n) for n in array.shape)] = array
-        padded.append(whole)
-    return padded
+    return [_of_shape(array, shape) for array in arrays]
+
+
+def _of_shape(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    if array.shape == shape:
+        return array
+    whole = np.full(shape, _missing(array), dtype=array.dtype)
+    whole[tuple(slice(0, n) for n in array.shape)] = array
+    return whole
 
 
 # as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal

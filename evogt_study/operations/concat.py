@@ -13,22 +13,26 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.dataset import DECLARATION, with_fill_value
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.run_metadata import (
     CONCATENATED,
+    DIGESTS,
     RECORDED,
     RESULT_SCHEMA,
+    RETURNED_ATTRIBUTES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacking,
     recorded,
+    returned_attributes,
     software_sets,
+    with_status_codes,
+    with_status_names,
 )
-from evogt_study.results.seal import DIGESTS
-from evogt_study.results.table import missing_value
-from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, OWN_VALUES, Status, objection
+from evogt_study.results.table import EXACT
+from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, TRUTH_MEANINGS, Status, objection
 from evogt_study.storage.atomic import check_result_place
 from evogt_study.storage.lease import only_writer
 
@@ -36,7 +40,7 @@ Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
 NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
 """Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
-OF_ONE_STUDY = {DIGESTS, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
+OF_ONE_STUDY = {DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
 """Global attributes that have no meaning for joined results."""
 
 
@@ -59,7 +63,7 @@ def concat(
     joined = _joined(_with_common_axes(given), dim)
     if output is not None:
         _write(Path(output), joined)
-    return joined.set_coords("run_key")
+    return with_status_names(joined)
 
 
 def _checked(results: object) -> Mapping[Any, Any]:
@@ -79,8 +83,8 @@ def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
         raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
     axes = result["run_status"].dims
     names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
-    wanted = [name for name in result.variables if name in names - {"status_name"} or name == "run_key"]
-    return result.reset_coords([name for name in wanted if name in result.coords])[wanted].load()
+    wanted = [name for name in result.variables if name in names or name == "run_key"]
+    return with_status_codes(result.reset_coords([name for name in wanted if name in result.coords])[wanted].load())
 
 
 def _check_dimension(dim: str, given: Results) -> None:
@@ -106,7 +110,8 @@ def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """The result over `axes`, those that are its constants included."""
     own = data["run_status"].dims
-    of_runs = [*data.data_vars, *(name for name in data.coords if str(name).endswith(OWN_VALUES))]
+    returned = [*recorded(data), *returned_attributes(data).values()]
+    of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["run_status"].dims)
@@ -123,9 +128,6 @@ def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, 
     """The labels of a dimension in all results, in their own order or sorted."""
     found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
     kinds = {label: "words" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
-    own = {label: "has values of each run" for label, data in parts.items() if name + OWN_VALUES in data.coords}
-    if own:
-        kinds |= {label: own.get(label, "has common values") for label in found}
     _check_same(f"`{name}`", kinds)
     every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
     # axes keep the order of their study; along other dimensions, such as time, numbers increase
@@ -146,12 +148,29 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
 
 def _filled(data: xr.Dataset, labels: Mapping[Hashable, np.ndarray[Any, Any]]) -> xr.Dataset:
     """The result with these labels of its dimensions; new points have no run."""
+    labels = {name: each for name, each in labels.items() if name in data.dims}
+    if all(data.sizes[name] == len(each) for name, each in labels.items()):
+        return data.reindex(labels)
+    data = data.assign({name: _with_room(data[name]) for name in data.data_vars if name not in NOT_PLANNED})
     fill = {name: _missing(str(name), variable) for name, variable in data.variables.items() if name not in data.dims}
-    return data.reindex({name: each for name, each in labels.items() if name in data.dims}, fill_value=fill)
+    return data.reindex(labels, fill_value=fill)
+
+
+def _with_room(variable: xr.DataArray) -> xr.DataArray:
+    """Integers and booleans as a type that can hold NaN."""
+    if variable.dtype.kind not in "biu":
+        return variable
+    large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
+    made = variable.astype(object if large else float)
+    made.encoding = {"dtype": variable.dtype}
+    return made
 
 
 def _missing(name: str, variable: xr.Variable | xr.DataArray) -> Any:
-    return NOT_PLANNED.get(name, "" if variable.dtype.kind in "OU" else np.nan)
+    if variable.dtype.kind in "Mm":
+        return np.array("NaT", dtype=variable.dtype)[()]
+    text = variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu"
+    return NOT_PLANNED.get(name, "" if text else np.nan)
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -188,6 +207,8 @@ def _along(name: str, parts: Results, dim: str) -> xr.Variable:
     sizes = {each: size for data in parts.values() for each, size in data.sizes.items() if each in dims}
     first = next(iter(found.values()))
     empty = xr.Variable((), np.array(_missing(name, first), dtype=object if first.dtype.kind in "OU" else None))
+    if len(found) < len(parts) or len({each.dtype.kind for each in found.values()}) > 1:
+        found = {label: _with_room(xr.DataArray(each)).variable for label, each in found.items()}
     every = (found.get(label, empty) for label in parts)
     stacked = [each.set_dims(sizes).transpose(*dims) for each in every]  # type: ignore[no-untyped-call]
     joined: xr.Variable = xr.Variable.concat(stacked, dim)  # type: ignore[no-untyped-call]
@@ -195,13 +216,18 @@ def _along(name: str, parts: Results, dim: str) -> xr.Variable:
     joined.attrs = first.attrs
     if any(name in data.data_vars for data in parts.values()):  # a coordinate is stored without a fill value (CF)
         joined.encoding = _encoding(list(found.values()), joined)
+        if joined.encoding and not np.any(joined.values != joined.values):  # no value is missing
+            stored = joined.encoding["dtype"]
+            return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else stored)
     return joined
 
 
 def _described(variable: xr.Variable) -> str:
     """The kind of a variable's values, and their units."""
-    if variable.dtype.kind in "OU":
+    if variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu":
         return "words"
+    if variable.dtype.kind in "Mm":
+        return "dates" if variable.dtype.kind == "M" else "durations"
     units = variable.attrs.get("units", "1")
     return "numbers" if units == "1" else f"numbers in {units}"
 
@@ -209,10 +235,11 @@ def _described(variable: xr.Variable) -> str:
 def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str, Any]:
     """Encoding of integers, which are floats in memory to represent NaN, if all results store integers."""
     stored = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in variables]
-    if joined.dtype.kind != "f" or any(dtype.kind != "i" for dtype in stored):
+    if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return {}
-    dtype = np.result_type(*stored)
-    return {"dtype": dtype, "_FillValue": missing_value(dtype)}
+    missing = np.asarray(joined.values != joined.values)
+    dtype, fill = with_fill_value(np.where(missing, 0, joined.values).astype(np.result_type(*stored)), missing)
+    return {"dtype": dtype, "_FillValue": fill}
 
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
@@ -221,7 +248,7 @@ def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
-    return data.assign(software=software)
+    return data.assign(run_software=software)
 
 
 def _attributes(parts: Results, dim: str) -> dict[str, Any]:
@@ -249,7 +276,7 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in attributes.items() if key not in (DIGESTS, RECORDED)}
+    return {key: str(value) for key, value in attributes.items() if key not in (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)}
 
 
 def _write(output: Path, joined: xr.Dataset) -> None:

@@ -20,6 +20,7 @@ from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
+from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.seal import contents
 from evogt_study.results.sources import check_runs
 from evogt_study.results.table import Table
@@ -91,7 +92,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
             write_result(output, whole)
         elif not _is_held(output, whole):
             raise _in_the_way(output, "a file that exists")
-        return whole[MAIN].set_coords("run_key")
+        return with_status_names(whole[MAIN])
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:

@@ -15,9 +15,9 @@ from evogt_study.operations.compare import Difference, differences, software_cha
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import opened_so_far
 from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
-from evogt_study.schema.records import Case, RunRecords, Stack
+from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
 from evogt_study.schema.values import Value, find, text_label
-from evogt_study.schema.variables import MAIN, PILOT, Status
+from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.study.case_space import CaseSpace, listed
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
@@ -112,7 +112,7 @@ def replayed(here: Stored, index: int) -> Replay:
         point=where,
         case=case,
         stored_key=here.key(index),
-        stored_status=Status(int(run["run_status"].values.item())),
+        stored_status=Status(status_codes(run["run_status"]).item()),
         stored_message=str(run["run_message"].values.item()),
         status=Status(now.status[0]),
         message=now.messages[0],
@@ -186,7 +186,7 @@ def tried(study: Study, at: Mapping[str, object]) -> Trial:
 
 def _described(stack: Stack) -> str:
     """Describe dimensions, type and first values of a variable on one line."""
-    values, kind = stack.values[0], "coordinate " if stack.coordinate else ""
+    values, kind = stack.values[0], "coordinate " if stack.role == COORDINATE else ""
     sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
     flat = np.ravel(values)
     shown = ", ".join(f"{each:.6g}" if flat.dtype.kind == "f" else str(each) for each in flat[:MOST_VALUES])

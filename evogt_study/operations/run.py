@@ -21,6 +21,7 @@ from evogt_study.errors import (
     InputError,
     ParameterError,
     ResultError,
+    ReturnWarning,
     StoreWarning,
     StudyError,
     SweepError,
@@ -34,15 +35,16 @@ from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
+from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import filled_as_needed
-from evogt_study.schema.records import RunRecords
+from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.lease import living, only_writer, own_folder
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
-from evogt_study.study.case_space import Chosen
+from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.executor import Workers, quick_records
@@ -123,7 +125,7 @@ def run(
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
         data = with_text_keys(sweep.result().load())
     warn_of_doubts(data)
-    return data.set_coords("run_key")  # each variable has the run keys of its values
+    return with_status_names(data)
 
 
 @contextmanager
@@ -277,6 +279,10 @@ class _Sweep:
             write_result(self.path, whole)
         self.known.clear()
         self.known.warn(kept)
+        left_out = {part for table in tables.values() for part in table.left_out}
+        if left_out:
+            told = f"a result cannot hold {listed(sorted(left_out), 6)} of the returned objects; these are left out"
+            warn(told, ReturnWarning)
         return whole[MAIN]
 
     def tables(self) -> dict[str, Table]:
@@ -299,7 +305,7 @@ class _Sweep:
         if len(missing):
             self.computed = True
             for computed in self.records(table, first=not counts[Status.ok]):
-                records = table.counted_on(computed)
+                records = table.checked(table.counted_on(computed))
                 # on disk before it counts: a run that is reported as finished survives a crash
                 write_shard(self.shards, records)
                 new = table.add(records)
@@ -347,7 +353,7 @@ class _Sweep:
 
     def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
         """Raise StudyError if runs return a variable with the name of a dimension of the study."""
-        for stack in (stack for each in records for stack in each.stacks):
+        for stack in (stack for each in records for stack in each.stacks if stack.role != ATTRIBUTE):
             for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
                 problem = f"`{name}` must be another name, since the method returns something of this one"
                 raise StudyError(f"{problem} ({self.study.file}); rename the dimension")

@@ -22,7 +22,7 @@ from evogt_study.results.reopened import Stored, any_phase, code_beside, point, 
 from evogt_study.results.run_metadata import RECORDED
 from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
@@ -153,7 +153,7 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
     pool = [
         (result, int(index))
         for result in phases.values()
-        for index in np.flatnonzero(result.data["run_status"].values.ravel() == Status.ok)
+        for index in np.flatnonzero(status_codes(result.data["run_status"]).ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
     found: list[tuple[Stored, int]] = []
@@ -286,7 +286,7 @@ def check_twins(result: Stored) -> Iterator[str]:
 def check_values(result: Stored) -> Iterator[str]:
     """Check that status and values agree: only runs that are ok have values, and these have an error."""
     data = result.data
-    status = data["run_status"].values
+    status = status_codes(data["run_status"])
     planned = data["run_key"].values != ""
     ok = status == Status.ok
     measured = [name for name in data.data_vars if name not in BOOKKEEPING]
@@ -312,7 +312,7 @@ def check_values(result: Stored) -> Iterator[str]:
 
 def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
     found = variable.values
-    return np.asarray(found != "") if found.dtype.kind in "OU" else ~np.isnan(found.astype(float))
+    return np.asarray((found != "") & (found == found)) if found.dtype.kind in "OU" else ~np.isnan(found)
 
 
 def _where(result: Stored, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:
@@ -324,7 +324,7 @@ def _where(result: Stored, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[
 def check_completeness(result: Stored) -> Iterator[str]:
     """Check that every planned run has an outcome."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
-    status = result.data["run_status"].values
+    status = status_codes(result.data["run_status"])
     for state in Status:
         if state not in ATTEMPTED:
             text = f"of {np.count_nonzero(planned)} are {state.name}; `evogt run` computes them (--retry-failed)"

@@ -22,7 +22,7 @@ from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
 from evogt_study.paper.agreement import Entry, Measure, Verdict, verdict
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 
 KNOWN = "known_differences"
 """The CSV that explains differences: the file, labels that single out the entries, and the explanation."""
@@ -230,7 +230,7 @@ def _gamma_selected(results: Results, labels: Labels) -> Computed:
     name = _gamma_study(labels)
     runs = results.get(f"{name}/pilot", results[name])
     planned = at(runs["run_key"], labels) != ""
-    ok = planned & (at(runs["run_status"], labels) == Status.ok)
+    ok = planned & (status_codes(at(runs["run_status"], labels)) == Status.ok)
     # as a word, so that the choice has to be met and not only to be near
     return Computed(f"{float(at(results[name]['gamma'], labels)):g}", int(ok.sum()), int(planned.sum()))
 

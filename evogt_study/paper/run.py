@@ -18,7 +18,7 @@ from evogt_study.paper.published import Results, judged, known_differences, publ
 from evogt_study.paper.report import csv_text, markdown
 from evogt_study.publishing.page import PROVENANCE
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import MAIN, Status
+from evogt_study.schema.variables import MAIN, Status, status_codes
 from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.study.study import Study
 
@@ -90,7 +90,7 @@ def reproduce(
         if "pilot" in groups:
             results[f"{path.stem}/pilot"] = groups["pilot"]
     entries = judged(rows, results, known)
-    planned = [data["run_status"].values[data["run_key"].values != ""] for data in results.values()]
+    planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
     return Reproduction(
         entries,
         len(rows) - len(entries),

@@ -41,7 +41,7 @@ from evogt_study.plots.histories import (
     own_dimensions,
     spectrum,
 )
-from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, PILOT, Status
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, PILOT, Status, status_codes
 
 T = TypeVar("T")
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
@@ -209,7 +209,7 @@ def _default(data: xr.Dataset, kind: str) -> str:
         return found[0]
     found_subject = subject(data)
     if found_subject is None:
-        planned = data["run_status"].values[mark_first_cells(run_numbers(data[KEYS]))]
+        planned = status_codes(data["run_status"])[mark_first_cells(run_numbers(data[KEYS]))]
         arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
         if lacks_error(data):
             raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
@@ -299,7 +299,7 @@ def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
         return []
     over = {*own_dimensions(data, FIELD)} - {"time"}
     drawable = bool(over) and over <= {*DIRECTIONS}
-    return [FIELD] if drawable and bool((data["run_status"].values == Status.ok).any()) else []
+    return [FIELD] if drawable and bool((status_codes(data["run_status"]) == Status.ok).any()) else []
 
 
 def _of_samples(data: xr.Dataset, name: str | None, places: Places) -> list[str]:

@@ -17,7 +17,7 @@ from evogt_study.plots.canvas import Given, labelled, laid_out, legend, new_canv
 from evogt_study.plots.groups import Places, at, axes_of, label_of
 from evogt_study.plots.style import COLUMN_WIDTH, STYLES, TEXT_WIDTH, label_size, logarithmic, tick_size
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 
 FIELD, EXACT = "field", "exact_field"
 MOST_CELLS = 1000
@@ -54,7 +54,7 @@ def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
             raise InputError(f"`--at` must name dimensions of the field ({known}), got {shortened(name)}")
     run = at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
     if "run_status" in run:
-        ok = np.argwhere(run["run_status"].values == Status.ok)
+        ok = np.argwhere(status_codes(run["run_status"]) == Status.ok)
         if not len(ok):
             raise InputError("`FILE` must have a run with status ok to draw its field, got none")
         run = run.isel(dict(zip(run["run_status"].dims, ok[0].tolist(), strict=True)))

@@ -23,7 +23,7 @@ from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import TEXT_WIDTH, logarithmic, plain, typeset
 from evogt_study.schema.values import canonical, find, text_label
-from evogt_study.schema.variables import CANDIDATE, LABEL, Status
+from evogt_study.schema.variables import CANDIDATE, LABEL, Status, status_codes
 from evogt_study.study.case_space import listed
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
@@ -384,7 +384,7 @@ def _fate(
     if {"run_status", KEYS} <= set(data.variables):
         keys = data[KEYS]
         numbers = _ordered(xr.DataArray(run_numbers(keys), dims=keys.dims), order, over)
-        status = _ordered(data["run_status"], order, over).astype(np.int8)
+        status = _ordered(data["run_status"].copy(data=status_codes(data["run_status"])), order, over)
         return status, np.where(mark_first(numbers), numbers, -1)
     shape = _ordered(data[variable], order, over).shape[:4]
     return np.full(shape, Status.ok, dtype=np.int8), np.arange(math.prod(shape)).reshape(shape)

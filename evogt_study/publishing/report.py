@@ -36,7 +36,7 @@ from evogt_study.publishing.page import PROVENANCE, Picture, StatedProblem, data
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
 from evogt_study.study.case_space import listed
 
 MOST_CELLS = 12
@@ -280,7 +280,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
 def progress_by_cell(data: xr.Dataset) -> list[Table]:
     """Finished and failed runs of each cell, seeds being of one, and their seconds; the slowest cell first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
-    planned, status = data["run_key"] != "", data["run_status"]
+    planned, status = data["run_key"] != "", data["run_status"].copy(data=status_codes(data["run_status"]))
     if not dims or not bool(planned.any()):
         return []
     over = [dim for dim in status.dims if dim not in dims]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,29 @@ import xarray as xr
 from evogt_study.methods.streams import SEED, STREAMS, describe_streams
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
+    CONCATENATED,
+    DIGESTS,
     RECORDED,
     RESULT_SCHEMA,
+    RETURNED_ATTRIBUTES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     recorded,
+    returned_attributes,
     software_sets,
 )
-from evogt_study.results.table import Column, Table, missing_value
+from evogt_study.results.table import EXACT, Column, Table, equal
 from evogt_study.results.target_precision import precision_coordinates
-from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.schema.records import (
+    ATTRIBUTE,
+    COORDINATE,
+    NUMBERS,
+    STRINGS,
+    VARIABLE,
+    RunRecords,
+    Stack,
+    kind_of,
+)
 from evogt_study.schema.values import Value, labels
 from evogt_study.schema.variables import (
     BOOKKEEPING,
@@ -33,17 +47,25 @@ from evogt_study.schema.variables import (
     CONTENT,
     COORDINATES,
     DESIGN,
+    EARLIER_PHASES,
     MAIN,
     MODEL_RESULT,
-    OWN_VALUES,
+    RESERVED,
+    STATUS_FLAGS,
     TRUTH_MEANINGS,
     Status,
     Variable,
+    status_codes,
 )
+from evogt_study.storage.arrays import filled, slabs
 from evogt_study.study import model as publication
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.study import Study
 
+OWN_ATTRIBUTES = (
+    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
+)  # fmt: skip
+"""Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
 """Global attribute: the declarations of the user's code and its identity, as JSON."""
 CONVENTIONS = "CF-1.11, ACDD-1.3"
@@ -56,27 +78,29 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
 
     key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
     """
-    # first: runs that disagree on the shape of a variable fail here
-    table.settle()
-    space = table.plan.space
-    meant = study.method.variables
+    space, meant = table.plan.space, study.method.variables
+    columns, index_of = _aligned(table.columns)
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
-    for (name, dims, _), column in table.variables.items():
+    for name, column in columns.items():
+        dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         attributes = _attributes(name, column, meant.get(name))
-        attributes = {CONTENT: MODEL_RESULT, **attributes}
-        as_returned = not meant and bool(column.present[table.keys != b""].all()) and space.size == table.plan.count
-        data[name] = _variable(dims, column, space, attributes, as_returned)
-    for (name, dims, _), column in table.coordinates.items():
-        coords.update(_coordinate(name, dims, column, space, _attributes(name, column, meant.get(name))))
+        if column.role == VARIABLE:
+            cells = column.cells.reshape(space.shape + column.cells.shape[1:])
+            missing = column.missing().reshape(cells.shape) if cells.dtype.kind in "biu" else None
+            attributes = {CONTENT: MODEL_RESULT, **attributes}
+            data[name] = _variable(space.names + dims, cells, missing, attributes, column.beside)
+        else:
+            coords[name] = _coordinate(dims, column, space, attributes)
+    for name, size in _extra_dimensions(data, coords).items():
+        attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
+        coords.setdefault(name, (name, np.arange(size), attributes))
+    attributes = _returned_attributes(table, study, coords, data)
     precision = next((phase.precision for phase in study.phases if phase.name == table.plan.phase), None)
     if precision is not None:
         coords |= precision_coordinates(precision, table)
-    for name, size in _extra_dimensions(data).items():
-        attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
-        coords.setdefault(name, (name, np.arange(size), attributes))
     data |= _bookkeeping(table)
-    attributes = {RECORDED: " ".join(sorted({name for name, _, _ in table.coordinates}))}
+    attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
     known = [*dict.fromkeys(["error", *meant]), None, *BOOKKEEPING]
     made = xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0], known))), coords, attributes)
     return made if key_bytes else with_text_keys(made)
@@ -87,6 +111,166 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
     return data.assign(run_key=data["run_key"].astype(str))
 
 
+# --- coordinates that differ between runs -----------------------------------------------------------------------------
+
+
+def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, str]]:
+    """Return the columns with one length for each dimension, and the indices that replace dimensions.
+
+    Strings, dates and unique integers along a dimension of their name are labels: the runs are aligned by them.  If
+    other values differ between runs, the dimension becomes an index.
+    """
+    made, index_of = dict(columns), dict[str, str]()
+    used = {name for name, column in columns.items() for name in (name, *column.dims)}
+    for name, column in columns.items():
+        if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
+            along = {key: each for key, each in columns.items() if name in each.dims}
+            labels = _labels(column, along)
+            if labels is None:
+                index_of[name] = _free(f"{name}_index", used)
+            else:
+                union = np.unique(np.concatenate(labels)) if labels else column.cells[:0]
+                made |= {key: _reindexed(made[key], name, column, union) for key in along if key != name}
+                made[name] = replace(column, cells=np.tile(union, (len(column.cells), 1)), absent=None)
+    lengths: dict[str, int] = {}
+    for column in made.values():
+        for dim, length in zip(column.dims, column.cells.shape[1:], strict=True):
+            lengths[dim] = max(length, lengths.get(dim, 0))
+    for name, column in made.items():
+        shape = tuple(lengths[dim] for dim in column.dims)
+        if shape != column.cells.shape[1:]:
+            made[name] = replace(column)
+            made[name].resize(shape, column.cells.dtype)
+    return made, index_of
+
+
+def _free(name: str, used: Container[str]) -> str:
+    """Return the name, with underscores behind it if it is used."""
+    while name in used:
+        name += "_"
+    return name
+
+
+def _labels(column: Column, along: Mapping[str, Column]) -> list[npt.NDArray[Any]] | None:
+    """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
+    if kind_of(column.cells.dtype) not in (STRINGS, "dates") and column.cells.dtype.kind not in "iu":
+        return None
+    if any((each.present & ~column.present).any() for each in along.values()):  # a run without labels
+        return None
+    missing = column.missing()
+    found = [column.cells[case][~missing[case]] for case in np.flatnonzero(column.present)]
+    return found if all(len(set(each.tolist())) == len(each) for each in found) else None
+
+
+def _reindexed(column: Column, dim: str, labels: Column, union: npt.NDArray[Any]) -> Column:
+    """Return the column with the values of each run at the positions of its labels."""
+    axis = column.dims.index(dim)
+    shape = (*column.cells.shape[1 : axis + 1], len(union), *column.cells.shape[axis + 2 :])
+    made = Column.empty(len(column.cells), column.role, column.dims, shape, column.cells.dtype, column.beside)
+    made = replace(made, attributes=column.attributes, first=column.first, present=column.present)
+    absent, missing, lacking = made.absent_cells(), labels.missing(), column.missing()
+    absent[...] = True
+    before = (slice(None),) * axis
+    for case in np.flatnonzero(column.present):
+        own = np.flatnonzero(~missing[case])
+        own = own[own < column.cells.shape[axis + 1]]
+        at = np.searchsorted(union, labels.cells[case][own])
+        made.cells[case][(*before, at)] = column.cells[case][(*before, own)]
+        absent[case][(*before, at)] = lacking[case][(*before, own)]
+    return made
+
+
+def _coordinate(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]) -> xr.Variable:
+    """A coordinate that runs returned, along its dimensions if all runs agree, else also along axes."""
+    common = column.common()
+    if common is not None:
+        return xr.Variable(dims, common, attributes)
+    axes, cells, missing = _over_axes(column, space)
+    return _variable(axes + dims, cells, missing, attributes, column.beside)
+
+
+def _over_axes(column: Column, space: CaseSpace) -> tuple[tuple[str, ...], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the axes along which a column differs, its cells and which of them are missing."""
+    cells, missing = (each.reshape(space.shape + each.shape[1:]) for each in (column.cells, column.missing()))
+    there, names = column.present.reshape(space.shape), list(space.names)
+    for name in space.names:
+        axis = names.index(name)
+        pick = np.expand_dims(there.argmax(axis), axis)
+        wide = pick.reshape(pick.shape + (1,) * (cells.ndim - pick.ndim))
+        one, lacks = np.take_along_axis(cells, wide, axis), np.take_along_axis(missing, wide, axis)
+        same = (missing & lacks) | (equal(cells, one) & (missing == lacks))
+        if bool((same.all(axis=tuple(range(there.ndim, cells.ndim))) | ~there).all()):
+            cells, missing = one.squeeze(axis), lacks.squeeze(axis)
+            there = np.asarray(there.any(axis))
+            names.remove(name)
+    return tuple(names), cells, missing
+
+
+def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of the returned Datasets.  An attribute that differs between runs is added to `coords`.
+
+    An attribute with a name that the result uses itself gets another one; `RETURNED_ATTRIBUTES` has the names.
+    """
+    attributes, places = dict[str, Any](), dict[str, str]()
+    own = {*global_attributes(study, table.plan.phase), *OWN_ATTRIBUTES} if table.attributes else set()
+    for name, column in sorted(table.attributes.items()):
+        common = column.common()
+        if common is not None and column.present[table.status == Status.ok].all():
+            places[name] = RESERVED + name if name in own else name
+            attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
+            continue
+        places[name] = f"{name}_attribute" if name in coords or name in data else name
+        axes, cells, missing = _over_axes(column, table.plan.space)
+        described = {"long_name": name, "comment": "attribute of the returned Dataset"}
+        coords[places[name]] = _variable(axes + column.dims, cells, missing, described, column.beside)
+    return attributes | ({RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _variable(
+    dims: tuple[str, ...],
+    cells: npt.NDArray[Any],
+    missing: npt.NDArray[np.bool_] | None,
+    attributes: Mapping[str, Any],
+    beside: Path | None,
+) -> xr.Variable:
+    """Return values of one type; missing: the integers or booleans without a value, since only other types have one.
+
+    If some are missing, integers and booleans are floats with NaN, or objects if a float cannot hold them; the
+    encoding has their type and a fill value.
+    """
+    kind = cells.dtype.kind
+    if kind == "b":
+        attributes = {**attributes, **TRUTH}
+    if kind not in "biu" or missing is None or not missing.any():
+        return xr.Variable(dims, cells, attributes)
+    dtype, fill = with_fill_value(cells, missing)
+    large = kind in "iu" and cells.dtype.itemsize == 8 and (np.abs(cells.astype(float)) >= EXACT).any()
+    shown = filled(cells.shape, object if large else float, np.nan, beside)
+    for slab in slabs(cells.shape):
+        there = ~missing[slab]
+        shown[slab][there] = cells[slab][there]
+    return xr.Variable(dims, shown, attributes, {"dtype": dtype, "_FillValue": fill})
+
+
+def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> tuple[np.dtype[Any], Any]:
+    """Return the type of integers or booleans in the file, and a value of it that is missing among them.
+
+    The value fits into a signed integer of at most 32 bits, so that classic NetCDF has room for it.
+    """
+    dtype = np.dtype(np.int8) if cells.dtype.kind == "b" else cells.dtype
+    limit = np.iinfo(f"i{min(4, dtype.itemsize)}").max
+    used = np.unique(cells[~missing])
+    candidates = -limit + np.arange(len(used) + 1) if dtype.kind == "i" else limit - np.arange(len(used) + 1)
+    candidates = candidates[(candidates <= limit) & (candidates >= (0 if dtype.kind == "u" else -limit))]
+    free = np.setdiff1d(candidates, used, assume_unique=True)
+    if not free.size:  # all values of a short type
+        return np.dtype(f"i{2 * dtype.itemsize}"), np.iinfo(f"i{2 * dtype.itemsize}").min + 1
+    return dtype, dtype.type(free[0])
+
+
 def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
     """Return the attributes that the method declares, or else the attributes of the runs; strings have no units.
 
@@ -94,7 +278,8 @@ def _attributes(name: str, column: Column, declared: Variable | None) -> dict[st
     """
     if declared is not None:
         return {**column.attributes, **declared.attributes}
-    return {"long_name": name} | ({} if column.text else {"units": "1"}) | dict(column.attributes)
+    units = {"units": "1"} if kind_of(column.cells.dtype) == NUMBERS else {}
+    return {"long_name": name, **units, **column.attributes}
 
 
 def _rank(name: str, known: list[str | None]) -> tuple[int, str]:
@@ -164,48 +349,10 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _variable(
-    dims: tuple[str, ...],
-    column: Column,
-    space: CaseSpace,
-    attributes: Mapping[str, Any],
-    as_returned: bool = False,
-) -> Any:
-    """A variable over the axes; integers become floats in memory, as when the file is read, to represent NaN.
-
-    as_returned: every run has the variable, so that integers and booleans keep their type.
-    """
-    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
-    encoding: dict[str, Any] = {}
-    if column.kinds == {"b"}:
-        attributes = {**attributes, **TRUTH}
-    if as_returned and column.kinds <= set("biu") and (cells.dtype.kind == "i" or not np.isnan(cells).any()):
-        cells = cells.astype(np.bool_ if column.kinds == {"b"} else np.int64)
-    elif cells.dtype.kind == "i":
-        fill = missing_value(cells.dtype)
-        encoding = {"dtype": cells.dtype, "_FillValue": fill}
-        cells = np.where(cells == fill, np.nan, cells.astype(float))
-    return xr.Variable(space.names + dims, cells, attributes, encoding)
-
-
-def _coordinate(
-    name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]
-) -> dict[str, Any]:
-    """A recorded coordinate, along its dimension if all runs agree.
-
-    Otherwise the dimension is an index, and the values of each run are a coordinate with another name.
-    """
-    common = column.common()
-    if common is not None:
-        return {name: (dims, common, attributes)}
-    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
-    attributes["comment"] = f"differs between runs; {name} is its index"
-    return {name + OWN_VALUES: (space.names + dims, cells, attributes)}
-
-
-def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
-    """Dimensions of the variables with their sizes."""
-    return {str(name): size for variable in data.values() for name, size in variable.sizes.items()}
+def _extra_dimensions(data: Mapping[str, xr.Variable], coords: Mapping[str, Any]) -> dict[str, int]:
+    """Dimensions of the variables and of the returned coordinates with their sizes."""
+    variables = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
+    return {str(name): size for variable in variables for name, size in variable.sizes.items()}
 
 
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
@@ -225,8 +372,7 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     for name, cells in columns.items():
         attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
         if name == "run_status":
-            attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
-            attributes["flag_meanings"] = " ".join(status.name for status in Status)
+            attributes |= STATUS_FLAGS
         if name == "run_software":
             attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
         # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
@@ -271,11 +417,20 @@ def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
-    status = data["run_status"].values.ravel().astype(np.int8)
+    status = status_codes(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    stacks = [_variable_stack(data, str(name), done, ok) for name in data.data_vars if name not in BOOKKEEPING]
-    stacks += [_coordinate_stack(data, name, held, done, ok) for name, held in recorded(data).items()]
+    places = returned_attributes(data)
+    names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
+    names |= {name: (name, COORDINATE) for name in recorded(data)}
+    names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
+    dims = {index: name for name in recorded(data) if (index := index_dimension(data, name))}
+    stacks = [
+        stack for held, (name, role) in names.items() for stack in _stacks(data, held, name, role, done, ok, dims)
+    ]
+    for name, place in places.items():
+        if place not in data.coords:
+            stacks.append(_repeated(name, np.asarray(data.attrs[place]), ok))
     return RunRecords(
         keys=tuple(map(str, data["run_key"].values.ravel()[done])),
         status=status[done],
@@ -287,28 +442,53 @@ def records_of(data: xr.Dataset) -> RunRecords:
     )
 
 
-def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
-    variable = data[name].variable
-    axes = len(data["run_status"].dims)
-    rows = variable.values.reshape(data["run_status"].size, *variable.shape[axes:])[done[ok]]
+def index_dimension(data: xr.Dataset, name: str) -> str | None:
+    """Return the dimension that is the index of a returned coordinate whose values differ between runs."""
+    if name not in data.coords or name in data.dims:
+        return None
+    own = [str(dim) for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"]
+    return own[0] if own else None
+
+
+def _repeated(name: str, value: npt.NDArray[Any], ok: npt.NDArray[np.intp]) -> Stack:
+    """An attribute that all runs returned."""
+    values = np.broadcast_to(value, (len(ok), *value.shape))
+    return Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE)
+
+
+def _stacks(
+    data: xr.Dataset,
+    held: str,
+    name: str,
+    role: str,
+    done: npt.NDArray[np.intp],
+    ok: npt.NDArray[np.intp],
+    names: Mapping[str, str],
+) -> Iterator[Stack]:
+    """The values of the variable `held` of a result, one row for each run that is ok and has it."""
+    variable, axes = data[held].variable, data["run_status"]
+    dims = tuple(str(dim) for dim in variable.dims if dim not in axes.dims)
+    if role == VARIABLE:
+        rows = variable.values.reshape(axes.size, *variable.shape[axes.ndim :])[done[ok]]
+    else:
+        sizes: dict[Any, int] = {**axes.sizes, **{dim: variable.sizes[dim] for dim in dims}}
+        wide = variable.set_dims(sizes)  # type: ignore[no-untyped-call]
+        values = wide.transpose(*axes.dims, *dims).values
+        rows = values.reshape(axes.size, *values.shape[axes.ndim :])[done[ok]]
+    attributes = {} if role == ATTRIBUTE else dict(variable.attrs)
+    dims = tuple(names.get(dim, dim) for dim in dims)
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
     if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)
-    if stored.kind in "bi" and np.isfinite(rows.astype(float)).all():
-        rows = rows.astype(stored)  # integers are floats in memory, to represent NaN
-    return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
-
-
-def _coordinate_stack(
-    data: xr.Dataset, name: str, held: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]
-) -> Stack:
-    """A coordinate that the runs returned: the values of each run, or the common values repeated for each run."""
-    if held != name:
-        return replace(_variable_stack(data, held, done, ok), name=name, coordinate=True)
-    variable = data[name].variable
-    rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))  # a view: no copy for each run
-    return Stack(name, tuple(map(str, variable.dims)), ok, _text(rows), dict(variable.attrs), coordinate=True)
-
-
-def _text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values.astype(str) if values.dtype.kind == "O" else values
+    if role == ATTRIBUTE and rows.ndim == 1:  # a run without the attribute
+        there = rows != "" if rows.dtype.kind in "OU" else rows == rows
+        rows, ok = rows[there], ok[there]
+    if rows.dtype.kind in "fO" and stored.kind in "biu":  # some values of the file are missing
+        absent = rows != rows
+        there = ~absent.all(axis=tuple(range(1, rows.ndim))) if rows.ndim > 1 else ~absent
+        values = np.where(absent, 0, rows).astype(stored)
+        yield Stack(
+            name, dims, ok[there], values[there], attributes, role, absent[there] if absent[there].any() else None
+        )
+    else:
+        yield Stack(name, dims, ok, rows.astype(str) if rows.dtype.kind == "O" else rows, attributes, role)

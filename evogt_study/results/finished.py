@@ -125,8 +125,16 @@ class FinishedRuns:
             taken[source.path] = taken.get(source.path, 0) + _count(table) - before
 
         # the study's own files must be readable; other places are left out with a warning
+        first = table.plan.keys[table.plan.order[:1]]
+
+        def is_first(keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
+            return np.isin(np.asarray(keys, dtype=np.bytes_), first)
+
         for source in self.own():
             with _in_the_way():
+                # the first case fixes the shapes of variables, but shards have no order
+                if isinstance(source, ShardFolder) and not self.history:
+                    take(source, self._own_records(source, is_first, variables))
                 take(source, self._own_records(source, table.knows, variables))
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs and are not opened

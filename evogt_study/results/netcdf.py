@@ -21,11 +21,13 @@ import netCDF4
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, Status, group_of
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of, status_codes
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
@@ -41,6 +43,8 @@ The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
 # Level 9 saves 1 % over level 1 on the results of the paper.  shuffle groups equal bytes of neighbouring numbers.
 # fletcher32 found 20 of 20 flipped bytes, which HDF5 otherwise reads as numbers.
 COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+AS_STORED: dict[str, Any] = {"mask_and_scale": False, "decode_times": False}
+"""Options of xarray for a file whose values `decoded` converts: a number with units of time stays a number."""
 TEXT = np.dtype(object, metadata={"element_type": str})
 """Type that declares objects as strings to xarray, which would otherwise read all of them."""
 # dask.config.set changes the whole process: two threads that set and restore it could leave "synchronous" behind
@@ -77,7 +81,7 @@ def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
     """
     if CONCATENATED in data.attrs or not {"run_key", "run_status"} <= set(data.variables):
         return np.array([], dtype=np.bytes_)
-    finished = data["run_status"].values != Status.not_run
+    finished = status_codes(data["run_status"]) != Status.not_run
     keys = np.asarray(data["run_key"].values, dtype=np.bytes_)
     return keys.ravel() if finished.all() else keys[finished]  # a copy of ten million keys is 200 MB
 
@@ -131,6 +135,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
     for name, variable in data.variables.items():
+        data[name] = _in_types_of_netcdf(variable)
+    for name, variable in data.variables.items():
         if variable.dtype.kind in "OUS" and name in data.data_vars:
             data[name] = fixed_width(variable)
         elif variable.dtype.kind in "OU" and variable.chunks:
@@ -149,14 +155,125 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
             encoding["coordinates"] = " ".join(named) or None
         if name in data.coords and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
-        whole = variable.dtype.kind in "iub"  # integers in memory too: no value is missing
-        if name in data.coords or not numbers or name in UNFILLED or whole:
-            encoding["_FillValue"] = None
-        else:
-            encoding.setdefault("_FillValue", np.nan)
+        # a coordinate of a dimension has every value
+        empty = np.nan if variable.dtype.kind == "f" and not (name in data.dims or name in UNFILLED) else None
+        encoding.setdefault("_FillValue", empty)
         data[name].encoding = encoding
         data[name].attrs = _of_characters(variable.attrs)
     return data.assign_attrs(_of_characters(data.attrs))
+
+
+UNITS = {
+    "days": 86_400_000_000_000,
+    "seconds": 1_000_000_000,
+    "milliseconds": 1_000_000,
+    "microseconds": 1_000,
+    "nanoseconds": 1,
+}
+"""Units of dates and durations in a file, in nanoseconds."""
+SINCE = " since 1970-01-01"
+NAT = np.iinfo(np.int64).min
+"""Fill value of dates and durations, and the integer in NumPy's NaT."""
+
+
+def _in_types_of_netcdf(variable: xr.Variable) -> xr.Variable:
+    """Return values that NetCDF has no type for in another one; `RETURNED_DTYPE` has the type that they have."""
+    kind, stored = variable.dtype.kind, np.dtype(variable.encoding.get("dtype", variable.dtype))
+    if kind in "Mm":
+        return _in_units(variable)
+    if variable.dtype == np.float16:
+        made = variable.astype(np.float32)
+    elif kind == "O" and stored.kind in "iu":  # integers that no float holds, of which some are missing
+        fill = variable.encoding["_FillValue"]
+        made = _by_parts(variable, partial(_with_fill, stored, fill), stored)
+        made.encoding = {"_FillValue": fill}
+    else:
+        return variable
+    made.attrs = {**variable.attrs, RETURNED_DTYPE: variable.dtype.name}
+    return made
+
+
+def _with_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers, with a fill value for NaN."""
+    return np.where(values != values, fill, values).astype(dtype)
+
+
+def _in_units(variable: xr.Variable) -> xr.Variable:
+    """Return dates or durations as integers in the largest unit that holds them exactly."""
+    values = variable.values.view(np.int64)
+    there = values[values != NAT]
+    units = next(unit for unit, length in UNITS.items() if not (there % length).any())
+    numbers = np.where(values == NAT, NAT, values // UNITS[units])
+    name = f"{variable.dtype.kind}8[ns]"
+    attributes = {**variable.attrs, RETURNED_DTYPE: np.dtype(name).name}
+    if variable.dtype.kind == "M":
+        attributes |= {"units": units + SINCE, "calendar": "proleptic_gregorian"}
+    else:
+        attributes |= {"units": units, "dtype": np.dtype(name).name}
+    fill = {"_FillValue": np.int64(NAT)} if there.size < values.size else {}
+    return xr.Variable(variable.dims, numbers, attributes, fill)
+
+
+def decoded(data: xr.Dataset) -> xr.Dataset:
+    """Return the Dataset of a file, opened without decoding, with the types that it was written from."""
+    made = {name: _decoded(variable) for name, variable in data.variables.items()}
+    coords = {name: made.pop(name) for name in data.coords}
+    return xr.Dataset(made, coords, data.attrs)
+
+
+def _decoded(variable: xr.Variable) -> xr.Variable:
+    attributes, encoding = dict(variable.attrs), dict(variable.encoding)
+    fill, name = attributes.pop("_FillValue", None), attributes.pop(RETURNED_DTYPE, None)
+    if fill is not None:
+        encoding["_FillValue"] = fill
+    dtype, convert = variable.dtype, None
+    if name in ("datetime64[ns]", "timedelta64[ns]"):
+        length = UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
+        for key in ("calendar", "dtype"):
+            attributes.pop(key, None)
+        dtype, convert, encoding = np.dtype(name), partial(_to_times, np.dtype(name), length), {}
+    elif name == "float16":
+        dtype, convert, encoding = np.dtype(np.float16), partial(np.asarray, dtype=np.float16), {}
+    elif fill is not None and variable.dtype.kind in "iu":
+        encoding["dtype"] = variable.dtype
+        dtype = np.dtype(object if name == "object" else float)
+        convert = partial(_without_fill, dtype, fill)
+    data = variable._data if convert is None else _converted_on_access(variable, convert, dtype)
+    return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
+
+
+def _to_times(dtype: np.dtype[Any], length: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.where(numbers == NAT, NAT, numbers.astype(np.int64) * length).view(dtype)
+
+
+def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers as another type, with NaN for a fill value."""
+    made = np.asarray(values).astype(dtype)
+    return np.where(values == fill, np.array(np.nan, dtype), made)
+
+
+def _converted_on_access(
+    variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
+) -> Any:
+    """Return the values of a variable of a file, which are converted when they are read."""
+    if variable.chunks:
+        return variable.data.map_blocks(convert, dtype=dtype, meta=np.empty((0,) * variable.ndim, dtype=dtype))
+    return indexing.LazilyIndexedArray(_Converted(variable, convert, dtype))
+
+
+class _Converted(BackendArray):
+    """Values of a variable of a file, which are converted when they are read."""
+
+    def __init__(
+        self, variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> None:
+        self.variable, self.convert, self.shape, self.dtype = variable, convert, variable.shape, dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        return self.convert(np.asarray(self.variable[key].values))
 
 
 # otherwise netCDF4 stores text with other characters than ASCII as variable-length strings; see `opened`
@@ -272,12 +389,12 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
     try:
         with HDF5_LOCK, _small_cache():
             check_sizes(path)
-            # times are numbers in the unit of the problem, not dates; without a cache, memory does not grow
-            data = xr.open_dataset(path.absolute(), engine="netcdf4", decode_times=False, group=group, cache=False)
+            # without a cache, memory does not grow
+            data = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, cache=False, **AS_STORED)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
     try:
-        yield data
+        yield decoded(data)
     finally:
         with HDF5_LOCK:
             data.close()
@@ -315,7 +432,9 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
     try:
         with HDF5_LOCK:
             check_sizes(path)
-            data = xr.open_dataset(path.absolute(), engine="netcdf4", decode_times=False, group=group, chunks=chunks)
+            opened = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, chunks=chunks, **AS_STORED)
+            data = decoded(opened)
+            data.set_close(opened.close)
             if chunks is None:
                 for variable in data.variables.values():
                     if variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file

@@ -25,7 +25,6 @@ def choose(pilot: Choice, table: Table) -> Chosen:
     candidate left.
     """
     names = table.plan.space.names
-    table.settle()
     measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
     over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
     means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
@@ -49,10 +48,10 @@ def choose(pilot: Choice, table: Table) -> Chosen:
 
 def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
     """The variable over all cases: infinite for a diverged run, NaN for a missing run."""
-    columns = [column for (own, _, _), column in table.variables.items() if own == name]
-    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
+    column = table.columns.get(name)
+    if column is None or not column.is_number:
         raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
-    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
+    values = np.where(column.present, column.cells, np.nan).astype(float)
     values[table.status == Status.diverged] = np.inf
     values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
     return values
@@ -60,10 +59,9 @@ def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
 
 def _no_number(name: str, table: Table) -> str:
     """Explain that a variable cannot be minimised."""
-    for own, dims, words in table.variables:
-        if own == name:
-            return "it is a string" if words else f"it is an array over {', '.join(dims)}, not a number"
-    found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
+    if name in table.columns:
+        return f"it is {table.columns[name].described}, not a number"
+    found = ", ".join(sorted(table.columns)) or "none"
     return f"the runs returned no such number (they have: {found})"
 
 

@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
+from evogt_study.schema.variables import BOOKKEEPING, STATUS_FLAGS, STATUS_NAMES, Status, status_codes
 
+DIGESTS = "content_digests"
+"""Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
 RECORDED = "recorded_coordinates"
 """Global attribute: names of the coordinates that runs returned."""
+RETURNED_ATTRIBUTES = "returned_attributes"
+"""Global attribute: names of the attributes of returned Datasets, with their names in the result, as JSON.
+
+An attribute that differs between runs is a coordinate of the result.
+"""
 CONCATENATED = "concatenated_from"
 """Global attribute of a joined result: the global attributes of its parts, as JSON."""
 RESULT_SCHEMA = "result_schema"
@@ -27,10 +34,35 @@ SOFTWARE_SETS = "software_sets"
 """Attribute of `run_software`, which is an index into these version sets, as JSON."""
 
 
-def recorded(data: xr.Dataset) -> dict[str, str]:
-    """The coordinates that the runs of a result returned, with the names that they have in the result."""
-    names = str(data.attrs.get(RECORDED, "")).split()
-    return {name: name + OWN_VALUES if name + OWN_VALUES in data.coords else name for name in names}
+def recorded(data: xr.Dataset) -> list[str]:
+    """The coordinates that the runs of a result returned."""
+    return str(data.attrs.get(RECORDED, "")).split()
+
+
+def returned_attributes(data: xr.Dataset) -> dict[str, str]:
+    """The attributes of returned Datasets, with their names in the result."""
+    return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
+
+
+def with_status_names(data: xr.Dataset) -> xr.Dataset:
+    """Return a result as users see it: with the status of each run as a string, and run keys as coordinates.
+
+    Statistics recognise equal runs by the keys.  Checksums are left out, since another file has others.
+    """
+    status = data["run_status"].variable
+    codes = status_codes(status)
+    attributes = {key: value for key, value in status.attrs.items() if key not in STATUS_FLAGS}
+    found = data.assign(run_status=xr.Variable(status.dims, STATUS_NAMES[codes], attributes))
+    found.attrs = {key: value for key, value in data.attrs.items() if key != DIGESTS}
+    return found.set_coords("run_key")
+
+
+def with_status_codes(data: xr.Dataset) -> xr.Dataset:
+    """Return a result as a file has it: with the status of each run as a number."""
+    status = data["run_status"].variable
+    if status.dtype.kind not in "OUS":
+        return data
+    return data.assign(run_status=xr.Variable(status.dims, status_codes(status), {**status.attrs, **STATUS_FLAGS}))
 
 
 def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
@@ -53,7 +85,7 @@ def lacking(data: xr.Dataset) -> bool:
 # readers use these values as indices: a value out of range would raise an error there, or point to another run
 def unsound(data: xr.Dataset) -> Iterator[str]:
     """Yield one line for each invalid value in the run metadata of a complete group."""
-    status, software = data["run_status"].values, data["run_software"].values
+    status, software = status_codes(data["run_status"]), data["run_software"].values
     known = np.isin(status, [int(each) for each in Status])
     if not known.all():
         yield f"`run_status` must be one of {', '.join(map(str, map(int, Status)))}, got {status[~known].flat[0]}"
@@ -70,6 +102,12 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         labels = data[axis].values
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
-    missing = [name for name, held in recorded(data).items() if held not in data.coords]
+    missing = [name for name in recorded(data) if name not in data.coords]
     if missing:
         yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
+    try:
+        missing = [place for place in returned_attributes(data).values() if place not in {*data.attrs, *data.coords}]
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        missing = ["other text"]
+    if missing:
+        yield f"`{RETURNED_ATTRIBUTES}` must name attributes, got {missing[0]}"

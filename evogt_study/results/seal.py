@@ -28,6 +28,7 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.provenance import PLAN
+from evogt_study.results.run_metadata import DIGESTS
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RESERVED, Status, group_of
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs, stretches
 from evogt_study.storage.hdf5 import HDF5_LOCK
@@ -40,8 +41,6 @@ END = struct.Struct(f"<QQ{DIGEST_SIZE}s{DIGEST_SIZE}s{len(MAGIC)}s")
 """Bytes of a key, length of the packed keys, digest of the file before them, digest of the seal, and its name."""
 BLOCK = 2**20
 """Bytes that are read at once: few beside a worker's memory, and enough that hashing, not calls, takes the time."""
-DIGESTS = "content_digests"
-"""Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
 # 64 bits: against damage, not against forgery; short, since each variable has one in the attribute
 DIGITS = 16
 # a file of a few kilobytes may declare terabytes of zeros, which reading would ask memory for
@@ -211,11 +210,13 @@ def _parts(variable: xr.Variable) -> Iterator[npt.NDArray[Any]]:
     return (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
 
 
-# what a file changes must not change the digest: integers come back as floats, and floats little-endian
+# a file keeps one of the many NaN, and may change the order of bytes
 def _bytes(part: npt.NDArray[Any]) -> bytes:
-    numbers = np.ascontiguousarray(part, dtype=np.float64)
-    numbers = np.where(np.isnan(numbers), np.nan, numbers)  # a file keeps one of the many NaN
-    return numbers.astype("<f8").tobytes()
+    if part.dtype.kind == "f":
+        part = np.where(np.isnan(part), part.dtype.type(np.nan), part)
+    elif part.dtype.kind in "Mm":
+        part = part.view(np.int64)
+    return np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def _nested(words: xr.Variable) -> Iterator[str]:

@@ -29,7 +29,7 @@ from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
 
 FAMILY = b"evogt shard "
-FORMAT = FAMILY + b"3\n"
+FORMAT = FAMILY + b"4\n"
 # 256 bits: no damage agrees by chance, and BLAKE2 takes 1 ms for a megabyte
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
@@ -143,6 +143,7 @@ def _packed(records: RunRecords, about: str) -> bytes:
         "messages": records.messages,
         "software_sets": list(sets),
         "stacks": [_description(stack) for stack in records.stacks],
+        "left_out": records.left_out,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "texts": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
@@ -153,24 +154,28 @@ def _packed(records: RunRecords, about: str) -> bytes:
     }
     for number, stack in enumerate(records.stacks):
         arrays[f"values_{number}"], arrays[f"rows_{number}"] = stack.values, stack.rows
+        if stack.absent is not None:
+            arrays[f"absent_{number}"] = stack.absent
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)  # reading a pickle could run code
     return stream.getvalue()
 
 
 def _description(stack: Stack) -> dict[str, Any]:
-    return {
-        "name": stack.name,
-        "dims": stack.dims,
-        "coordinate": stack.coordinate,
-        "attributes": {key: value for key, value in stack.attributes.items() if _storable(value)},
-    }
+    attributes = {key: _plain(value) for key, value in stack.attributes.items()}
+    return {"name": stack.name, "dims": stack.dims, "role": stack.role, "attributes": attributes}
 
 
-# other types come back as something else: a tuple as a list, NumPy's numbers as text
-def _storable(value: Any) -> bool:
-    """Return True for an attribute that is unchanged after a round trip through the file; others are left out."""
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+def _plain(value: Any) -> Any:
+    """Return an attribute as JSON."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return {"dtype": value.dtype.str, "values": value.tolist()}
+    return value
+
+
+def _attribute(plain: Any) -> Any:
+    """Return the attribute that `_plain` has converted."""
+    return np.array(plain["values"], plain["dtype"])[()] if isinstance(plain, dict) else plain
 
 
 def _unpacked(content: bytes) -> RunRecords:
@@ -183,19 +188,18 @@ def _unpacked(content: bytes) -> RunRecords:
             wall_seconds=arrays["wall_seconds"],
             attempts=arrays["attempts"],
             software=tuple(texts["software_sets"][number] for number in arrays["software"].tolist()),
-            stacks=tuple(
-                _stack(described, arrays[f"rows_{number}"], arrays[f"values_{number}"])
-                for number, described in enumerate(texts["stacks"])
-            ),
+            stacks=tuple(_stack(described, arrays, number) for number, described in enumerate(texts["stacks"])),
+            left_out=tuple(texts["left_out"]),
         )
 
 
-def _stack(described: Mapping[str, Any], rows: npt.NDArray[Any], values: npt.NDArray[Any]) -> Stack:
+def _stack(described: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], number: int) -> Stack:
     return Stack(
         described["name"],
         tuple(described["dims"]),
-        rows,
-        values,
-        described["attributes"],
-        described["coordinate"],
+        arrays[f"rows_{number}"],
+        arrays[f"values_{number}"],
+        {key: _attribute(plain) for key, plain in described["attributes"].items()},
+        described["role"],
+        arrays.get(f"absent_{number}"),
     )

@@ -19,10 +19,10 @@ from evogt_study.errors import DamagedResultError, InputError, ResultError, Stud
 from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.run_metadata import RECORDED, recorded
+from evogt_study.results.run_metadata import RECORDED, RETURNED_ATTRIBUTES, recorded
 from evogt_study.results.seal import UNREADABLE, changed_runs, damaged_parts, keys_of, no_netcdf, read_keys, sealed_keys
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
-from evogt_study.schema.records import RunRecords
+from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.values import canonical_json
 from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.storage.arrays import SLAB, slabs
@@ -98,7 +98,7 @@ class ResultFile:
                 if variables is not None:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
                     # recorded coordinates are of no use without the variables along them
-                    data = data[names].assign_attrs({RECORDED: ""})
+                    data = data[names].assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
                 for part in parts(data):
                     # keys first: a part without a wanted run is not loaded
                     if knows(_case_keys(self.path, part)).any():
@@ -132,8 +132,10 @@ class ShardFolder:
         for path, head in self.heads():
             records = self._tried(read_shard, path) if knows(head.keys).any() else None
             if records is not None:
-                stacks = [stack for stack in records.stacks if variables is None or stack.name in variables]
-                yield replace(records, stacks=tuple(stacks))
+                stacks = records.stacks
+                if variables is not None:
+                    stacks = tuple(stack for stack in stacks if stack.role == VARIABLE and stack.name in variables)
+                yield replace(records, stacks=stacks)
 
     def heads(self) -> Iterator[tuple[Path, Head]]:
         """Read the heads of the shards that can be read."""
@@ -185,7 +187,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
     """Raise ResultError if runs have changed since they were written: a new result would confirm them."""
     try:
         with HDF5_LOCK:
-            damage = next(changed_runs(data, recorded(data).values()), None)
+            damage = next(changed_runs(data, recorded(data)), None)
     except UNREADABLE as error:
         raise no_netcdf(path, error) from None
     if damage:

@@ -15,14 +15,102 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.schema.records import RunRecords, Stack
-from evogt_study.schema.variables import OWN_VALUES, Status
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
+from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import filled
 from evogt_study.study.plan import Plan
 from evogt_study.study.run_keys import Keys
 
-Group = tuple[str, tuple[str, ...], bool]
-"""The identity of a variable: name, dimensions, and whether its values are strings."""
+EXACT = 2**53
+"""Largest magnitude up to which float64 holds every integer."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all runs that have a variable agree in.  kind: see `kind_of`."""
+
+    role: str
+    dims: tuple[str, ...]
+    kind: str
+    units: str
+
+    @staticmethod
+    def of(stack: Stack) -> Shape:
+        """Return the shape of a stack.  Numbers without units have the units "1"."""
+        kind = kind_of(stack.values.dtype)
+        units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
+        return Shape(stack.role, stack.dims, kind, units)
+
+    def __str__(self) -> str:
+        return f"a{'n' * (self.role == ATTRIBUTE)} {self.role} of {self.kind} over ({', '.join(self.dims)})"
+
+
+@dataclass
+class Shapes:
+    """The shapes of variables by name, which the first run fixes that has a variable.
+
+    types: the dtypes of numbers.  large: names of integers that float64 cannot hold.  axes: dimensions of the study.
+    """
+
+    axes: tuple[str, ...]
+    known: dict[tuple[str, bool], Shape] = field(default_factory=dict)
+    types: dict[tuple[str, bool], set[np.dtype[Any]]] = field(default_factory=dict)
+    large: set[tuple[str, bool]] = field(default_factory=set)
+
+    def copy(self) -> Shapes:
+        """Return a copy that can be changed."""
+        types = {key: set(types) for key, types in self.types.items()}
+        return Shapes(self.axes, dict(self.known), types, set(self.large))
+
+    def add(self, stack: Stack) -> str | None:
+        """Add a stack, or return how it differs from other runs."""
+        key, shape, name = key_of(stack), Shape.of(stack), stack.name
+        known = self.known.get(key, shape)
+        if known != shape:
+            if replace(known, units=shape.units) == shape:
+                return f"`{name}` has units {shape.units!r}, but {known.units!r} in other runs"
+            return f"`{name}` is {shape}, but {known} in other runs"
+        if shape.role != ATTRIBUTE and (message := self._conflict(name, shape)):
+            return message
+        if shape.kind == NUMBERS:
+            types = self.types.get(key, set()) | {stack.values.dtype}
+            large = self.large | ({key} if _is_large(stack.values) else set())
+            if key in large and common_type(types).kind == "f":
+                return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
+            self.types[key], self.large = types, large
+        self.known[key] = shape
+        return None
+
+    def _conflict(self, name: str, shape: Shape) -> str | None:
+        """Return why the name of a variable or coordinate, or of its dimensions, means something else elsewhere."""
+        for each in (name, *shape.dims):
+            if each in self.axes:
+                return f"`{each}` is returned here, but is a dimension of the study"
+        dims = {dim for other in self.known.values() if other.role != ATTRIBUTE for dim in other.dims}
+        if name in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
+            return f"`{name}` is {shape} here, but a dimension in other runs"
+        for dim in shape.dims:
+            other = self.known.get((dim, False))
+            if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
+                return f"`{dim}` is a dimension here, but {other} in other runs"
+        return None
+
+
+def key_of(stack: Stack) -> tuple[str, bool]:
+    """Return the name of a stack, and whether it is an attribute, which may have the name of a variable."""
+    return stack.name, stack.role == ATTRIBUTE
+
+
+def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return NumPy's common type, whatever the order."""
+    return np.result_type(*sorted(types, key=str))
+
+
+def _is_large(values: npt.NDArray[Any]) -> bool:
+    """Return True for integers that float64 may not hold."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
+        return False
+    return int(values.max()) > EXACT or int(values.min()) < -EXACT
 
 
 @dataclass(eq=False)
@@ -46,8 +134,10 @@ class Table:
         self.attempts = np.zeros(self.size, dtype=np.int32)
         self.software = np.full(self.size, -1, dtype=np.int32)
         self.software_sets: list[str] = []
-        self.variables: dict[Group, Column] = {}
-        self.coordinates: dict[Group, Column] = {}
+        self.columns: dict[str, Column] = {}
+        self.attributes: dict[str, Column] = {}
+        self.shapes = Shapes(self.plan.space.names)
+        self.left_out: set[str] = set()
         self._latest: tuple[Sequence[str], tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] | None = None
 
     @cached_property
@@ -118,6 +208,8 @@ class Table:
         """Add as `add`.  Attempts of cases with a status in `open_` count, and a run that is ok replaces theirs."""
         number, case = self._found(records)
         number, case = _where(np.isin(self.status[case], open_), number, case)
+        records = self._checked(records, number)
+        self.left_out |= set(records.left_out)
         # also for records that are not added: a failure that runs again has been tried
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
@@ -139,6 +231,37 @@ class Table:
         self.software_sets = list(numbers)
         return np.array(found, dtype=np.int32)
 
+    def checked(self, records: RunRecords) -> RunRecords:
+        """Return `records`, in which a run is failed if its values have another shape than in other runs.
+
+        The first run that has a variable fixes its shape: the trial run, or a run of the result that is resumed.
+        """
+        return self._checked(records, self._found(records)[0])
+
+    def _checked(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
+        counts = np.zeros(len(records.keys), dtype=bool)
+        counts[number] = True
+        every = counts.all()
+        stacks = [stack if every else stack.taken(counts[stack.rows]) for stack in records.stacks]
+        stacks = [stack for stack in stacks if len(stack.rows)]
+        shapes = self.shapes.copy()
+        if all(shapes.add(stack) is None for stack in stacks):  # the usual case
+            self.shapes = shapes
+            return records
+        wrong: dict[int, str] = {}
+        own: dict[int, list[Stack]] = {}
+        for stack in stacks:
+            for place, row in enumerate(stack.rows.tolist()):
+                own.setdefault(row, []).append(stack.taken(np.array([place])))
+        for row in sorted(own):
+            shapes = self.shapes.copy()
+            message = next(filter(None, map(shapes.add, own[row])), None)
+            if message is None:
+                self.shapes = shapes
+            else:
+                wrong[row] = f"RunError: {message}"
+        return records.failed(wrong)
+
     def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
         """Put the values of the records `number`, out of `count`, into the rows `case`."""
         row_of = np.full(count, -1)  # -1: the record has no value of this variable
@@ -146,13 +269,12 @@ class Table:
         source, target = _where(row_of[number] >= 0, row_of[number], case)
         if not len(target):
             return
-        values = _normal(stack.values)
-        columns = self.coordinates if stack.coordinate else self.variables
-        group = (stack.name, stack.dims, values.dtype.kind == "O")
-        if group not in columns:
-            columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], values.dtype, self.beside)
-        columns[group].kinds.add(stack.values.dtype.kind)
-        columns[group].put(target, values[source], stack.attributes)
+        columns = self.attributes if stack.role == ATTRIBUTE else self.columns
+        if stack.name not in columns:
+            dtype = np.dtype(object) if stack.values.dtype.kind == "U" else stack.values.dtype
+            shape = stack.values.shape[1:]
+            columns[stack.name] = Column.empty(self.size, stack.role, stack.dims, shape, dtype, self.beside)
+        columns[stack.name].put(target, stack.taken(source), self.shapes.types.get(key_of(stack)))
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The cases without a record, in the order of the plan; only the first case with each key."""
@@ -162,64 +284,6 @@ class Table:
             return np.asarray(open_)
         _, first = np.unique(self.keys[open_], return_index=True)
         return np.asarray(open_[np.sort(first)])
-
-    # the lowest case decides, not the first one to finish: a result must not depend on the order of execution
-    def settle(self) -> None:
-        """Give each name one shape: the shape of the lowest case.  Runs with another shape become failed.
-
-        A built-in method always returns the same shape, but a user function may not, and the file has one shape for
-        each variable.  At the end every dimension gets one length.
-        """
-        every = [(columns, group) for columns in (self.variables, self.coordinates) for group in columns]
-        for name in sorted({group[0] for _, group in every}):
-            rivals = [pair for pair in every if pair[1][0] == name and pair[0][pair[1]].present.any()]
-            rivals.sort(key=lambda pair: int(pair[0][pair[1]].present.argmax()))  # by the lowest case that has it
-            for columns, group in rivals[1:]:
-                message = (
-                    f"`{name}` is {_described(columns, group, self)}, but {_described(*rivals[0], self)} in other runs"
-                )
-                self._fail(columns.pop(group), message)
-        dims = {dim for _, group in every for dim in group[1]}
-        for group in [group for group in self.variables if group[0] in dims]:
-            self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
-        self._free_own_values()
-        self._free_axes()
-        self._equalise()
-
-    def _free_own_values(self) -> None:
-        """Fail runs that return a variable under a name that the values of a coordinate need."""
-        own = {group[0] + OWN_VALUES for group in self.coordinates}
-        for columns in (self.variables, self.coordinates):
-            for group in [group for group in columns if own & {group[0], *group[1]}]:
-                name = min(own & {group[0], *group[1]})
-                message = f"`{name}` is returned here, but is the name for the values of a coordinate of other runs"
-                self._fail(columns.pop(group), message)
-
-    def _free_axes(self) -> None:
-        """Fail runs that return a variable under the name of a dimension of the study."""
-        for columns in (self.variables, self.coordinates):
-            for group in [group for group in columns if not {group[0], *group[1]}.isdisjoint(self.plan.space.names)]:
-                name = min({group[0], *group[1]} & set(self.plan.space.names))
-                self._fail(columns.pop(group), f"`{name}` is returned here, but is a dimension of the study")
-
-    def _fail(self, column: Column, message: str) -> None:
-        wrong = np.flatnonzero(column.present & (self.status == Status.ok))
-        self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
-        # a failed run has no values
-        for other in (*self.variables.values(), *self.coordinates.values()):
-            other.clear(wrong)
-
-    def _equalise(self) -> None:
-        """Pad every column to its dimensions' greatest lengths."""
-        columns = (*self.variables.values(), *self.coordinates.values())
-        lengths: dict[str, int] = {}
-        for column in columns:
-            for dim, length in zip(column.dims, column.cells.shape[1:], strict=True):
-                lengths[dim] = max(length, lengths.get(dim, 0))
-        for column in columns:
-            shape = tuple(lengths[dim] for dim in column.dims)
-            if shape != column.cells.shape[1:]:
-                column.grow(shape, column.cells.dtype)
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
@@ -231,24 +295,6 @@ def _where(
     holds: npt.NDArray[np.bool_], number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return number[holds], case[holds]
-
-
-def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert values to the type that a result has for them, whatever other runs return.
-
-    Integers and booleans without dimensions are int64.  Every other number is float64, which NaN can pad.
-    """
-    if values.dtype.kind in "UO":
-        return values.astype(object)
-    # int64 cannot represent the largest uint64
-    whole = values.dtype.kind in "ib" or (values.dtype.kind == "u" and values.dtype.itemsize < 8)
-    return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
-
-
-def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> str:
-    """Describe a variable's kind and dimensions."""
-    kind = "a coordinate" if columns is table.coordinates else "a variable"
-    return f"{kind} of {'strings' if group[2] else 'numbers'} over ({', '.join(group[1])})"
 
 
 class KeyIndex:
@@ -287,74 +333,110 @@ class KeyIndex:
 
 @dataclass(eq=False)
 class Column:
-    """Values of a variable: `cells` has a row of numbers or strings for each case.
+    """Values of a variable: `cells` has a row for each case; strings are objects.
 
-    present: which cases have the variable.  first: the lowest of these cases.  kinds: kinds of the dtypes that runs
-    returned.  beside: path beside which a large variable is held out of core.
+    present: the cases that have the variable.  absent: the cells that are missing in these cases, because other runs
+    have longer arrays or other labels; None: none is.  first: the lowest of these cases, which decides the attributes.
+    beside: path beside which a large variable is held out of core.
     """
 
+    role: str
     dims: tuple[str, ...]
     cells: npt.NDArray[Any]
     attributes: Mapping[str, Any]
     first: int
     present: npt.NDArray[np.bool_]
     beside: Path | None
-    kinds: set[str] = field(default_factory=set)
+    absent: npt.NDArray[np.bool_] | None = None
 
     @staticmethod
     def empty(
-        count: int, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any], beside: Path | None
+        count: int, role: str, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any], beside: Path | None
     ) -> Column:
         """Return a column for `count` cases without any value."""
         cells = filled((count, *shape), dtype, missing_value(dtype), beside)
-        return Column(dims, cells, {}, count, np.zeros(count, dtype=bool), beside)
+        return Column(role, dims, cells, {}, count, np.zeros(count, dtype=bool), beside)
 
     @property
-    def text(self) -> bool:
-        """Return True for strings."""
-        return self.cells.dtype.kind == "O"
+    def is_number(self) -> bool:
+        """Return True for a variable with one number for each run."""
+        return self.role == VARIABLE and not self.dims and kind_of(self.cells.dtype) == NUMBERS
+
+    @property
+    def described(self) -> str:
+        """What the column is, for messages."""
+        return str(Shape(self.role, self.dims, kind_of(self.cells.dtype), ""))
 
     # rows of different runs may have different lengths, such as ranks
-    def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], attributes: Mapping[str, Any]) -> None:
-        """Set the rows of `cases`, which are in order.  The column grows to the longest row."""
-        own, shape = self.cells.shape[1:], values.shape[1:]
-        dtype = self.cells.dtype if self.text else np.result_type(self.cells.dtype, values.dtype)
-        if dtype != self.cells.dtype or any(there < here for there, here in zip(own, shape, strict=True)):
-            self.grow(tuple(map(max, own, shape)), dtype)
+    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]] | None) -> None:
+        """Set the rows of `cases`, which are in order.  The column grows to the longest row.
+
+        types: the dtypes of numbers in all runs, whose common type the column has.
+        """
+        own, shape = self.cells.shape[1:], stack.values.shape[1:]
+        dtype = self.cells.dtype if types is None else common_type(types)
+        longest = tuple(map(max, own, shape))
+        if dtype != self.cells.dtype or longest != own:
+            self.resize(longest, dtype)
         # the lowest case, not the first one to arrive: a result must not depend on the order of execution
         if cases[0] < self.first:
-            self.first, self.attributes = int(cases[0]), attributes
-        room = self.cells[(slice(None), *(slice(0, n) for n in shape))]  # a view, which the next line fills
-        room[cases] = values
+            self.first, self.attributes = int(cases[0]), stack.attributes
+        room, values = (slice(None), *(slice(0, n) for n in shape)), stack.values
+        if stack.absent is not None:
+            values = values.astype(dtype)
+            values[stack.absent] = missing_value(dtype)
+        self.cells[room][cases] = values  # a view
         self.present[cases] = True
+        if self.absent is not None or shape != longest or stack.absent is not None:
+            absent = self.absent_cells()
+            absent[cases] = True
+            absent[room][cases] = False if stack.absent is None else stack.absent
+
+    def absent_cells(self) -> npt.NDArray[np.bool_]:
+        """Return `absent`, which can be changed."""
+        if self.absent is None:
+            self.absent = filled(self.cells.shape, np.bool_, False, self.beside)
+        return self.absent
 
     # a new file instead of a longer one, since every value moves when the rows change their length
-    def grow(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def resize(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""
-        old, missing = self.cells, missing_value(self.cells.dtype)
-        self.cells = filled((len(old), *shape), dtype, missing_value(dtype), self.beside)
+        old, absent = self.cells, self.absent
         room = (slice(None), *(slice(0, n) for n in old.shape[1:]))
-        self.cells[room] = np.where(old == missing, np.nan, old) if dtype != old.dtype else old
+        self.cells = filled((len(old), *shape), dtype, missing_value(dtype), self.beside)
+        self.cells[room] = old
+        if dtype != old.dtype:
+            self.cells[room][~self.present] = missing_value(dtype)
+            if absent is not None:
+                self.cells[room][absent] = missing_value(dtype)
+        if shape != old.shape[1:] or absent is not None:
+            self.absent = filled(self.cells.shape, np.bool_, True, self.beside)
+            self.absent[room] = False if absent is None else absent
 
-    def clear(self, cases: npt.NDArray[np.intp]) -> None:
-        """Leave these cases without a value."""
-        self.cells[cases] = missing_value(self.cells.dtype)
-        self.present[cases] = False
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Return the cells without a value."""
+        lacks = np.broadcast_to((~self.present).reshape(-1, *[1] * (self.cells.ndim - 1)), self.cells.shape)
+        return lacks if self.absent is None else lacks | self.absent
 
     # compared with the first row only, which reads each value once: a column may be larger than memory
     def common(self) -> npt.NDArray[Any] | None:
-        """The common row, if it is equal in all cases that have one; NaN is equal to NaN."""
+        """The common row, if it is equal and complete in all cases that have one; NaN is equal to NaN."""
         rows = self.cells[self.present]
-        if not len(rows):
+        if not len(rows) or (self.absent is not None and self.absent[self.present].any()):
             return None
-        same = rows == rows[0]
-        if rows.dtype.kind == "f":
-            same |= np.isnan(rows) & np.isnan(rows[0])
-        return np.asarray(rows[0]) if np.all(same) else None
+        return np.asarray(rows[0]) if np.all(equal(rows, rows[0])) else None
+
+
+def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which values are equal; NaN is equal to NaN, and NaT to NaT."""
+    same = np.asarray(one == other)
+    return same | ((one != one) & (other != other)) if one.dtype.kind in "fMm" else same
 
 
 def missing_value(dtype: np.dtype[Any]) -> Any:
-    """Return the value that means missing: an empty string, NaN, or the smallest integer."""
+    """Return what a cell without a value has: an empty string, NaN, NaT, or 0, which `Column.missing` marks."""
     if dtype.kind == "O":
         return ""
-    return np.nan if dtype.kind == "f" else np.iinfo(dtype).min
+    if dtype.kind in "Mm":
+        return np.array("NaT", dtype=dtype)
+    return np.nan if dtype.kind == "f" else dtype.type(0)

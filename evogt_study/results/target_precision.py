@@ -49,7 +49,7 @@ def filled_as_needed(
 # only its runs show what a user function returns
 def _check_variable(name: str, table: Table, file: str) -> None:
     """Raise StudyError if some runs are ok and none has a number of this name."""
-    known = sorted({own for (own, dims, words) in table.variables if not dims and not words})
+    known = sorted(own for own, column in table.columns.items() if column.is_number)
     if name not in known and np.any(table.status == Status.ok):
         told = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(name)}"
         raise StudyError(f"{told} ({file}, precision.variable); finished runs are kept, a corrected file takes them")
@@ -86,18 +86,18 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
 # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
 def _values(name: str, table: Table) -> tuple[Array, Any]:
     """The variable over all cases, NaN for a run without it, and which cases are finished."""
+    column = table.columns.get(name)
     values = np.full(table.size, np.nan)
-    for (own, dims, words), column in table.variables.items():
-        if own == name and not dims and not words:
-            values = np.where(column.present, column.cells, np.nan).astype(float)
+    if column is not None and column.is_number:
+        values = np.where(column.present, column.cells, np.nan).astype(float)
     values[table.status != Status.ok] = np.nan
     return values, table.status != Status.not_run
 
 
 def _are_truths(name: str, table: Table) -> bool:
     """Return True if all runs with this variable returned a boolean."""
-    kinds = [column.kinds for (own, dims, words), column in table.variables.items() if own == name and not dims]
-    return bool(kinds) and all(each == {"b"} for each in kinds)
+    column = table.columns.get(name)
+    return column is not None and column.is_number and column.cells.dtype.kind == "b"
 
 
 def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:

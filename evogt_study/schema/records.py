@@ -10,6 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.schema.values import Value
+from evogt_study.schema.variables import Status
+
+VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
+"""Roles of values: variables, coordinates, and attributes of a returned Dataset."""
+NUMBERS, STRINGS = "numbers", "strings"
+KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return what values of this dtype are: numbers (also booleans), strings, dates or durations."""
+    return KINDS.get(dtype.kind, NUMBERS)
 
 
 class Datum(NamedTuple):
@@ -22,10 +33,15 @@ class Datum(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one run: variables, and coordinates of dimensions that are not axes of the study."""
+    """Values of one run: variables, coordinates that are not axes of the study, and attributes of a Dataset.
+
+    left_out: parts of the returned object that a result cannot hold.
+    """
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
+    attributes: Mapping[str, Datum] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,24 +55,36 @@ class Case:
 
 @dataclass(frozen=True)
 class Stack:
-    """One variable of several runs.  `values` has one row for each run in `rows`; shorter arrays are padded."""
+    """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
+
+    absent: the integers or booleans that are missing, for values that were read from a file; None: no value is.
+    """
 
     name: str
     dims: tuple[str, ...]
     rows: npt.NDArray[np.int64]
     values: npt.NDArray[Any]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    coordinate: bool = False
+    role: str = VARIABLE
+    absent: npt.NDArray[np.bool_] | None = None
 
     def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
         """Return the runs at `rows`, numbered from 0."""
         kept = np.isin(self.rows, rows)
-        return replace(self, rows=np.searchsorted(rows, self.rows[kept]), values=self.values[kept])
+        return replace(self.taken(kept), rows=np.searchsorted(rows, self.rows[kept]))
+
+    def taken(self, kept: npt.NDArray[Any]) -> Stack:
+        """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
+        absent = None if self.absent is None else self.absent[kept]
+        return replace(self, rows=self.rows[kept], values=self.values[kept], absent=absent)
 
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok."""
+    """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok.
+
+    left_out: parts of returned objects that a result cannot hold.
+    """
 
     keys: tuple[str, ...]
     status: npt.NDArray[np.int8]
@@ -65,6 +93,7 @@ class RunRecords:
     attempts: npt.NDArray[np.int32]
     software: tuple[str, ...]
     stacks: tuple[Stack, ...]
+    left_out: tuple[str, ...] = ()
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
         """Return the runs at `rows`, which increase."""
@@ -76,7 +105,44 @@ class RunRecords:
             attempts=self.attempts[rows],
             software=tuple(self.software[row] for row in rows),
             stacks=tuple(stack.selected(rows) for stack in self.stacks if np.isin(stack.rows, rows).any()),
+            left_out=self.left_out,
         )
+
+    def failed(self, messages: Mapping[int, str]) -> RunRecords:
+        """Return the records with the runs of `messages`, by their rows, failed and without values."""
+        status, rows = self.status.copy(), list(messages)
+        status[rows] = Status.failed
+        kept = (stack.taken(~np.isin(stack.rows, rows)) for stack in self.stacks)
+        return replace(
+            self,
+            status=status,
+            messages=tuple(messages.get(row, message) for row, message in enumerate(self.messages)),
+            stacks=tuple(stack for stack in kept if len(stack.rows)),
+        )
+
+
+def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
+    """Return the values of the records: those with equal name, dtype, shape and attributes in one array."""
+    groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
+    for row, record in enumerate(records):
+        if record is None:
+            continue
+        roles = (VARIABLE, record.variables), (COORDINATE, record.coordinates), (ATTRIBUTE, record.attributes)
+        for role, data in roles:
+            for name, datum in data.items():
+                attributes = repr(datum.attributes) if datum.attributes else ""
+                group = (name, role, datum.dims, _dtype(datum.values), datum.values.shape, attributes)
+                groups.setdefault(group, []).append((row, datum))
+    return tuple(
+        Stack(group[0], group[2], np.array([row for row, _ in rows]), np.stack([datum.values for _, datum in rows]),
+              dict(rows[0][1].attributes), group[1])
+        for group, rows in groups.items()
+    )  # fmt: skip
+
+
+def _dtype(values: npt.NDArray[Any]) -> object:
+    """Return the dtype; strings have one, whatever their width."""
+    return values.dtype if values.dtype.kind != "U" else STRINGS
 
 
 def joined(several: Sequence[RunRecords]) -> RunRecords:
@@ -88,8 +154,8 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for stack in records.stacks:
             # as text: attributes may hold lists, which have no hash
-            kind = (stack.name, stack.dims, stack.coordinate, repr(stack.attributes))
-            group = alike.setdefault((*kind, stack.values.dtype, stack.values.shape[1:]), [])
+            kind = (stack.name, stack.dims, stack.role, stack.absent is None, repr(stack.attributes))
+            group = alike.setdefault((*kind, _dtype(stack.values), stack.values.shape[1:]), [])
             group.append(replace(stack, rows=stack.rows + start))
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),
@@ -98,12 +164,17 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         wall_seconds=np.concatenate([records.wall_seconds for records in several]),
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
-        stacks=tuple(
-            replace(
-                group[0],
-                rows=np.concatenate([stack.rows for stack in group]),
-                values=np.concatenate([stack.values for stack in group]),
-            )
-            for group in alike.values()
-        ),
+        stacks=tuple(map(_concatenated, alike.values())),
+        left_out=tuple(sorted({part for records in several for part in records.left_out})),
+    )
+
+
+def _concatenated(stacks: Sequence[Stack]) -> Stack:
+    """Concatenate stacks of one kind."""
+    absent = [stack.absent for stack in stacks if stack.absent is not None]
+    return replace(
+        stacks[0],
+        rows=np.concatenate([stack.rows for stack in stacks]),
+        values=np.concatenate([stack.values for stack in stacks]),
+        absent=np.concatenate(absent) if absent else None,
     )

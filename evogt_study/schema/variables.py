@@ -30,15 +30,15 @@ TRUTH_MEANINGS = "false true"
 """Attribute `flag_meanings` (CF) of booleans, which are numbers in a file."""
 DESIGN = "design"
 """Attribute of the coordinate of a design: JSON of the rule, the number of points and the distributions."""
-OWN_VALUES = "_values"
-"""Suffix of a coordinate whose values differ between runs.  Its dimension then has an index."""
+RETURNED_DTYPE = "returned_dtype"
+"""Attribute in a file: dtype of values that NetCDF stores as another one, such as dates and float16."""
 CANDIDATE = "candidate"
 """Extra axis of the pilot.  It numbers the candidates and is no parameter of a run."""
 MAIN, PILOT = "main", "pilot"
 EARLIER_PHASES = (PILOT,)
 """Phases that a study may have before its main phase."""
 LONGEST_NAME = 240
-"""Bytes of a name in UTF-8.  netCDF4 reads at most 255, and `OWN_VALUES` may be appended."""
+"""Bytes of a name in UTF-8.  netCDF4 reads at most 255, and a result may append to a name."""
 HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
 """Attributes in which HDF5 keeps dimensions."""
 TAKEN_REASON = "the result file uses this one"
@@ -89,6 +89,28 @@ class Status(IntEnum):
     diverged = 3
     timed_out = 4
     lost = 5
+
+
+STATUS_NAMES = np.array([status.name for status in Status], dtype=object)
+STATUS_FLAGS: dict[str, Any] = {
+    "flag_values": np.array(list(Status), dtype=np.int8),
+    "flag_meanings": " ".join(status.name for status in Status),
+}
+"""Attributes (CF) of `run_status` in a file."""
+
+
+def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
+    """Return the status of each run as a number, whether it is a number, as in a file, or a string, as in memory.
+
+    A string that is no status becomes -1.
+    """
+    values = np.asarray(status.values)
+    if values.dtype.kind not in "OUST":
+        return values.astype(np.int8)
+    codes = np.full(values.shape, -1, dtype=np.int8)
+    for each in Status:
+        codes[values == each.name] = each
+    return codes
 
 
 FINAL = (Status.ok, Status.diverged)
@@ -161,7 +183,7 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
         values, limit = variable.values, float(variable.attrs[LIMIT])
         count = _runs(data, values > limit)  # NaN, without a recorded value, is not above
         if count:
-            ok = _runs(data, data["run_status"].values == Status.ok) if "run_status" in data else 1
+            ok = _runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
             told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
             yield f"{name} is above {limit:g} ({told}): {variable.attrs.get(WARNING, '')}"
 

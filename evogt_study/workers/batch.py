@@ -11,15 +11,13 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from multiprocessing import parent_process
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from evogt_study.errors import (
@@ -37,7 +35,7 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import package_code, software_set
-from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
+from evogt_study.schema.records import Case, Record, RunRecords, stacked
 from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import Status
 from evogt_study.workers.limits import limited
@@ -175,6 +173,7 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
                 raised(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
+    records = [record for _, _, record, _ in outcomes]
     share.next_batch()  # after `shares`: costs are counted by batch
     return RunRecords(
         keys=tuple(key for key, _ in cases),
@@ -183,7 +182,8 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
         wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),
         attempts=np.ones(len(outcomes), dtype=np.int32),
         software=(software,) * len(outcomes),
-        stacks=stacked([record for _, _, record, _ in outcomes]),
+        stacks=stacked(records),
+        left_out=tuple(sorted({part for record in records if record for part in record.left_out})),
     )
 
 
@@ -233,38 +233,6 @@ def one_line(error: BaseException) -> str:
     line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
     line += f" ({' '.join('; '.join(notes).split())})" if notes else ""
     return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
-
-
-def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
-    """Variables and coordinates of the records, those with equal name, dimensions and kind in one array."""
-    groups: dict[tuple[str, tuple[str, ...], bool, bool], list[tuple[int, Datum]]] = {}
-    for row, record in enumerate(records):
-        if record is None:
-            continue
-        for coordinate, data in ((False, record.variables), (True, record.coordinates)):
-            for name, datum in data.items():
-                group = (name, datum.dims, datum.values.dtype.kind == "U", coordinate)
-                groups.setdefault(group, []).append((row, datum))
-    return tuple(
-        Stack(name, dims, np.array([row for row, _ in rows]), padded([datum.values for _, datum in rows]),
-              dict(rows[0][1].attributes), coordinate)
-        for (name, dims, _, coordinate), rows in groups.items()
-    )  # fmt: skip
-
-
-def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Stack arrays of one rank along a leading axis; shorter ones are filled with NaN or ""."""
-    arrays = list(arrays)
-    shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
-    if all(array.shape == shape for array in arrays):
-        return np.stack(arrays)
-    dtype = np.result_type(*arrays)
-    if dtype.kind != "U":
-        dtype = np.result_type(dtype, np.float64)
-    whole = np.full((len(arrays), *shape), "" if dtype.kind == "U" else np.nan, dtype=dtype)
-    for row, array in enumerate(arrays):
-        whole[row][tuple(slice(0, n) for n in array.shape)] = array
-    return whole
 
 
 def end_without_handles() -> None:

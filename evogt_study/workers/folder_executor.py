@@ -127,7 +127,7 @@ class ArrayTask:
             return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), variables)
 
         table = steadily(self.path, lambda: look(phase.deciding))
-        known = not phase.deciding or table.variables
+        known = not phase.deciding or table.columns
         return table if known else steadily(self.path, lambda: look(None))
 
 
@@ -234,7 +234,8 @@ class _Share:
     def keep(self, found: Iterator[RunRecords]) -> None:
         """Write records to disk, and mark the completed parts as done."""
         for records in found:
-            write_shard(self.shards, self.table.counted_on(records))
+            records = self.table.checked(self.table.counted_on(records))
+            write_shard(self.shards, records)
             self.task.computed += len(records.keys)
             self.task.failed += int(np.count_nonzero(records.status != Status.ok))
             for key in records.keys:

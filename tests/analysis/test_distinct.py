@@ -141,7 +141,7 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
 
 
 def test_a_result_saved_again_is_one_still(data, tmp_path):
-    data.drop_vars("status_name").to_netcdf(tmp_path / "again.nc")
+    data.to_netcdf(tmp_path / "again.nc")
     with evs.open(tmp_path / "again.nc") as again:
         assert counts(evs.summary(again["error"], BOTH)) == ([2, 2], [2, 2])
         assert list(again.evogt.runs()) == list(data.evogt.runs())

@@ -22,6 +22,7 @@ from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.results.table import Table
+from evogt_study.schema.variables import status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
@@ -1012,7 +1013,7 @@ def test_the_installed_command_is_this_one(folder):
 def test_values_of_a_failed_run_are_missing_in_the_file(result):
     """What the summaries above rest on."""
     data = read_study(result)
-    failed = (data.run_status == 2).values
+    failed = status_codes(data.run_status) == 2
     assert failed.sum() == 2
     assert np.isnan(data["error"].values[failed]).all()
     assert np.isnan(data["rank"].values[failed]).all()

@@ -15,7 +15,7 @@ from helpers import eventually, read_study
 
 from evogt_study.errors import InputError
 from evogt_study.results.shards import shard_files, shard_folder
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
 from evogt_study.workers.signals import deferred, interruptible, seconds
 
@@ -70,7 +70,7 @@ def finishes(slow):
     code, errors = ended(process)
     assert (code, errors) == (0, "")
     data = read_study(path)
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     np.testing.assert_array_equal(data.error, np.arange(100))
 
 
@@ -233,7 +233,7 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
     assert watching.returncode == 0
     assert "All 100 runs are ok." in page.read_text()
     assert "refresh" not in page.read_text()
-    assert (read_study(path).run_status == Status.ok).all()
+    assert (status_codes(read_study(path).run_status) == Status.ok).all()
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])

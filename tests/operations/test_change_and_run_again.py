@@ -13,7 +13,7 @@ from evogt_study.errors import InputError, StoreWarning
 from evogt_study.results import seal
 from evogt_study.results import seal as integrity
 from evogt_study.results.finished import finished, stored_runs
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.paths import shard_folder, store_folder
 
 
@@ -160,7 +160,7 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
     assert executed(own_study(wrong, axes), path)[0] == 3
     count, line = executed(own_study(wrong.replace("seed - 1", "seed + 1"), axes), path, warns=True)
     assert (count, "3 finished runs are not asked for now (code of the method)" in line) == (3, True)
-    assert (read_study(path).run_status == Status.ok).all()
+    assert (status_codes(read_study(path).run_status) == Status.ok).all()
     assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
     assert int(read_study(path).run_status[1]) == Status.failed
 
@@ -179,7 +179,7 @@ def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study,
 
     rewritten(tmp_path / "own.nc", failed)
     assert executed(study, tmp_path / "own.nc") == (0,)
-    assert (read_study(tmp_path / "own.nc").run_status == Status.ok).all()
+    assert (status_codes(read_study(tmp_path / "own.nc").run_status) == Status.ok).all()
 
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):

@@ -10,7 +10,7 @@ import evogt_study as evs
 from evogt_study.errors import CodeWarning, ResultError, StoreWarning, StudyError
 from evogt_study.operations.replay import replay
 from evogt_study.operations.verify import verify
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 
 METHOD = """
 import numpy as np
@@ -108,10 +108,10 @@ def test_a_helper_that_is_not_listed_is_noticed(executed, folder, evogt):
 def test_a_bug_is_fixed(executed, folder):
     edit(folder / "method.py", "table.sum()", "(1 / 0 if seed else 0)")
     assert executed(folder) == (3, {})
-    assert read_study(folder / "own.nc").run_status.values.tolist() == [Status.ok, Status.failed, Status.failed]
+    assert status_codes(read_study(folder / "own.nc").run_status).tolist() == [Status.ok, Status.failed, Status.failed]
     edit(folder / "method.py", "(1 / 0 if seed else 0)", "table.sum()")
     assert executed(folder)[0] == 3
-    assert (read_study(folder / "own.nc").run_status == Status.ok).all()
+    assert (status_codes(read_study(folder / "own.nc").run_status) == Status.ok).all()
 
 
 def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):

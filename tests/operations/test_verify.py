@@ -404,7 +404,7 @@ def test_a_run_that_fails_now(own_study, result_of, tmp_path):
 def by_other_software(factor, names=("error",)):
     def change(data):
         for name in names:
-            data[name].values[...] *= factor
+            data[name].values[...] = data[name].values * factor
         sets = data["run_software"].attrs["software_sets"]
         data["run_software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
 

@@ -16,7 +16,7 @@ RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 @pytest.fixture(scope="module")
 def data():
     with evs.open(RESULT) as data:
-        return data.drop_vars("status_name").load()
+        return data.load()
 
 
 def lines(figure, gid):

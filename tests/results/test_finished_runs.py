@@ -74,7 +74,7 @@ def test_numbers_are_not_read(own_study, result):
     """Of a result of fields they are most of the file."""
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
-    assert not finished(study, result).tables["main"].variables
+    assert not finished(study, result).tables["main"].columns
 
 
 def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
@@ -142,7 +142,7 @@ def test_what_is_finished_can_be_opened(own_study, folder):
     describe(path, study)
     write_runs(path, provisional_plans(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
-        assert (pilot["status_name"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
+        assert (pilot["run_status"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
     with pytest.raises(ResultError, match="has no runs of the main: its pilot has not chosen yet; open it with pilot"):
         evs.open(path)
     with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):

@@ -12,8 +12,8 @@ from evogt_study.study.plan import provisional_plans
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        ("('k', [1.0, 2.0])", "it is an array over k, not a number"),
-        ("'word'", "it is a string"),
+        ("('k', [1.0, 2.0])", r"it is a variable of numbers over \(k\), not a number"),
+        ("'word'", "it is a variable of strings over"),
     ],
 )
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):

@@ -15,14 +15,14 @@ from evogt_study.results import seal as digest_module
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset, records_of
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import read_shard, write_shard
-from evogt_study.results.table import Table, missing_value
-from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.results.table import Table
+from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.storage import arrays as out_of_core
 from evogt_study.storage import arrays as slabs_module
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, padded, run_batch
+from evogt_study.workers.batch import Batch, run_batch
 
 # --- records by hand --------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def records(plan, runs, coordinates=()):
         attempts=np.ones(count, dtype=np.int32),
         software=('{"v": 1}',) * count,
         stacks=tuple(
-            Stack(name, *datum(value), {"of": f"case {number}"}, name in coordinates)
+            Stack(name, *datum(value), {"of": f"case {number}"}, COORDINATE if name in coordinates else VARIABLE)
             for row, (number, given) in enumerate(runs.items())
             if isinstance(given, dict)
             for name, value in given.items()
@@ -57,7 +57,7 @@ def records(plan, runs, coordinates=()):
 
 def stack_of(value, row):
     dims, values = value if isinstance(value, tuple) else ((), value)
-    return tuple(dims), np.array([row]), padded([np.asarray(values)])
+    return tuple(dims), np.array([row]), np.asarray(values)[None]
 
 
 def filled(plan, *batches, coordinates=(), beside=None):
@@ -69,18 +69,16 @@ def filled(plan, *batches, coordinates=(), beside=None):
 
 def column(table, name):
     """The values of the one variable of that name."""
-    ((_, found),) = [(group, column) for group, column in table.variables.items() if group[0] == name]
-    return found.cells
+    return table.columns[name].cells
 
 
 def state(table):
-    """All that a table holds, in a form that compares equal where NaN is NaN and kinds are the same."""
-    table.settle()
+    """All that a table holds, in a form that compares equal if NaN is NaN and kinds are the same."""
     columns = {
-        (kind, *group): (found.cells.dtype.str, found.cells.tolist(), dict(found.attributes), found.first)
-        for kind, group_of in (("variable", table.variables), ("coordinate", table.coordinates))
-        for group, found in group_of.items()
-    }
+        name: (found.role, found.cells.dtype.str, found.cells.tolist(), dict(found.attributes), found.first,
+               found.missing().tolist())
+        for name, found in table.columns.items()
+    }  # fmt: skip
     rows = (table.status, table.messages, table.wall_seconds, table.attempts, table.software, table.keys)
     return repr((sorted(columns.items()), [values.tolist() for values in rows]))
 
@@ -114,6 +112,11 @@ VARIANTS = {
     "arrays": [{0: {"v": (("k",), [0.0, 1.0])}}, {1: {"v": (("k",), [2.0, 3.0])}}],
     "ragged floats": [{0: {"v": (("k",), [1.0])}}, {1: {"v": (("k",), [1.0, 2.0, 3.0])}}, {2: {"v": (("k",), [])}}],
     "ragged integers": [{0: {"v": (("k",), [1, 2, 3])}}, {1: {"v": (("k",), [4, 5])}}, {2: {"v": (("k",), [6])}}],
+    "ragged integers and floats": [
+        {0: {"v": (("k",), [1, 2, 3])}},
+        {1: {"v": (("k",), [4])}},
+        {2: {"v": (("k",), [0.5])}},
+    ],
     "ragged truth values": [{0: {"v": (("k",), [True, False])}}, {1: {"v": (("k",), [False])}}],
     "ragged words": [{0: {"v": (("k",), ["a"])}}, {1: {"v": (("k",), ["b", "ccc"])}}],
     "ragged in two directions": [
@@ -122,8 +125,6 @@ VARIANTS = {
         {2: {"v": (("k", "l"), [[9.0, 8.0], [7.0, 6.0]])}},
     ],
     "a variable of some": [{0: {"v": 1.0}}, {1: {"w": 2.0}}, {2: {"v": 3.0, "w": 4.0}}],
-    "dimensions that differ": [{0: {"v": 1.0}}, {1: {"v": (("k",), [1.0])}}, {2: {"v": (("l",), [1.0]), "w": 3.0}}],
-    "kinds that differ": [{0: {"v": "a", "w": 1.0}}, {1: {"v": 2.0, "w": 2.0}}, {2: {"v": "c", "w": 3.0}}],
     "attributes of the lowest case": [{4: {"v": 1.0}}, {1: {"v": 2.0}}, {3: {"v": 3.0}}],
     "attributes of the lowest case of a batch": [{4: {"v": 1.0}, 2: {"v": 2.0}}, {3: {"v": 3.0}, 1: {"v": 4.0}}],
 }
@@ -306,7 +307,7 @@ def test_records_of_other_plans_are_ignored(plan):
     foreign = RunRecords(("no such key",), *[getattr(foreign, name) for name in list(vars(foreign))[1:]])
     table = Table(plan)
     table.add(foreign)
-    assert table.variables == {}
+    assert table.columns == {}
     assert len(table.missing()) == 6
 
 
@@ -333,52 +334,53 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
 # --- runs that disagree -----------------------------------------------------------------------------------------------
 
 
-def settled(plan, *batches):
-    table = filled(plan, *batches)
-    table.settle()
-    return table
+REFUSED = {
+    "dimensions": ({"v": 3.0}, {"v": (("k",), [1.0])}, "is a variable of numbers over (k), but a variable of numbers"),
+    "an array of nothing": ({"v": 3.0}, {"v": (("k",), np.array([]))}, "over (k), but"),
+    "a string": ({"v": 1.0}, {"v": ""}, "a variable of strings over (), but a variable of numbers over ()"),
+    "a date": ({"v": 1.0}, {"v": np.datetime64("2020-01-01", "ns")}, "a variable of dates over ()"),
+    "a dimension": ({"v": (("k",), [1.0])}, {"k": 2.0}, "a variable of numbers over () here, but a dimension"),
+    "a variable": ({"k": 2.0}, {"v": (("k",), [1.0])}, "`k` is a dimension here, but a variable of numbers over ()"),
+    "an axis": ({"v": 1.0}, {"w": (("seed",), [1.0])}, "`seed` is returned here, but is a dimension of the study"),
+    "large integers": ({"v": 2**53 + 1}, {"v": 0.5}, "integers above 2^53 in some runs and other numbers"),
+    "large integers last": ({"v": 0.5}, {"v": 2**53 + 1}, "integers above 2^53 in some runs and other numbers"),
+}  # fmt: skip
 
 
-def test_the_lowest_case_decides_what_dimensions_a_variable_has(plan):
-    table = settled(plan, {4: {"v": (("k",), [1.0])}, 5: {"v": (("k",), [2.0])}}, {1: {"v": 3.0}})
-    assert table.status.tolist() == [0, 1, 0, 0, Status.failed, Status.failed]
-    assert (
-        table.messages[4]
-        == "RunError: `v` is a variable of numbers over (k), but a variable of numbers over () in other runs"
-    )
-    np.testing.assert_array_equal(column(table, "v"), [np.nan, 3.0, np.nan, np.nan, np.nan, np.nan])
-
-
-def test_a_run_that_becomes_failed_has_no_values_left(plan):
-    """Only runs with status ok have values: else a statistic would count what the status says is not there."""
-    table = settled(plan, {0: {"v": 1.0, "error": 0.5}, 1: {"v": (("k",), [1.0]), "error": 0.25, "n": 3, "w": "x"}})
-    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
-    np.testing.assert_array_equal(column(table, "error")[:2], [0.5, np.nan])
-    assert column(table, "n")[1] == missing_value(column(table, "n").dtype)
-    assert column(table, "w")[1] == ""
-
-
-@pytest.mark.parametrize("value", [[np.nan], [], [np.nan, np.nan]], ids=str)
-def test_disagreement_is_noticed_whatever_the_values_are(plan, value):
-    table = settled(plan, {0: {"v": 1.0}}, {1: {"v": (("k",), np.array(value, dtype=float))}})
-    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
-
-
-@pytest.mark.parametrize("word", ["x", ""])
-def test_words_where_others_have_numbers_are_told_as_such(plan, word):
-    table = settled(plan, {0: {"v": 1.0}}, {1: {"v": word}})
-    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
-    assert "has dimensions (), but ()" not in table.messages[1]  # it is the kind that differs
+@pytest.mark.parametrize("together", [False, True], ids=["in turn", "in one batch"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_run_of_another_shape_than_the_first_fails_and_has_no_values(plan, name, together):
+    first, other, message = REFUSED[name]
+    runs = {3: {**first, "error": 0.5}, 4: {**other, "error": 0.25, "n": 3, "s": "x"}}
+    table = filled(plan, *([runs] if together else [{number: run} for number, run in runs.items()]))
+    assert table.status.tolist() == [0, 0, 0, Status.ok, Status.failed, 0]
+    assert table.messages[4].startswith("RunError: ")
+    assert message in table.messages[4]
+    np.testing.assert_array_equal(column(table, "error")[3:5], [0.5, np.nan])
+    assert not {"n", "s"} & set(table.columns)
 
 
 def test_a_name_is_a_variable_or_a_coordinate_for_all_runs(plan):
-    """One run's variable can be another's coordinate; the file has room for one of them."""
     table = Table(plan)
     table.add(records(plan, {0: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
     table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": 2.0}}))
-    table.settle()
-    assert not {group[0] for group in table.variables} & {group[0] for group in table.coordinates}
+    assert table.columns["k"].role == COORDINATE
     assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+
+
+NUMBERS = st.sampled_from(
+    [np.int8(-3), np.uint8(200), np.int32(7), np.int64(9), np.float32(0.1), 0.1, True, np.float16(2)]
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(NUMBERS, min_size=1, max_size=6), order=st.permutations(range(6)))
+def test_numbers_of_several_types_have_the_common_type_of_numpy_in_any_order(plan, values, order):
+    runs = [{number: {"v": value}} for number, value in enumerate(values)]
+    table = filled(plan, *(runs[number] for number in order if number < len(runs)))
+    found = column(table, "v")[: len(values)]
+    assert found.dtype == np.result_type(*{np.asarray(value).dtype for value in values})
+    assert found.tolist() == np.array(values, found.dtype).tolist()
 
 
 # --- from function to file: nothing that is missing looks like a value ------------------------------------------------
@@ -434,24 +436,6 @@ def test_records_from_disk_give_the_same_table_as_those_from_a_worker(own_study,
         tables.append(Table(plan))
         tables[-1].add(found)
     assert state(tables[0]) == state(tables[1])
-
-
-def test_a_variable_in_some_runs_cannot_be_a_dimension_in_others(plan):
-    table = settled(plan, {0: {"v": (("k",), [1.0])}}, {1: {"k": 2.0, "v": (("k",), [1.0])}})
-    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
-    assert "dimension in other runs" in table.messages[1]
-
-
-@pytest.mark.parametrize("returned", [{"k_values": 2.0}, {"w": (("k_values",), [2.0])}])
-def test_the_name_for_the_values_of_a_coordinate_is_theirs_in_all_runs(plan, returned):
-    """Where the coordinate differs between runs, the file has to write its values under that name."""
-    table = Table(plan)
-    table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
-    table.add(records(plan, {0: returned}))
-    table.settle()
-    assert table.status.tolist()[:2] == [Status.failed, Status.ok]
-    assert "`k_values` is returned here" in table.messages[0]
-    assert {group[0] for group in table.variables} == {"v"}
 
 
 def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):

@@ -31,7 +31,7 @@ def assert_equal(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert len(one.stacks) == len(other.stacks)
     for a, b in zip(one.stacks, other.stacks, strict=True):
-        assert (a.name, a.dims, a.coordinate) == (b.name, b.dims, b.coordinate)
+        assert (a.name, a.dims, a.role, a.attributes) == (b.name, b.dims, b.role, b.attributes)
         np.testing.assert_array_equal(a.rows, b.rows)
         np.testing.assert_array_equal(a.values, b.values)
 
@@ -45,6 +45,7 @@ def test_text_truth_and_odd_characters_round_trip(tmp_path):
         Stack("tag", (), np.array([0, 1]), np.array(["", "größe\n'\""])),
         Stack("flag", ("n",), np.array([1]), np.array([[True, False]])),
         Stack("none", ("n",), np.array([0, 1]), np.zeros((2, 0))),
+        Stack("day", (), np.array([0]), np.array(["2020-01-01"], "M8[ns]"), {"n": 3, "x": [0.1, 2.0]}, "coordinate"),
     )
     ones = np.ones(2)
     records = RunRecords(
@@ -90,7 +91,7 @@ def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, t
     assert unread(tmp_path) == [DamagedShardError]
 
 
-@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 3\n", b"PK\x03\x04" + bytes(100)], ids=repr)
+@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 4\n", b"PK\x03\x04" + bytes(100)], ids=repr)
 def test_what_is_no_shard_is_damaged(tmp_path, content):
     (tmp_path / "a.shard").write_bytes(content)
     with pytest.raises(ResultError, match="damaged"):
@@ -100,7 +101,7 @@ def test_what_is_no_shard_is_damaged(tmp_path, content):
 
 def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     path = write_shard(tmp_path, records)
-    path.write_bytes(path.read_bytes().replace(b"evogt shard 3", b"evogt shard 4", 1))
+    path.write_bytes(path.read_bytes().replace(b"evogt shard 4", b"evogt shard 5", 1))
     with pytest.raises(ResultError, match="another format"):
         read_shard(path)
     assert unread(tmp_path) == [ResultError]

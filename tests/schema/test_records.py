@@ -34,8 +34,8 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     together.add(joined(several))
     for name in ("status", "messages", "wall_seconds", "attempts", "software"):
         np.testing.assert_array_equal(getattr(together, name), getattr(apart, name))
-    assert together.variables.keys() == apart.variables.keys()
-    for group, column in apart.variables.items():
-        np.testing.assert_array_equal(together.variables[group].present, column.present)
-        np.testing.assert_array_equal(together.variables[group].cells, column.cells)
+    assert together.columns.keys() == apart.columns.keys()
+    for name, column in apart.columns.items():
+        np.testing.assert_array_equal(together.columns[name].missing(), column.missing())
+        np.testing.assert_array_equal(together.columns[name].cells, column.cells)
     assert sum(stack.name == "error" for stack in joined(several).stacks) == 1

@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 
 import evogt_study as evs
+from evogt_study.schema.variables import status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.workers import executor as forked_process
 
@@ -78,7 +79,7 @@ def test_a_process_that_a_run_forks_has_no_part_in_its_result():
 @pytest.mark.usefixtures("in_time")
 def test_a_run_that_interrupts_itself_prints_nothing(capfd):
     ds = evs.run(evs.Study(interrupts_itself, axes={"seed": range(3)}), workers=1)
-    assert ds.run_status.values.tolist() == [1, 2, 1]
+    assert status_codes(ds.run_status).tolist() == [1, 2, 1]
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -134,11 +135,11 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
         evs.run(study, listener=interrupts)
     path = str(caught[0].message).split("kept in ")[1].split(" until")[0]
     with evs.open(path) as kept:
-        done = int((kept.status_name == "ok").sum())
+        done = int((kept.run_status == "ok").sum())
         assert 0 < done < 50
-        former = set(kept.process.values[kept.status_name.values == "ok"])
+        former = set(kept.process.values[kept.run_status.values == "ok"])
     ds = evs.run(study, output=path)
-    assert ds.run_status.values.tolist() == [1] * 50
+    assert status_codes(ds.run_status).tolist() == [1] * 50
     assert int(np.isin(ds.process, list(former)).sum()) == done  # none of them again
 
 

@@ -24,7 +24,7 @@ from helpers import eventually, forced, read_study
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
 from evogt_study.results.shards import read_shard, shard_files, shard_folder
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import clusters as local_cluster
 from evogt_study.workers import executor as batch_size
 from evogt_study.workers.dask_executor import BATCHES_AHEAD, GONE
@@ -53,7 +53,7 @@ def test_workers_in_separate_folders_that_join_and_leave(start_worker, scheduler
 
     with Client(scheduler, set_as_default=False) as client:
         data = evs.run(study, client=client, listener=listen)
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     expected = evs.run(study, workers=2)
     np.testing.assert_array_equal(data.error, expected.error)
 
@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_s
 
     with Client(address, set_as_default=False) as client:
         data = evs.run(study, client=client, output=path, listener=kill)
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     finished = data.seed.values[np.isin(data.run_key, kept)].tolist()
     times = Counter(computed())
     assert set(times) == set(range(200))

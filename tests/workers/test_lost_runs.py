@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError, TimedOutError
 from evogt_study.results.shards import shard_files, shard_folder
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import dask_executor as watch
 from evogt_study.workers.limits import Limits, limited
 
@@ -46,7 +46,7 @@ def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp
 def test_memory_that_is_refused_is_a_failed_run(own_study, client):
     source = "def method(seed):\n    return {'error': float(len(bytes(2**62 if seed == 1 else 8)))}\n"
     data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
-    assert data.run_status.values.tolist() == [Status.ok, Status.failed, Status.ok]
+    assert status_codes(data.run_status).tolist() == [Status.ok, Status.failed, Status.ok]
     assert str(data.run_message.sel(seed=1).item()).startswith("MemoryError")
 
 
@@ -133,7 +133,7 @@ def test_handles_that_runs_leak_one_by_one_cost_a_worker_and_no_run(own_study):
     source += "    import resource\n    resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))\n"
     study = own_study(source + "    return {'error': len(kept)}\n", "[axes]\nseed = { start = 0, count = 400 }")
     data = evs.run(study, workers=1)
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     assert int(data.error.max()) < 150
 
 
@@ -165,7 +165,7 @@ def test_a_study_stops_after_too_many_failures_and_keeps_them(own_study, client,
         evs.run(study, client=client, output=path, limits=Limits(failures=5))
     assert not path.exists()
     data = evs.run(study, client=client, output=path)  # without the limit it goes on with what is kept
-    assert (data.run_status == Status.failed).all()
+    assert (status_codes(data.run_status) == Status.failed).all()
     np.testing.assert_array_equal(data.attempts, 1)
 
 

@@ -12,7 +12,7 @@ from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.results.shards import shard_files, shard_folder
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers.clusters import connected
 from evogt_study.workers.worker_server import BLAS_THREADS, START_METHOD, start_ahead
 
@@ -68,7 +68,7 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     data = read_study(path)
-    assert (data.run_status == Status.ok).all()
+    assert (status_codes(data.run_status) == Status.ok).all()
     assert data.error.values.tolist() == list(range(300))
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive

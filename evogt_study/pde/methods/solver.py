@@ -8,7 +8,7 @@ times (S, Q).  The errors of `u` are measured by the same rule as for every othe
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from evogt_study.methods.function import (
     path_arguments,
 )
 from evogt_study.methods.protocol import BoundCase, MethodSpec
-from evogt_study.methods.returned import as_record, check_names
+from evogt_study.methods.returned import as_record, without_parameters
 from evogt_study.methods.streams import RNG, Common, add_generator, check_seed, describe_common, omit_unused_seed
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -150,10 +150,10 @@ class UserSolverCase(BoundCase):
         decisive = {"method": method.code.attribute, PROBLEM: method.content_text, **self.values}
         returned = noted(method.function, add_generator(arguments, names, decisive, method.common) | taken)
         solution, rest = _parted(returned)
-        record = as_record(rest)
+        record = as_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
             record = self.judged(record, np.asarray(solution, dtype=float), problem, rule)
-        check_names(record, method.parameters)
+        record = without_parameters(record, self.values)
         check_error(record)
         return record
 
@@ -179,7 +179,7 @@ class UserSolverCase(BoundCase):
         if "validation_values" in wanted:
             variables["validation_values"] = Datum(("node",), values[-1])
             coordinates["weight"] = Datum(("node",), rule.weights)
-        return Record(variables, coordinates)
+        return replace(record, variables=variables, coordinates=coordinates)
 
 
 def _parted(returned: Any) -> tuple[Any, Any]:

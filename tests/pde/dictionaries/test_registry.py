@@ -11,6 +11,7 @@ from evogt_study.errors import InputError, ParameterError, StudyError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
+from evogt_study.schema.variables import status_codes
 from evogt_study.study.study import Study
 
 STUDY = """
@@ -66,7 +67,7 @@ def test_a_family_is_a_class_and_a_name(registered, client):
     study = Study.from_text(STUDY.format(family="legendre"))
     ds = evs.run(study, client=client)
     errors = ds.error.sel(dictionary="legendre")
-    assert (ds.run_status == 1).all()
+    assert (status_codes(ds.run_status) == 1).all()
     assert (errors.sel(seed=0) == errors.sel(seed=1)).all()
     keys = ds.run_key.sel(dictionary="legendre")
     assert (keys.sel(seed=0) == keys.sel(seed=1)).all()  # without a seed they are one run
