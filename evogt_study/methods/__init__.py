@@ -7,4 +7,5 @@
 - `fingerprint`: hash of the source that a function depends on
 - `function`: a user function as a method; text that a run writes to standard error
 - `returned`: conversion of a returned object to a record
+- `streams`: random streams: the generator `rng` of a run, and draws without a seed
 """
