@@ -10,7 +10,7 @@ point of the group ``evogt_study.methods``::
 A study then has ``method = "my_solver"``.  The entry is one of
 
 - a function of the parameters (`evogt_study.methods.function`),
-- a function with an argument ``problem``, which is called with the problem of the study
+- a function with an argument ``problem``, which is called with the problem of the study if the study states one
   (`evogt_study.methods.problem_kind`),
 - a subclass of `Method` with a static or class method ``of(spec)`` that makes it from a `MethodSpec`.
 
@@ -83,7 +83,8 @@ def _loaded(spec: MethodSpec) -> Method:
     """Return one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        kind = kind_of(spec.problem).solver if solves_a_problem(kind) else UserFunction
+        solves = spec.problem is not None and solves_a_problem(kind)
+        kind = kind_of(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method
 
@@ -94,6 +95,7 @@ class ManyMethods(Method):
 
     methods: Mapping[tuple[str, str], Method]
     parameters: Mapping[str, Parameter]
+    chosen: tuple[str, ...]
 
     @staticmethod
     def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> ManyMethods:
@@ -105,7 +107,7 @@ class ManyMethods(Method):
                 chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
         last = set(map(id, own))
         ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
-        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen)
+        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen, tuple(chosen))
 
     @property
     def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # given by the methods
@@ -117,7 +119,8 @@ class ManyMethods(Method):
 
     def part(self, values: Values) -> tuple[Method, Values]:
         """Return the method of a case and the values of its parameters, with the defaults of this method."""
-        method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
+        one, other = (str(values[name]) if name in self.chosen else ONE for name in (METHOD, PROBLEM))
+        method = self.methods[one, other]
         known = {name: each.default for name, each in method.parameters.items() if each.default is not None}
         return method, {**known, **{name: value for name, value in values.items() if name in method.parameters}}
 
@@ -132,7 +135,7 @@ class ManyMethods(Method):
     @property
     def hints(self) -> Hints:
         every = {method: method.hints for method in self.methods.values()}
-        first = tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
+        first = self.chosen
 
         def of_all(kind: str) -> frozenset[str]:
             """Return the names that every method with this parameter lists."""
