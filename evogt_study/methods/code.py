@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
@@ -44,8 +45,9 @@ from evogt_study.methods.fingerprint import (
     used_content,
 )
 from evogt_study.methods.problem_kind import is_problem, kind_of
+from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import canonical, canonical_json, is_composite
+from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
 
 GROUP = "evogt_study.methods"
 """Group of entry points by which a package registers methods: functions, or subclasses of `Method`."""
@@ -63,6 +65,7 @@ class UserCode(ABC):
 
     folder: the study's, to which paths in parameters are relative.  depends: files that count as a part of it.
     helpers: files that it imports, which do not.  stands_for: JSON of another `identity` that is to be its own.
+    objects: pickled objects among the values of its parameters, by their fingerprints.
     """
 
     reference: str
@@ -71,6 +74,7 @@ class UserCode(ABC):
     depends: Contents = ()
     helpers: Contents = ()
     stands_for: str = ""
+    objects: tuple[tuple[str, bytes], ...] = ()
 
     @property
     @abstractmethod
@@ -133,11 +137,10 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
         if argument.default is not argument.empty:
             try:
                 default, optional = canonical(argument.default), True
-            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
+                labels([default])
+            except (ValueError, RecursionError):  # no value of a parameter; the function keeps it to itself
                 default, optional = None, True
-        declared[argument.name] = Parameter(
-            argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional
-        )
+        declared[argument.name] = Parameter(argument.name, WANTED, anything, default=default, optional=optional)
     return declared
 
 
@@ -400,6 +403,19 @@ def code_of(function: Any, folder: Path) -> UserCode:
     )  # fmt: skip
 
 
+def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
+    """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
+    content = Content()
+    try:
+        fingerprint = content.hash(value)
+        with _by_value({name: each for name, each in content.modules.items() if name not in content.whole}):
+            return fingerprint, _pickled(value)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise StudyError(
+            f"`{name}` must be an object that can be sent to workers: {shortened(str(error))}; make it in the function"
+        ) from None
+
+
 def _name(function: Any) -> str:
     """The name in messages and in the study's text."""
     while isinstance(function, functools.partial):
@@ -535,14 +551,16 @@ class RecordedValue:
 
 def _recorded(default: Any) -> Any:
     """The default of an argument in a declaration."""
+    if isinstance(default, (Exact, np.generic)):
+        return default.stated if isinstance(default, Exact) else to_json(default)
     return {"content": default.content(), "label": default.label} if is_composite(default) else default
 
 
 def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
     """An argument with its default; of one that no study file can state it is known only that there is one."""
-    if isinstance(default, dict):
+    if isinstance(default, dict) and "content" in default:
         default = RecordedValue(canonical_json(default["content"]), default["label"])
-    value = ... if default is None else default
+    value = ... if default is None else from_json(default)
     value = value if optional else inspect.Parameter.empty
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
 

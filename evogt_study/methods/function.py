@@ -35,6 +35,7 @@ from evogt_study.methods.streams import (
     describe_common,
     omit_unused_seed,
 )
+from evogt_study.schema.exact import Exact
 from evogt_study.schema.parameters import Parameter, get_defaults
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, is_composite
@@ -180,20 +181,23 @@ def path_arguments(function: Any) -> frozenset[str]:
 
 
 def given_arguments(paths: frozenset[str], code: UserCode, values: Values) -> dict[str, Any]:
-    """Return the arguments of a call: values in built-in types, and `paths` relative to the folder of the study."""
-    given = {name: plain(value) for name, value in values.items()}
+    """Return the arguments of a call: the values as the user wrote them, and `paths` relative to the study's folder."""
+    objects = dict(code.objects)
+    given = {name: plain(value, objects) for name, value in values.items()}
     for name in paths & given.keys():
         if isinstance(given[name], str):
             given[name] = Path(code.folder) / given[name]
     return given
 
 
-def plain(value: Any) -> Any:
-    """Return a parameter value in built-in types."""
+def plain(value: Any, objects: Mapping[str, bytes]) -> Any:
+    """Return a value as the user wrote it.  A list, an array or an object is a copy that the function may change."""
     if type(value) in (int, float, str, bool):  # the usual case: a test of the protocol takes ten times as long
         return value
+    if isinstance(value, Exact):
+        return value.make(objects)
     if isinstance(value, tuple):
-        return [plain(entry) for entry in value]
+        return [plain(entry, objects) for entry in value]
     return dict(value.content()) if is_composite(value) else value
 
 

@@ -10,7 +10,7 @@ point of the group ``evogt_study.methods``::
 A study then has ``method = "my_solver"``.  The entry is one of
 
 - a function of the parameters (`evogt_study.methods.function`),
-- a function with an argument ``problem``, which is called with the problem of the study
+- a function with an argument ``problem``, which is called with the problem of the study if the study states one
   (`evogt_study.methods.problem_kind`),
 - a subclass of `Method` with a static or class method ``of(spec)`` that makes it from a `MethodSpec`.
 
@@ -83,7 +83,8 @@ def _loaded(spec: MethodSpec) -> Method:
     """Return one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        kind = kind_of(spec.problem).solver if solves_a_problem(kind) else UserFunction
+        solves = spec.problem is not None and solves_a_problem(kind)
+        kind = kind_of(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method
 
@@ -94,6 +95,7 @@ class ManyMethods(Method):
 
     methods: Mapping[tuple[str, str], Method]
     parameters: Mapping[str, Parameter]
+    chosen: tuple[str, ...]
 
     @staticmethod
     def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> ManyMethods:
@@ -105,7 +107,7 @@ class ManyMethods(Method):
                 chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
         last = set(map(id, own))
         ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
-        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen)
+        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen, tuple(chosen))
 
     @property
     def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # given by the methods
@@ -117,11 +119,10 @@ class ManyMethods(Method):
 
     def part(self, values: Values) -> tuple[Method, Values]:
         """Return the method of a case and the values of its parameters, with the defaults of this method."""
-        method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
-        return method, {
-            **get_defaults(method.parameters),
-            **{name: value for name, value in values.items() if name in method.parameters},
-        }
+        one, other = (str(values[name]) if name in self.chosen else ONE for name in (METHOD, PROBLEM))
+        method = self.methods[one, other]
+        own = {name: value for name, value in values.items() if name in method.parameters}
+        return method, get_defaults(method.parameters) | own
 
     def bind(self, values: Values) -> BoundCase:
         method, own = self.part(values)
@@ -134,22 +135,17 @@ class ManyMethods(Method):
     @property
     def stage_parameters(self) -> tuple[str, ...] | None:  # type: ignore[override]
         known = [name for method in self.methods.values() for name in method.stage_parameters or ()]
-        return tuple(dict.fromkeys((*self._chosen, *known))) if known else None
+        return tuple(dict.fromkeys((*self.chosen, *known))) if known else None
 
     @cached_property
     def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
         """Parameters that are plain for every method that has them."""
         others = {name for method in self.methods.values() for name in method.setup_parameters}
-        return frozenset(self.parameters) - others - {*self._chosen}
+        return frozenset(self.parameters) - others - {*self.chosen}
 
     @property
     def has_streams(self) -> bool:  # type: ignore[override]
         return any(method.has_streams for method in self.methods.values())
-
-    @property
-    def _chosen(self) -> tuple[str, ...]:
-        """The axes among method and problem."""
-        return tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
 
 
 def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:

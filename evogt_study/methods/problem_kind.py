@@ -23,7 +23,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
+from evogt_study.errors import InputError
 from evogt_study.registry import Registry
+from evogt_study.schema.exact import TYPE
 
 if TYPE_CHECKING:
     from evogt_study.methods.protocol import Method
@@ -78,6 +80,19 @@ def kind_of(problem: object) -> ProblemKind:
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
     return kind
+
+
+def states_problem(value: object, folder: Path) -> bool:
+    """Return True for a problem, its table, its name or the reference of a function that makes it.
+
+    Any other value of a parameter `problem` of a function is an ordinary value.
+    """
+    if not isinstance(value, str):
+        return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
+    try:
+        return ":" in value or kind_of(value).read(value, folder, "") is not None
+    except InputError:
+        return False
 
 
 def is_problem(value: object) -> TypeGuard[Problem]:

@@ -179,13 +179,11 @@ def _lacking_values(sources: Sequence[Source]) -> list[str]:
     return [" and ".join(lacks) for lacks in lacking]
 
 
-# 15 digits as in `text_label`: 0.1 + 0.2 in one file is 0.3 in another
 def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
     """Labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
     if name not in data.coords or data[name].dims not in ((), (name,)):
         return None
-    values = data[name].values.ravel().tolist()
-    return [text_label(value) if isinstance(value, (bool, str)) else f"{value:.15g}" for value in values]
+    return [text_label(value) for value in data[name].values.ravel()]
 
 
 def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:

@@ -40,7 +40,7 @@ from evogt_study.schema.records import (
     Stack,
     kind_of,
 )
-from evogt_study.schema.values import Value, labels
+from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import (
     BOOKKEEPING,
     CANDIDATE,
@@ -300,7 +300,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         coords[name] = _following(space, study, name)
     for name, value in space.constants.items():
         if name not in followers:
-            label = labels([value])[0]
+            label = _array(labels([value]))[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
     if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = describe_streams(study.spec.common)
@@ -332,20 +332,25 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
-    """Labels of the values; NaN, or "" among strings, for None."""
+    """Labels of the values; for None, NaN among numbers, NaT among dates, "" among strings."""
     present = labels([value for value in values if value is not None])
-    if present and isinstance(present[0], str):
-        present_iterator = iter(present)
-        return np.array(["" if value is None else next(present_iterator) for value in values], dtype=object)
-    if all(value is not None for value in values):
+    if len(present) == len(values):
         return _array(present)
-    numbers: Iterator[Any] = iter(present)
-    return np.array([np.nan if value is None else float(next(numbers)) for value in values])
+    if isinstance(present[0], (np.datetime64, np.timedelta64)):
+        hole: Any = type(present[0])("NaT")
+    elif isinstance(present[0], (bool, str)) or any(type(each) is int and int(float(each)) != each for each in present):
+        present, hole = [text_label(label) for label in present], ""
+    else:
+        present, hole = list(map(float, present)), np.nan
+    found = iter(present)
+    return _array([hole if value is None else next(found) for value in values])
 
 
 # as objects: xarray would write NumPy's strings of one width as another type
 def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+    # NumPy would make floats of integers that only uint64 holds
+    unsigned = type(values[0]) is int and max(values) >= 2**63
+    array = np.asarray(values, dtype=np.uint64 if unsigned else None)
     return array.astype(object) if array.dtype.kind == "U" else array
 
 

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from evogt_study.errors import ParameterError
 from evogt_study.registry import Registry
 from evogt_study.schema.values import Value, Values, canonical
@@ -30,8 +32,8 @@ _LETTERS = (
 )
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
 """Greek letters by their names, for long names in a result."""
-BITS = 62
-"""Integers of a parameter are below 2 to this power: int64 in the file, with room for sums such as start + count."""
+BITS = 64
+"""Integers of a parameter are below 2 to this power: int64 or uint64 in the file."""
 
 
 def unchanged(value: Any) -> Any:
@@ -79,11 +81,13 @@ class Parameter:
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
                 raise error.at(where) from None
-            raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
+            # of any value the message says what this one cannot be
+            wanted = str(error) if self.read is anything and isinstance(error, ValueError) else self.wanted
+            raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Return the attributes of the parameter's coordinate; it has no units if its `label` is a string."""
-        units = "" if isinstance(label, str) else self.units
+        """Return the attributes of the parameter's coordinate; it has no units if `label` is a string or a date."""
+        units = "" if isinstance(label, (str, np.datetime64, np.timedelta64)) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
 
@@ -137,7 +141,7 @@ def integer(minimum: int, maximum: int | None = None) -> Reader:
     most = 2**BITS - 1 if maximum is None else maximum
 
     def read(raw: Any) -> Value:
-        # before `canonical`, which refuses integers beyond 64 bits without a reason
+        # before `canonical`, whose message has no limit
         if maximum is None and isinstance(raw, int) and raw > most:
             raise TooLargeError
         value = canonical(raw)
@@ -217,5 +221,5 @@ def several(single: Reader) -> Reader:
 
 
 def anything(raw: Any) -> Value:
-    """Read any number, string, boolean or list of them: the parameters of a user function."""
+    """Return any value as it is: the parameters of a user function."""
     return canonical(raw)

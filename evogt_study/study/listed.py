@@ -14,12 +14,14 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.storage.atomic import is_special
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import PointsTable, ZipTable, quoted
-from evogt_study.study.parameter_values import Declared, Place
+from evogt_study.study.parameter_values import Declared, Place, stated_entries
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere
 DIGITS = 12
 """Significant digits of values that are computed by exponentials, logarithms or quantiles."""
+LINEAR_DIGITS = 15
+"""Significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3."""
 SLACK = 1e-9
 """Part of a step that rounding may lose, so that the range still reaches `to`: 10 * 0.1 is 1."""
 SECTION = "table_files"
@@ -48,7 +50,9 @@ def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
 
 
 def _list(raw: Any, place: Place) -> list[Any]:
-    values = spaced(raw, place) if isinstance(raw, dict) else raw
+    values = stated_entries(raw)
+    if values is None and isinstance(raw, dict):
+        values = spaced(raw, place)
     if not isinstance(values, list) or not values:
         raise place.mistake("a list of values", raw, "one value belongs in [constants]")
     return values
@@ -108,7 +112,7 @@ def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
 def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
     if logarithmic:
         return rounded(math.exp(math.log(low) + part * (math.log(high) - math.log(low))))
-    return low + part * (high - low)
+    return rounded(low + part * (high - low), LINEAR_DIGITS)
 
 
 def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
@@ -120,7 +124,8 @@ def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
     if steps >= MAX_CASES:
         raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
     whole = all(isinstance(number, int) for number in (low, high, step))
-    return _whole([low + number * step for number in range(int(steps) + 1)], whole)
+    values = [low + number * step for number in range(1, int(steps) + 1)]
+    return _whole([low, *(values if whole else [rounded(value, LINEAR_DIGITS) for value in values])], whole)
 
 
 def _whole(values: list[int | float], whole: bool) -> list[int | float]:
@@ -131,9 +136,9 @@ def _whole(values: list[int | float], whole: bool) -> list[int | float]:
     return [float(value) for value in values]
 
 
-def rounded(value: float) -> float:
-    """`value` to `DIGITS` significant digits."""
-    return float(f"{value:.{DIGITS}g}") + 0.0  # -0.0 is 0.0, as in canonical values
+def rounded(value: float, digits: int = DIGITS) -> float:
+    """`value` to significant digits: values of a range or a sample, which the user did not write."""
+    return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
 
 
 def with_files(text: str, file: str) -> str:

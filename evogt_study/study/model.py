@@ -44,8 +44,7 @@ class Table(BaseModel):
 class SeedRange(Table):
     """``{ start = 0, count = 20 }``: consecutive integers."""
 
-    # below 2^62, so that start + count is an int64, as which seeds are stored
-    start: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    start: Annotated[int, Field(ge=0, lt=2**64)] = 0
     """First of the integers."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
     """Number of the integers."""
@@ -126,7 +125,7 @@ class PilotTable(Table):
 
     parameter: str | list[str]
     """Parameter that is chosen, or several that are chosen together."""
-    seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**62)]]
+    seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**64)]]
     """Seeds of the pilot, none of which the study uses."""
     minimise: str = "error"
     """Number of the runs whose mean is to be least, over the seeds and over axes that are not in `by`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import isfinite
@@ -19,8 +19,9 @@ import numpy as np
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.parameters import anything
-from evogt_study.schema.values import Value, Values, text_label
+from evogt_study.schema.exact import FINGERPRINT, OBJECT, TYPE, Exact, from_json, named_object, to_plain
+from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.values import Value, Values, is_composite, is_number, labels, text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Formula
 
@@ -43,8 +44,13 @@ class Declared:
     def value(self, name: str, raw: Any, where: str) -> Value:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
         self.check_name(name, where)
+        parameter = self.method.parameters[name]
         try:
-            parameter = self.method.parameters[name]
+            raw = _given(parameter, raw)
+        except (ValueError, RecursionError) as error:  # a mapping with an unknown type, or nested too deeply
+            wanted = parameter.wanted if isinstance(error, RecursionError) else str(error)
+            raise StudyError(f"`{name}` must be {wanted}, got {shortened(raw)} ({self.file}, {where})") from None
+        try:
             if parameter.resolve is not None:
                 raw = parameter.resolve(raw, Path(self.file).parent)
             return parameter.value(raw, f"{self.file}, {where}")
@@ -52,17 +58,28 @@ class Declared:
             raise StudyError(str(error if error.where else error.at(f"{self.file}, {where}"))) from None
 
     def values(self, name: str, entries: Iterable[Any], where: str) -> tuple[Value, ...]:
-        """A list of values, all different.  Raises StudyError."""
+        """A list of values with different coordinates.  Raises StudyError."""
         values = self.column(name, entries, where)
-        seen = set()
-        for label in map(text_label, values):  # labels have to distinguish the values in the result file
+        seen: dict[Any, Value] = {}
+        for value, label in zip(values, self.labels(name, values, where), strict=True):
+            if label != label:
+                raise StudyError(f"`{name}` must have values other than {label} on an axis ({self.file}, {where})")
             if label in seen:
-                raise StudyError(f"`{name}` must have different values, got {label} twice ({self.file}, {where})")
-            seen.add(label)
+                one, other = _shown(seen[label]), _shown(value)
+                told = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"
+                raise StudyError(f"`{name}` must have different values, got {told} ({self.file}, {where})")
+            seen[label] = value
         return values
 
+    def labels(self, name: str, values: Sequence[Value], where: str) -> list[Any]:
+        """The coordinate values.  Raises StudyError if no type of a file holds them."""
+        try:
+            return labels(values)
+        except ValueError as error:
+            raise StudyError(f"`{name}` must have {error} ({self.file}, {where})") from None
+
     def column(self, name: str, entries: Iterable[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
-        """Values that may repeat, read together.  settled: they are canonical already.  Raises StudyError."""
+        """Values that may repeat, read together.  settled: they need no reading.  Raises StudyError."""
         self.check_name(name, where)
         parameter = self.method.parameters[name]
         if parameter.resolve is not None:
@@ -72,7 +89,7 @@ class Declared:
         found = []
         for i, entry in enumerate(entries):
             try:
-                found.append(parameter.read(entry))
+                found.append(parameter.read(_given(parameter, entry)))
             except (ValueError, TypeError, OverflowError, RecursionError):
                 found.append(self.value(name, entry, f"{where}[{i}]"))  # raises the error with its place
         return tuple(found)
@@ -96,6 +113,35 @@ class Declared:
         known = ", ".join(self.method.parameters)
         more = f", and {lacking} must be given a value" if lacking else f"; known are {known}"
         return f"neither the method nor a problem uses it{more}"
+
+
+def _given(parameter: Parameter, stated: Any) -> Any:
+    """Return the value that a study states, as the user gave it; of a declared parameter in Python's types."""
+    if type(stated) in (int, float, str):
+        return stated
+    raw = stated if isinstance(stated, Exact) else from_json(stated)
+    return raw if parameter.read is anything else to_plain(raw)
+
+
+def _shown(value: Value) -> str:
+    """Return a value for a message, as Python prints it."""
+    if is_composite(value):
+        return text_label(value)
+    return shortened(value.make({}) if isinstance(value, Exact) else value)
+
+
+def stated_entries(raw: Any) -> list[Any] | None:
+    """Return the values that a study lists: a list, an array or objects under names; None for anything else."""
+    if not isinstance(raw, dict):
+        return raw if isinstance(raw, list) else None
+    if TYPE in raw:
+        try:
+            return list(from_json(raw))
+        except (ValueError, TypeError):
+            return None
+    if raw and all(isinstance(each, dict) and each.get(TYPE) == OBJECT for each in raw.values()):
+        return [named_object(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
+    return None
 
 
 @dataclass(frozen=True)
@@ -232,7 +278,7 @@ def _valued(name: str, formula: ParameterFormula, declared: Declared) -> Callabl
         given: dict[str, Any] = {}
         for each in formula.names:
             found = values.get(each)
-            if isinstance(found, bool) or not isinstance(found, (int, float)):
+            if not is_number(found):
                 got = "no value" if found is None else shortened(found)
                 told = f"`{each}` must be a number where {formula.text!r} is computed, got {got}"
                 raise StudyError(f"{told} ({declared.file}, {where})")
@@ -242,7 +288,8 @@ def _valued(name: str, formula: ParameterFormula, declared: Declared) -> Callabl
             at = ", ".join(f"{each} = {text_label(given[each])}" for each in formula.names)
             told = f"`{name}` must be a finite number, got {number} from {formula.text!r}"
             raise StudyError(f"{told}{' for ' if at else ''}{at} ({declared.file}, {where})")
-        return _typed(name, number, all(isinstance(each, int) for each in given.values()), declared, where)
+        of_integers = all(isinstance(each, (int, np.integer)) for each in given.values())
+        return _typed(name, number, of_integers, declared, where)
 
     return value
 

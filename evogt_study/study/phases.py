@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evogt_study.errors import ParameterError, StudyError, shortened
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.inference.sequential import Goal
-from evogt_study.schema.values import Value, text_label
+from evogt_study.schema.values import Value, is_number, labels, text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
 
@@ -105,6 +105,9 @@ class Pilot:
 def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot:
     """Check the section against the study's `space`.  Raises StudyError."""
     file = declared.file
+    if CANDIDATE in declared.method.parameters:
+        told = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
+        raise StudyError(f"{told} ({file}, pilot)")
     _check(table, space, declared)
     candidates = _candidates(table, space, declared)
     seeds = declared.values(SEED, table.seed_values, "pilot.seeds")
@@ -185,7 +188,7 @@ def _candidate_list(table: PilotTable, raw: list[Any], where: str, declared: Dec
 # numbers only, since the smaller candidate wins a tie
 def _numbers(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
     values = declared.values(parameter, raw, where)
-    if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+    if not values or not all(map(is_number, values)):
         raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({declared.file}, {where})")
     return values
 
@@ -252,7 +255,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     """
     file = declared.file
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
-    whole = [value for value in seeds if isinstance(value, int) and not isinstance(value, bool)]
+    whole = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
     if len(whole) < FEWEST or len(whole) < len(seeds):
         told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
         raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")

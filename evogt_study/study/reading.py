@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,13 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
+import numpy as np
+
+from evogt_study.errors import DoubtWarning, FormulaError, InputError, ParameterError, StudyError, shortened, warn
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.loading import known_method, load_method
-from evogt_study.methods.problem_kind import kind_of
+from evogt_study.methods.loading import METHODS, known_method, load_method
+from evogt_study.methods.problem_kind import kind_of, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
-from evogt_study.schema.values import Value, text_label
+from evogt_study.schema.exact import TYPE
+from evogt_study.schema.values import Value, is_number, text_label
 from evogt_study.schema.variables import MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
@@ -26,11 +30,15 @@ from evogt_study.study.model import (
     StudyTable,
     WhenTable,
 )
-from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas
+from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas, stated_entries
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
+CHOICES = ("method", "problem")
+"""Axes that choose methods or problems."""
+NEAREST = 1e-12
+"""Relative difference of two floats of an axis below which a warning names both."""
 Named = Callable[[str, Sequence[str]], UserCode]
 """Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 
@@ -41,8 +49,10 @@ class Reader:
     def __init__(self, table: StudyTable, file: str, named: Named) -> None:
         self.table, self.file, self.named = table, file, named
         try:
+            self.choices = self._choices()
             self.spec = self._spec()
             self.method = load_method(self.spec)
+            self._check_choices()
             references, kinds = tuple(self._references()), tuple(self._kinds())
             if references or kinds:
                 self.spec = replace(self.spec, references=references, kinds=kinds)
@@ -81,9 +91,9 @@ class Reader:
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        method = known_method(self._labelled("method", self.table.method) or self.table.method, self._named)
+        method = known_method(self.choices.get("method", self.table.method), self._named)
         problem: object = None if stated is None else self._problem(stated, "problem")
-        if several := self._labelled("problem", stated):
+        if several := self.choices.get("problem"):
             each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
             problem = Alternatives(tuple(each))
         return MethodSpec(method, problem, outputs, common=self._common())
@@ -158,22 +168,42 @@ class Reader:
         every = [text for raw in values for text in (raw if isinstance(raw, list) else [raw])]
         return (text for text in every if isinstance(text, str))
 
-    def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
-        """The methods or problems of an axis by their labels, if there is such an axis."""
-        raw = self.table.axes.get(name)
-        if raw is None:
-            return None
-        if name in self.table.model_fields_set and alone is not None:
-            raise StudyError(f"`{name}` must be given once, got one for all and an axis ({self.file}, axes.{name})")
-        if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
-            # a function is labelled by its own name
-            raw = {each.rpartition(":")[2]: each for each in raw} if len(raw) > 0 else raw
-        if not isinstance(raw, dict) or not raw:
-            raise StudyError(
-                f"`{name}` must be a list of names, or a table of labels and names, got {shortened(raw)} "
-                f"({self.file}, axes.{name})"
-            )
-        return {label: self._one(name, label, each) for label, each in raw.items()}
+    def _choices(self) -> dict[str, dict[str, Any]]:
+        """The methods and problems that axes choose, by their labels.
+
+        An axis `method` chooses methods if the study names no method for all.  An axis `problem` chooses problems if
+        the study states none, except if its values are no problems and the method is a function.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for name in CHOICES:
+            raw = self.table.axes.get(name)
+            if raw is None or name in self.table.model_fields_set:
+                continue
+            if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+                # a function is labelled by its own name
+                raw = {each.rpartition(":")[2]: each for each in raw} if len(raw) > 0 else raw
+            is_function = not found and self.table.method not in METHODS.own
+            if name == "problem" and is_function and not self._has_problems(raw):
+                continue
+            if not isinstance(raw, dict) or not raw:
+                raise StudyError(
+                    f"`{name}` must be a list of names, or a table of labels and names, got {shortened(raw)} "
+                    f"({self.file}, axes.{name})"
+                )
+            found[name] = {label: self._one(name, label, each) for label, each in raw.items()}
+        return found
+
+    def _has_problems(self, raw: Any) -> bool:
+        """Return True for labels of which one has the name, the function or the table of a problem."""
+        folder = Path(self.file).parent
+        return isinstance(raw, dict) and TYPE not in raw and any(states_problem(each, folder) for each in raw.values())
+
+    def _check_choices(self) -> None:
+        """Raise StudyError for an axis of methods beside one method for all; so of problems."""
+        for name in CHOICES:
+            if name in self.table.axes and name not in self.method.parameters:
+                told = "got one for all and an axis"
+                raise StudyError(f"`{name}` must be given once, {told} ({self.file}, axes.{name})")
 
     def _one(self, name: str, label: str, raw: Any) -> Any:
         """One method or problem of an axis: a name, or the table of a problem."""
@@ -194,6 +224,8 @@ class Reader:
         """The cases of the study; of designs that are no good ones it is warned."""
         designs = read_designs(self.table, self.declared, warn=warn)
         axes = (*designs, *(self._axis(name, raw) for name, raw in self.table.axes.items()))
+        for axis in axes if warn else ():
+            _warn_of_near_values(axis, self.file)
         if len(axes) > MAX_AXES:
             raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
         size = math.prod(len(axis.values) for axis in axes)
@@ -203,21 +235,37 @@ class Reader:
         constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
         excluded = tuple(Exclude(match) for match in self._matches("exclude", self.table.exclude, axes, varying))
         space = CaseSpace(axes, constants, self._rules(axes, varying), (), excluded, formulas)
+        self._check_coordinates(space)
         if excluded and not space.count:
             raise StudyError(f"`exclude` must leave a case, got none of {size:,} points ({self.file}, exclude)")
         return space
 
+    def _check_coordinates(self, space: CaseSpace) -> None:
+        """Raise StudyError for values that the result file cannot hold together, before anything runs."""
+        for axis in space.indices:
+            for name, values in axis.parameters.items():
+                self.declared.labels(name, values, f"{axis.name}.{name}")
+        for name in (*space.constants, *space.followers):
+            values = [rule.set[name] for rule in space.rules if name in rule.set]
+            values += [space.constants[name]] if name in space.constants else []
+            self.declared.labels(name, values, f"{'constants' if name in space.constants else 'when'}.{name}")
+
     def _axis(self, name: str, raw: Any) -> Axis:
         where = f"axes.{name}"
-        if name in ("method", "problem") and name in self.declared.method.parameters:
-            raw = list(self._labelled(name, None) or raw)
-        entries = self._range(raw, where) if isinstance(raw, dict) else raw
+        entries = self._entries(name, raw, where)
         if not isinstance(entries, list) or not entries:
             raise StudyError(
                 f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
                 "one value belongs in [constants]"
             )
         return Axis(name, self.declared.values(name, entries, where))
+
+    def _entries(self, name: str, raw: Any, where: str) -> Any:
+        """The values of an axis, as the study states them."""
+        if name in self.choices:
+            return list(self.choices[name])
+        entries = stated_entries(raw)
+        return list(self._range(raw, where)) if entries is None and isinstance(raw, dict) else entries
 
     def _range(self, raw: dict[str, Any], where: str) -> Sequence[int | float]:
         if "from" in raw or "to" in raw:
@@ -283,8 +331,9 @@ class Reader:
             known = ", ".join(varying)
             raise StudyError(f"`match` must name axes ({known}), got {shortened(name)} ({self.file}, {where})")
         present = {text_label(value) for value in varying[name]}
-        if isinstance(raw, list) and raw and not self._is_value_on(present, name, raw, where):
-            wanted = [text_label(self.declared.value(name, entry, where)) for entry in raw]
+        entries = stated_entries(raw)
+        if entries and not self._is_value_on(present, name, raw, where):
+            wanted = [text_label(self.declared.value(name, entry, where)) for entry in entries]
         else:
             wanted = [text_label(self.declared.value(name, raw, where))]
         for label in wanted:
@@ -298,6 +347,24 @@ class Reader:
             return text_label(self.declared.value(name, raw, where)) in present
         except StudyError:
             return False
+
+
+def _warn_of_near_values(axis: Axis, file: str) -> None:
+    """Give a `DoubtWarning` for two floats of an axis that differ by rounding only."""
+    values = sorted(float(value) for value in axis.values if is_number(value)) if axis.points is None else []  # type: ignore[arg-type]  # numbers
+    if len(values) < len(axis.values) or all(map(_is_integer, axis.values)):
+        return
+    for one, other in itertools.pairwise(values):
+        if other - one < NEAREST * max(abs(one), abs(other)):
+            warn(
+                f"`{axis.name}` has two values that differ by less than {NEAREST:g} of their size, {one!r} and "
+                f"{other!r} ({file}, axes.{axis.name}); if they are one value, give it once",
+                DoubtWarning,
+            )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer))
 
 
 class _PlacedError(StudyError):

@@ -20,7 +20,7 @@ from evogt_study.errors import DoubtWarning, StudyError, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.listed import rounded
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, Place
+from evogt_study.study.parameter_values import Declared, Place, stated_entries
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
@@ -58,7 +58,7 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
     drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
-        # rounded values are canonical; the values of a choice are as the user wrote them
+        # rounded values need no reading; the values of a choice are as the user wrote them
         name: declared.column(
             name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
         )
@@ -250,9 +250,10 @@ def _normal(raw: Any, place: Place) -> Quantiles:
 
 
 def _choice(raw: Any, place: Place) -> Quantiles:
-    if not isinstance(raw, list) or not raw:
+    values = stated_entries(raw)
+    if not values:
         raise place.mistake("a list of at least one value", raw)
-    return lambda unit: [raw[number] for number in _numbers(unit, len(raw))]
+    return lambda unit: [values[number] for number in _numbers(unit, len(values))]
 
 
 def _numbers(unit: Array, count: int) -> list[int]:

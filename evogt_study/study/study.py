@@ -50,12 +50,13 @@ class Study:
     """A checked study, given here, or read from a file by `from_file`.
 
     method: a function of named parameters, or the name of a method as a study file has it.  axes: the values of each
-    parameter that varies; constants: of those that do not.  designs: what `evs.zip_axes`, `evs.sample` and `evs.table`
-    give, each a dimension.  when: mappings with `match` and `set`; exclude: with `match` only.  problem: a
-    problem in formulas, a name, or a function that makes a problem.  Methods and problems can be axes: mappings of
-    labels to several.  depends: files that belong to the function's identity.  common: parameters along which a seed is
-    one stream of the argument `rng`: "all", "none" or a list of names.  pilot, output, precision, publication:
-    as the sections of a study file.  Raises StudyError, one line, for every mistake.
+    parameter that varies: a list, an array or a mapping of names to any objects; constants: the values of others.
+    designs: what `evs.zip_axes`, `evs.sample` and `evs.table` give, each a dimension.  when: mappings with `match` and
+    `set`; exclude: with `match` only.  problem: a problem in formulas, a name, or a function that makes a problem.
+    Methods and problems can be axes: mappings of labels to several.  depends: files that belong to the function's
+    identity.  common: parameters along which a seed is one stream of the argument `rng`: "all", "none" or a list of
+    names.  pilot, output, precision, publication: as the sections of a study file.  Raises StudyError, one line, for
+    every mistake.
 
     `phases` are run in their order.
 

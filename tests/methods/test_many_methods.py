@@ -152,7 +152,7 @@ MISTAKES = {
         'method = ["p1_fem", "solvers.py:numbers"]\n' + PROBLEMS, CONSTANTS, "", "`problem` must be left out with"
     ),
     "a solver without a problem": (
-        "final_time = [1]\n", "", 'method = "solvers.py:badly"', "`problem` must be given for the method solvers.py"
+        "final_time = [1]\n", "", 'method = "solvers.py:badly"', "unknown parameter `final_time`"
     ),
     "a key of a problem": (
         'method = ["p1_fem"]\n[axes.problem]\na = { dimension = 1, exakt = "0" }\n', CONSTANTS, "", "axes.problem.a"

@@ -110,13 +110,13 @@ def test_runs_may_return_different_variables(batch_of):
 # --- how it is called -------------------------------------------------------------------------------------------------
 
 
-def test_parameters_are_built_in_types(batch_of):
+def test_parameters_have_the_types_of_the_study(batch_of):
     records = batch_of(
         "return {'v': repr((a, b, c, d, e, f))}",
         AXES + "[constants]\na = 1\nb = 0.5\nc = true\nd = 'x'\ne = [1, [2, 'y']]\n",
         "seed, a, b, c, d, e, f=(3, 4)",
     )
-    assert set(only(records).values.tolist()) == {"(1, 0.5, True, 'x', [1, [2, 'y']], [3, 4])"}
+    assert set(only(records).values.tolist()) == {"(1, 0.5, True, 'x', [1, [2, 'y']], (3, 4))"}
 
 
 def test_defaults_that_no_study_can_hold_are_left_to_the_function(batch_of):

@@ -37,27 +37,26 @@ def same(value, other):
     [
         (integer(0), 0, 0),
         (integer(1), 1, 1),
-        (integer(1), 2**62 - 1, 2**62 - 1),
+        (integer(1), 2**64 - 1, 2**64 - 1),
         (integer(-3), -3, -3),
         (real(), -1e300, -1e300),
         (real(), 3, 3.0),  # 10 and 10.0 are the same gamma
         (real(0.0), 5e-324, 5e-324),
         (real(0.0, 1.0, high_included=True), 1.0, 1.0),
         (real(0.0, 1.0, high_included=True), 1, 1.0),
-        (real(), 0.1 + 0.2, 0.3),
+        (real(), 0.1 + 0.2, 0.1 + 0.2),
         (choice(("a", "b")), "b", "b"),
         (several(integer(1)), [240, 120], (240, 120)),
         (several(integer(1)), (240,), (240,)),
         (several(real()), [1, 0.5], (1.0, 0.5)),
         (one_or_several(real(0.0)), 4, 4.0),
-        (one_or_several(real(0.0)), [4, 0.1 + 0.2], (4.0, 0.3)),
+        (one_or_several(real(0.0)), [4, 0.1 + 0.2], (4.0, 0.1 + 0.2)),
         (quadrature_rule, 320, QuadratureRule("gauss_legendre", 320)),
         (quadrature_rule, {"rule": "gauss_legendre", "points": 320}, QuadratureRule("gauss_legendre", 320)),
         (quadrature_rule, {"points": 7, "rule": "composite_midpoint"}, QuadratureRule("composite_midpoint", 7)),
         (quadrature_rule, QuadratureRule("gauss_legendre", 3), QuadratureRule("gauss_legendre", 3)),
         (anything, True, True),
         (anything, "word", "word"),
-        (anything, [1, [0.5, "x"]], (1, (0.5, "x"))),
     ],
 )
 def test_admitted_values(read, raw, expected):
@@ -70,7 +69,7 @@ def test_admitted_values(read, raw, expected):
 HUGE = 10**400  # an integer that TOML can hold and a float cannot
 
 REFUSED = {
-    "integer": (integer(1), [0, -1, 1.0, 60.0, True, "60", None, [60], math.nan, math.inf, 2**62, HUGE, {"count": 3}]),
+    "integer": (integer(1), [0, -1, 1.0, 60.0, True, "60", None, [60], math.nan, math.inf, 2**64, HUGE, {"count": 3}]),
     "real": (real(), [math.nan, math.inf, -math.inf, True, "1", None, [1.0], HUGE, {}]),
     "open interval": (real(0.0, 1.0), [0.0, -0.0, 1.0, 1, 0, -1e-300, 1.0000001, 1.0000000000000002]),
     "half-open interval": (real(0.0, 1.0, high_included=True), [0.0, 1.00000000000001, 2]),
@@ -99,7 +98,6 @@ REFUSED = {
             {"rule": "gauss_legendre", "points": {"rule": "gauss_legendre", "points": 3}},
         ],
     ),
-    "anything": (anything, [None, math.nan, [math.inf], {"a": 1}, 1j, b"x", object()]),
 }
 
 
@@ -112,7 +110,7 @@ REFUSED = {
     ],
 )
 def test_refused_values(read, raw):
-    with pytest.raises(ParameterError, match=r"^`p` must be as declared( and below 2\^62)?, got ") as caught:
+    with pytest.raises(ParameterError, match=r"^`p` must be as declared( and below 2\^64)?, got ") as caught:
         declared(read).value(raw, "s.toml, constants.p")
     assert "(s.toml, constants.p)" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -17,6 +17,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
+from evogt_study.methods.function import plain
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
@@ -80,7 +81,7 @@ class ProblemSource:
             return _from_statement(loaded)
         name = f"{Path(given.place).name}:{given.attribute}" if ".py" in given.place else given.reference
         content = {**given.identity, "factory": given.attribute}
-        parameters, make = signature_parameters(loaded, name), _checked(loaded, name)
+        parameters, make = signature_parameters(loaded, name), _checked(loaded, name, dict(given.objects))
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 
@@ -116,10 +117,10 @@ def _from_statement(statement: FormulaProblem) -> ProblemSource:
 
 
 # SystemExit too: a factory that calls sys.exit must not end the command
-def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
+def _checked(factory: Callable[..., Any], name: str, objects: Mapping[str, bytes]) -> Callable[..., Problem]:
     def make(**values: Any) -> Problem:
         try:
-            problem = factory(**values)
+            problem = factory(**{each: plain(value, objects) for each, value in values.items()})
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # a user's factory can raise anything

@@ -1,0 +1,460 @@
+"""Values of parameters: received to the bit and with their type, stored as coordinates, or refused by name."""
+
+import datetime
+import doctest
+import tomllib
+import zoneinfo
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+import evogt_study as evs
+from evogt_study.errors import DoubtWarning, StudyError
+from evogt_study.study.plan import study_plan
+from evogt_study.workers.batch import Batch, run_batch
+
+FIRST, LAST = datetime.datetime(1678, 1, 1), datetime.datetime(2261, 12, 31)
+UTC = datetime.UTC
+ZONES = [None, UTC, datetime.timezone(datetime.timedelta(hours=5, minutes=30)), zoneinfo.ZoneInfo("Europe/Berlin")]
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+NUMPY = [
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
+    np.float64, np.str_,
+]  # fmt: skip
+
+
+def describe(x):
+    """The type of a value, and all of its bits."""
+    name = f"{type(x).__module__}.{type(x).__qualname__}"
+    if isinstance(x, np.ndarray):
+        return f"{name}{x.dtype}{x.shape}{[describe(entry) for entry in x.ravel()]}"
+    if isinstance(x, (list, tuple)):
+        return f"{name}{[describe(entry) for entry in x]}"
+    if isinstance(x, dict):
+        return f"{name}{[(describe(key), describe(entry)) for key, entry in x.items()]}"
+    if isinstance(x, (float, np.floating)):
+        return f"{name}{np.asarray(x).tobytes().hex()}"
+    if isinstance(x, pd.DatetimeIndex):
+        return f"{name}{x.dtype}{x.freq}{x.name}{[repr(entry) for entry in x]}"
+    return f"{name}{x!r}{getattr(x, 'fold', '')}{getattr(x, 'unit', '')}"
+
+
+def received(seed, x):
+    return {"what": describe(x)}
+
+
+def arrived(study):
+    """What each case of the study receives, in this process."""
+    plan = study_plan(study)
+    cases = list(plan.cases(plan.order))
+    records = run_batch(Batch.of(plan.spec, cases))
+    assert set(records.messages) == {""}
+    return {case.values["seed"]: str(what) for case, what in zip(cases, records.stacks[0].values, strict=True)}
+
+
+def is_quiet(nan):
+    return bytes(np.float64(nan))[:7] == bytes(np.float64("nan"))[:7]
+
+
+FLOATS = st.floats().filter(lambda x: x == x or is_quiet(x))
+DATES = st.one_of(
+    st.datetimes(FIRST, LAST, timezones=st.sampled_from(ZONES)).filter(lambda x: "zone" not in repr(x) or x.fold == 0),
+    st.dates(FIRST.date(), LAST.date()),
+    st.timedeltas(datetime.timedelta(-100_000), datetime.timedelta(100_000)),
+    st.builds(np.datetime64, st.integers(-(2**31), 2**31), st.sampled_from(["s", "ms", "us", "ns", "25s"])),
+    st.builds(np.timedelta64, st.integers(-(2**31), 2**31), st.sampled_from(["s", "ms", "us", "ns", "h"])),
+    st.builds(
+        lambda n, unit: pd.Timestamp(np.datetime64(n, unit)), st.integers(0, 2**31), st.sampled_from(["s", "ns"])
+    ),
+    st.builds(lambda n, zone: pd.Timestamp(n, tz=zone), st.integers(0, 2**60), st.sampled_from(ZONES[1:])),
+    st.builds(lambda n: pd.Timedelta(n, "us"), st.integers(-(2**31), 2**31)),
+)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    FLOATS,
+    TEXT,
+    DATES,
+    st.sampled_from(NUMPY[:-1]).flatmap(lambda kind: npst.from_dtype(np.dtype(kind), allow_nan=False)),
+    TEXT.map(np.str_),
+)
+ARRAYS = npst.arrays(
+    st.one_of(
+        st.sampled_from(NUMPY[:-1]),
+        npst.datetime64_dtypes(max_period="D", min_period="ns", endianness="="),
+        st.just("<U3"),
+    ),
+    npst.array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=4),
+    elements={"allow_nan": False, "alphabet": "abc\u00e9"},
+)
+VALUES = st.recursive(
+    SCALARS | ARRAYS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(TEXT | st.just("python") | st.integers(0, 9), inner, max_size=4),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(VALUES)
+def test_a_constant_arrives_to_the_bit_and_with_its_type(value):
+    assume(not (isinstance(value, dict) and "formula" in value))
+    study = evs.Study(received, axes={"seed": [0]}, constants={"x": value})
+    assert arrived(study) == {0: describe(value)}
+    again = study.replace(title="read from its text")
+    assert arrived(again) == {0: describe(value)}
+    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(VALUES)
+def test_a_default_arrives_as_a_constant_does(value):
+    def function(seed, x=value):
+        return {"what": describe(x)}
+
+    assert arrived(evs.Study(function, axes={"seed": [0]})) == {0: describe(value)}
+
+
+MANY = [
+    0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1, 2**64 - 1, True, None, "word", np.float32(0.1), np.int8(7),
+    np.uint64(9), datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(2021, 1, 1, tzinfo=ZONES[3]),
+    datetime.date(2022, 2, 2), datetime.timedelta(1, 2, 3), np.datetime64("2023-01-01", "h"), np.timedelta64(9, "ns"),
+    pd.Timestamp("2024-01-01 00:00:00.000000001"), [1, [2.5, None]], (3, "x"), np.linspace(0, 1, 4),
+    np.arange(12).reshape(3, 4), np.array(["a", "bc"]), np.array([None, 1.5]),
+    pd.date_range("2020", periods=3, freq="D", tz="Europe/Berlin"), range(4, 9), {"a": {"b": (1, None)}}, {2: "two"},
+]  # fmt: skip
+
+
+def test_values_arrive_on_a_worker(client):
+    data = evs.run(evs.Study(received, axes={"seed": [0], "x": MANY}), client=client)
+    assert data.what.values[0].tolist() == [describe(value) for value in MANY]
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(FINITE, min_size=1, max_size=6, unique=True))
+@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.DoubtWarning")
+def test_an_axis_of_floats_has_their_bits(values):
+    study = evs.Study(lambda x: x, axes={"x": values})
+    assert [x.hex() for x in study.axes["x"]] == [x.hex() for x in values]
+    given_as_array = evs.Study(lambda x: x, axes={"x": np.array(values)})
+    assert given_as_array.axes == study.axes
+    assert study_plan(given_as_array).keys.tolist() == study_plan(study).keys.tolist()
+
+
+def test_a_user_selects_with_the_values_of_the_axis(client):
+    v = np.linspace(0, 1, 11)
+    data = evs.run(evs.Study(lambda x, k=np.pi: k * x, axes={"x": v}), client=client)
+    assert data.value.sel(x=v[3]).item() == np.pi * v[3]
+    weights = xr.DataArray(np.ones(11), dims="x", coords={"x": v})
+    assert (data.value * weights).sizes == {"x": 11}
+    assert data.k.item() == np.pi
+
+
+D, S = np.datetime64, np.timedelta64
+COORDINATES = {
+    "integers": ([3, np.int8(1), -2], np.array([3, 1, -2])),
+    "unsigned": ([2**64 - 1, 3], np.array([2**64 - 1, 3], np.uint64)),
+    "floats": ([0.1 + 0.2, np.float32(0.1)], np.array([0.30000000000000004, 0.10000000149011612])),
+    "integers and floats": ([1, 2.5], np.array([1.0, 2.5])),
+    "infinity": ([1.0, np.inf], np.array([1.0, np.inf])),
+    "booleans": ([True, np.False_], np.array([True, False])),
+    "strings": (["a", np.str_("b")], np.array(["a", "b"], object)),
+    "dates": (
+        [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 2, tzinfo=ZONES[3]), D("2022"), pd.Timestamp("2023")],
+        np.array(["2020-01-01", "2021-01-01T01", "2022-01-01", "2023-01-01"], "M8[ns]"),
+    ),
+    "dates of pandas": (pd.date_range("2020", periods=2), np.array(["2020-01-01", "2020-01-02"], "M8[ns]")),
+    "durations": ([datetime.timedelta(1), S(1, "h")], np.array([86_400, 3_600], "m8[s]").astype("m8[ns]")),
+    "None": ([None, "a"], np.array(["None", "a"], object)),
+    "booleans and numbers": ([True, 2], np.array(["true", "2"], object)),
+    "numbers and strings": ([1, 0.5, "a"], np.array(["1", "0.5", "a"], object)),
+    "lists": ([[240, 120], (1, [2.0, 3])], np.array(["240,120", "1,[2,3]"], object)),
+    "rows of an array": (np.eye(2), np.array(["1,0", "0,1"], object)),
+}
+
+
+@pytest.mark.parametrize("kind", COORDINATES)
+def test_coordinates(client, kind):
+    values, expected = COORDINATES[kind]
+    data = evs.run(evs.Study(received, axes={"x": values, "seed": [0]}), client=client)
+    assert data.x.dtype == expected.dtype
+    assert data.x.values.tolist() == expected.tolist()
+    assert ("units" in data.x.attrs) == (expected.dtype.kind in "biuf")
+    assert data.what.values.ravel().tolist() == [describe(value) for value in values]
+
+
+REFUSED_AXES = {
+    "equal numbers": (
+        [1, 1.0], r"`x` must have different values, got 1 and 1.0, which have one coordinate \(study f, axes.x"
+    ),
+    "two zeros": ([0.0, -0.0], "got 0.0 and -0.0, which have one coordinate"),
+    "None and its name": ([None, "None"], "got None and 'None', which have one coordinate"),
+    "a list and a tuple": ([[1, 2], (1, 2)], r"got \[1, 2\] and \(1, 2\), which have one coordinate"),
+    "one value twice": ([0.5, 0.5], "got 0.5 twice"),
+    "one instant in two zones": (
+        [datetime.datetime(2020, 1, 1, tzinfo=UTC), datetime.datetime(2020, 1, 1)], "which have one coordinate"
+    ),
+    "nan": ([1.0, np.nan], r"`x` must have values other than nan on an axis \(study f, axes.x\)"),
+    "no date": ([D("NaT", "s")], "values other than NaT"),
+    "what no float holds": ([2**53 + 1, 0.5], "numbers that a float holds, .*got 9007199254740993"),
+    "what no integer type holds": ([-1, 2**63], "integers that int64 or uint64 holds, got -1 and 9223372036854775808"),
+    "a date out of range": ([datetime.date(1, 1, 1)], "dates from 1678 to 2261 .*got 0001-01-01"),
+    "names that are no strings": ({1: object()}, "`x` must have names that are strings, got 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED_AXES)
+def test_values_that_an_axis_cannot_have_are_refused_by_name(name):
+    values, told = REFUSED_AXES[name]
+    with pytest.raises(StudyError, match=told) as caught:
+        evs.Study(received, axes={"seed": [0], "x": values}, name="f")
+    assert "\n" not in str(caught.value)
+
+
+def circular():
+    entries = []
+    entries.append(entries)
+    return entries
+
+
+REFUSED = {
+    "an object": (object(), "give any other object a name"),
+    "a complex number": (1j, "give any other object a name"),
+    "bytes": (b"x", "give any other object a name"),
+    "a set": ({1}, "give any other object a name"),
+    "a function": (len, "give any other object a name"),
+    "an object in a list": ([1, object()], "give any other object a name"),
+    "a complex array": (np.array([1j]), "give any other object a name"),
+    "a masked array": (np.ma.array([1]), "give any other object a name"),
+    "a table": (pd.Series([1]), "give any other object a name"),
+    "a record array": (np.zeros(2, [("a", int)]), "give any other object a name"),
+    "a large integer": (2**64, "an integer of at most 64 bits, got 18446744073709551616"),
+    "a long float": (np.longdouble(1) / 3, "a number that a float of 64 bits holds"),
+    "a nan with a payload": (np.array([0x7FF8000000000001]).view(float).item(), "not a nan with a payload"),
+    "NUL": ("a\0b", "a string without the character NUL"),
+    "a duration without a unit": (S(5), "a date or duration with a unit"),
+    "a value that contains itself": (circular(), "must not be nested too deeply, or contain itself"),
+    "a date out of range": (datetime.datetime(9999, 1, 1), "dates from 1678 to 2261"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_constant_can_be_is_refused_by_name(name):
+    value, told = REFUSED[name]
+    with pytest.raises(StudyError, match=told) as caught:
+        evs.Study(received, axes={"seed": [0]}, constants={"x": value})
+    assert "\n" not in str(caught.value)
+
+
+def test_values_that_differ_by_rounding_give_a_warning():
+    with pytest.warns(DoubtWarning, match=r"`x` has two values .* 0.3 and 0.30000000000000004 \(study f, axes.x\)"):
+        evs.Study(lambda x: x, axes={"x": [0.1 + 0.2, 1.0, 0.3]}, name="f")
+
+
+def key_of(value):
+    return study_plan(evs.Study(received, axes={"seed": [0]}, constants={"x": value})).keys[0]
+
+
+def test_keys_distinguish_kinds_and_values():
+    values = [
+        1, 1.0, True, "1", [1], (1,), np.array([1]), {"a": 1}, {"1": 1}, {1: 1}, None, "None", 0.0, -0.0, 0.3,
+        0.1 + 0.2, np.inf, np.nan, "nan", datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1),
+        "2020-01-01", D("2020-01-01"), datetime.timedelta(1), S(1, "D"), np.float32(0.3), [], (), {}, [[]], ["1"],
+        "[1]", {"a": 1, "b": 2},
+        {"b": 2, "a": 1},
+    ]  # fmt: skip
+    assert len({key_of(value) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, np.int64(1)), (2**63, np.uint64(2**63)), (0.3, np.float64(0.3))])
+def test_numbers_of_64_bits_have_one_key_in_python_and_numpy(one, other):
+    assert key_of(one) == key_of(other)
+
+
+def test_seeds_may_have_64_bits():
+    big = 2**64 - 2
+    for seeds in ([big, big + 1], {"start": big, "count": 2}, np.array([big, big + 1], np.uint64)):
+        assert evs.Study(lambda seed: 1.0, axes={"seed": seeds}).axes == {"seed": [big, big + 1]}
+    with pytest.raises(StudyError, match="an integer of at most 64 bits, got 18446744073709551616"):
+        evs.Study(lambda seed: 1.0, axes={"seed": {"start": big, "count": 3}})
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def function(tmp_path):
+    source = "def f(seed, x=0):\n    return {'type': type(x).__name__, 'repr': repr(x)}\n"
+    (tmp_path / "f.py").write_text(source)
+    return f"{tmp_path / 'f.py'}:f"
+
+
+def without_none(value):
+    if isinstance(value, (list, tuple)):
+        return all(map(without_none, value))
+    return all(map(without_none, [*value, *value.values()])) if isinstance(value, dict) else value is not None
+
+
+@settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(VALUES.filter(without_none))
+def test_a_file_has_the_keys_of_the_study_that_wrote_it(function, tmp_path, value):
+    assume(not (isinstance(value, dict) and "formula" in value))
+    study = evs.Study(function, axes={"seed": np.arange(8)}, constants={"x": value})
+    path = tmp_path / "s.toml"
+    path.unlink(missing_ok=True)
+    again = evs.Study.from_file(study.to_file(path))
+    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
+    assert again.space.constants["x"] == study.space.constants["x"] or value != value
+
+
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [
+        (None, r"a study file cannot hold None \(constants.x\)"),
+        ([1, {"a": None}], r"cannot hold None \(constants.x\[1\].a\)"),
+        ({"svm": object}, r"cannot hold the object 'svm' \(axes.x.svm\)"),
+    ],
+)
+def test_what_a_file_cannot_hold_is_refused_by_name(function, tmp_path, x, told):
+    given_x = {"axes": {"seed": [0], "x": x}} if isinstance(x, dict) else {"axes": {"seed": [0]}, "constants": {"x": x}}
+    study = evs.Study(function, **given_x)
+    with pytest.raises(StudyError, match=told):
+        study.to_file(tmp_path / "s.toml")
+    assert not (tmp_path / "s.toml").exists()
+
+
+DATES_OF_TOML = {
+    "2020-01-02": "date datetime.date(2020, 1, 2)",
+    "2020-01-02T03:04:05.678": "datetime datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)",
+    "2020-01-02T03:04:05Z": "datetime datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)",
+}
+
+
+@pytest.mark.parametrize("text", DATES_OF_TOML)
+def test_dates_of_a_study_file(function, tmp_path, text):
+    (tmp_path / "s.toml").write_text(f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\nx = [{text}]\n')
+    study = evs.Study.from_file(tmp_path / "s.toml")
+    assert study.axes["x"] == [D(text.removesuffix("Z"), "ns")]
+    plan = study_plan(study)
+    records = run_batch(Batch.of(plan.spec, [plan.case(0)]))
+    assert " ".join(str(stack.values[0]) for stack in records.stacks) == DATES_OF_TOML[text]
+    written = study.replace(title="again").text
+    assert tomllib.loads(written)["axes"] == tomllib.loads((tmp_path / "s.toml").read_text())["axes"]
+
+
+def test_a_time_without_a_date_is_refused(function, tmp_path):
+    (tmp_path / "s.toml").write_text(f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\nx = [12:30:00]\n')
+    with pytest.raises(StudyError, match=r"`x` must be a number, .*got datetime.time\(12, 30\)"):
+        evs.Study.from_file(tmp_path / "s.toml")
+
+
+@pytest.mark.parametrize(
+    "text", ['{ python = "os.system", value = "true" }', '{ python = "np.load" }', "{ python = 3 }"]
+)
+def test_an_unknown_type_in_a_file_is_refused(function, tmp_path, text):
+    (tmp_path / "s.toml").write_text(
+        f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\n[constants]\nx = {text}\n'
+    )
+    with pytest.raises(StudyError, match="`x` must be .*cannot read the type"):
+        evs.Study.from_file(tmp_path / "s.toml")
+
+
+# --- objects under names ----------------------------------------------------------------------------------------------
+
+
+class Model:
+    def __init__(self, rate):
+        self.rate, self.seen = rate, []
+
+
+def fitted(seed, model):
+    model.seen.append(seed)
+    return {"rate": model.rate, "seen": len(model.seen)}
+
+
+def test_objects_under_names(client, tmp_path):
+    path = tmp_path / "r.nc"
+    models = {"slow": Model(0.1), "fast": Model(10.0)}
+    study = evs.Study(fitted, axes={"model": models, "seed": [0, 1]})
+    data = evs.run(study, client=client, output=path)
+    assert data.model.values.tolist() == ["slow", "fast"]
+    assert data.rate.values.tolist() == [[0.1, 0.1], [10.0, 10.0]]
+    assert (data.seen == 1).all()  # each run receives a copy
+    more = study.replace(axes={"seed": [0, 1, 2]})
+    assert study_plan(more).keys.reshape(2, 3)[:, :2].ravel().tolist() == study_plan(study).keys.tolist()
+    assert evs.run(more, client=client).rate.values.tolist() == [[0.1] * 3, [10.0] * 3]
+    with evs.open(path) as opened:
+        assert opened.model.values.tolist() == ["slow", "fast"]
+
+
+def test_the_key_of_an_object_is_what_it_is_made_of():
+    def key(model):
+        return study_plan(evs.Study(fitted, axes={"model": model, "seed": [0]})).keys[0]
+
+    assert key({"a": Model(1)}) == key({"b": Model(1)})
+    assert key({"a": Model(1)}) != key({"a": Model(2)})
+
+
+def test_rules_match_an_object_by_its_name():
+    rule = {"match": {"model": "fast"}, "set": {"depth": 9}}
+    models = {"slow": Model(0.1), "fast": Model(10.0)}
+    study = evs.Study(lambda model, depth: 1.0, axes={"model": models}, constants={"depth": 1}, when=[rule])
+    assert [study.space.values(index)["depth"] for index in range(2)] == [1, 9]
+
+
+def test_an_object_that_cannot_be_pickled_is_refused_by_name():
+    with pytest.raises(StudyError, match="`model = open` must be an object that can be sent to workers"):
+        evs.Study(fitted, axes={"model": {"open": (entry for entry in "ab")}, "seed": [0]})
+
+
+# --- names of parameters ----------------------------------------------------------------------------------------------
+
+
+def named(method, problem, status=1, message=2, pilot=3, bound=4, software=5, attempts=6, candidate=7):
+    return {"v": f"{method} {problem} {status}"}
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"method": ["bfgs", "newton"], "problem": [1, 2]},
+        {"method": ["bfgs", "newton"], "problem": ["one", "two"]},
+        {"method": {"bfgs": "bfgs", "newton": "newton"}, "problem": {"one": [1, 2], "two": np.ones(2)}},
+        {"method": {"bfgs": "bfgs"}, "problem": {"one": "one", "two": "two"}},
+        {"method": ["bfgs"], "problem": {"sine": np.sin, "received": received}},
+        {"problem": ["one"], "method": ["bfgs"], "status": [5], "pilot": [1, 2], "bound": ["b"], "candidate": [8]},
+    ],
+)
+def test_method_and_problem_are_names_of_parameters(client, axes):
+    data = evs.run(evs.Study(named, axes=axes), client=client)
+    assert all(data[name].values.tolist() == list(values) for name, values in axes.items())
+    assert str(data.v.values.ravel()[0]).startswith("bfgs ")
+
+
+def test_names_that_begin_with_run_are_refused():
+    with pytest.raises(StudyError, match="`run_key` must have another name"):
+        evs.Study(lambda run_key: 1.0, axes={"run_key": [1]})
+
+
+def test_candidate_is_refused_in_a_study_with_a_pilot():
+    pilot = {"parameter": "gamma", "seeds": [7, 8], "by": [], "candidates": [1, 2]}
+    with pytest.raises(StudyError, match="`candidate` must have another name in a study with a pilot"):
+        evs.Study(lambda seed, gamma, candidate: 1.0, axes={"seed": [0]}, constants={"candidate": 1}, pilot=pilot)
+
+
+def test_the_examples_of_the_documentation():
+    page = Path(__file__).parents[2] / "docs" / "values.md"
+    assert doctest.testfile(str(page), module_relative=False) == (0, 12)
