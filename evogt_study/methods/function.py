@@ -87,8 +87,7 @@ class UserCase(BoundCase):
 
     @property
     def content(self) -> str:
-        code = self.method.code
-        return canonical_json({"method": code.attribute, **code.identity, "values": self.values})
+        return canonical_json({**self.method.code.identity, "values": self.values})
 
     def run(self, share: StageCache) -> Record:
         method = self.method

@@ -345,7 +345,7 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 def _function_content(code: UserCode) -> str:
     """Identity of a user function, as canonical JSON."""
-    return canonical_json({"function": code.attribute, **code.identity})
+    return canonical_json(code.identity)
 
 
 def _content(run: Discretisation) -> str:

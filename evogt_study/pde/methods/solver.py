@@ -93,7 +93,6 @@ class UserSolverCase(BoundCase):
         given = {name: self.values[name] for name in self.method.own if name in self.values}
         return json_object(
             {
-                "method": canonical_json(code.attribute),
                 "identity": canonical_json(code.identity),
                 "problem": self.method.problem_text(self.values),
                 "values": canonical_json(given),
