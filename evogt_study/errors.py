@@ -131,7 +131,7 @@ class DoubtWarning(UserWarning):
 
 
 class CodeWarning(UserWarning):
-    """A file that the user code imports has changed, and `depends` does not list it."""
+    """A part of the user code has no text, so another version of Python or of a package computes its runs again."""
 
 
 class JobsWarning(UserWarning):

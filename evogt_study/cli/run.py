@@ -19,7 +19,7 @@ from evogt_study.cli.display import display, print_result, warnings_at_the_end
 from evogt_study.cli.inputs import print_unasked, read_study, result_of
 from evogt_study.cli.main import SOME_FAILED
 from evogt_study.cli.options import check_one_of, from_option, part_of, result_option, study_file_argument
-from evogt_study.errors import CodeWarning, InputError, JobsWarning, ReturnWarning, StoreWarning
+from evogt_study.errors import InputError, JobsWarning, ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import jobs_folder
 from evogt_study.text import tell, tell_lines
@@ -48,13 +48,13 @@ class RunOptions:
     max_failures: int | None = None
     time_limit: str | None = None
     others: tuple[Path, ...] = ()
-    keep_old_code: bool = False
+    reuse_old_code: bool = False
     quiet: bool = False
 
     @property
     def leave_a_complete_result(self) -> bool:
         """False if an option may change a complete result."""
-        return replace(self, workers=None, others=(), keep_old_code=False, quiet=False) == RunOptions()
+        return replace(self, workers=None, others=(), reuse_old_code=False, quiet=False) == RunOptions()
 
 
 @click.command()
@@ -77,7 +77,7 @@ class RunOptions:
 )
 @from_option
 @click.option(
-    "--keep-old-code", is_flag=True, help="Take runs of your own method's former code: you say they are the same."
+    "--reuse-old-code", is_flag=True, help="Reuse runs of earlier code.  Use it only if the results are the same."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def run(study_file: Path, output: Path | None, **given: Any) -> None:
@@ -113,10 +113,7 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
     limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
     path = result_of(study, output)
-    warned, clients = (
-        warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning, ReturnWarning),
-        _clients(options, path),
-    )
+    warned, clients = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning), _clients(options, path)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
     with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
         run_to_file(
@@ -129,7 +126,7 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
             limits=limits,
             rerun_outdated=options.rerun_outdated,
             others=options.others,
-            keep_old_code=options.keep_old_code,
+            reuse_old_code=options.reuse_old_code,
         )
     print_result(path)
 
@@ -200,7 +197,7 @@ def work_on(
 
     study = read_study(study_file)
     path = result_of(study, output)
-    with warnings_at_the_end(StoreWarning, CodeWarning, ReturnWarning), winding_down(time_limit) as check_end:
+    with warnings_at_the_end(StoreWarning, ReturnWarning), winding_down(time_limit) as check_end:
         whole = work(
             study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, print_line=told,
             check_end=check_end,

@@ -18,7 +18,6 @@ from evogt_study.cli.display import (
     format_software,
     print_lines,
     tell_unfinished,
-    warn,
 )
 from evogt_study.cli.inputs import no_result, print_unasked, read_study, result_of, runs_so_far
 from evogt_study.cli.options import from_option
@@ -113,7 +112,6 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
         if phase.name not in done.tables:
             tell(f"{path} ({phase.name}): not run, since its {next(iter(done.tables))} has not chosen yet")
     print_unasked(path, done)
-    warn(done.reader.changed_helpers())
 
 
 def _wait(path: Path, seconds: float) -> None:

@@ -34,17 +34,16 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
-    CACHED,
-    Content,
     depended_contents,
-    file_content,
+    file_fingerprint,
     helper_contents,
-    imported_files,
-    is_local,
+    object_fingerprint,
     text_of,
-    used_content,
+    with_depends,
 )
+from evogt_study.methods.generators import check_generators
 from evogt_study.methods.problem_kind import is_problem, kind_of
+from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local
 from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
@@ -63,9 +62,10 @@ _imported_as: dict[str, object] = {}
 class UserCode(ABC):
     """One thing of the user's own: `reference` is how a study names it, `attribute` its name in its file.
 
-    folder: the study's, to which paths in parameters are relative.  depends: files that count as a part of it.
-    helpers: files that it imports, which do not.  stands_for: JSON of another `identity` that is to be its own.
-    objects: pickled objects among the values of its parameters, by their fingerprints.
+    folder: the study's, to which paths in parameters are relative.  depends: files that count as a whole.  helpers:
+    files that it imports, of which only the part counts that it uses.  content: hash of the source that it uses.
+    recorded: the fingerprint of older code, whose runs are to be its own.  objects: pickled objects among the values of
+    its parameters, by their fingerprints.
     """
 
     reference: str
@@ -73,13 +73,9 @@ class UserCode(ABC):
     folder: str = "."
     depends: Contents = ()
     helpers: Contents = ()
-    stands_for: str = ""
+    content: str = ""
+    recorded: str = ""
     objects: tuple[tuple[str, bytes], ...] = ()
-
-    @property
-    @abstractmethod
-    def content(self) -> str:
-        """Hash of the code that it is made of; comments, docstrings and spacing do not count."""
 
     @abstractmethod
     def load(self) -> Any:
@@ -96,21 +92,25 @@ class UserCode(ABC):
         return ""
 
     @cached_property
-    def identity(self) -> Mapping[str, Any]:
-        """Part of a case's key that stands for it."""
-        if self.stands_for:
-            return dict(json.loads(self.stands_for))
-        return {"code": self.content} | ({"depends": dict(self.depends)} if self.depends else {})
+    def fingerprint(self) -> str:
+        """Hash of everything that it depends on; equal however a study names it."""
+        return self.recorded or with_depends(self.content, self.depends, Path(self.folder))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Part of a run key that stands for it."""
+        return {"code": self.fingerprint}
 
     @property
     def sources(self) -> tuple[str, ...]:
         """All text that its results follow from, for a digest of the plan."""
-        return (self.text or self.content, json.dumps([self.depends, self.helpers]))
+        recorded = (self.recorded,) if self.recorded else ()
+        return (self.text or self.fingerprint, json.dumps([self.depends, self.helpers]), *recorded)
 
     @cached_property
     def declared(self) -> dict[str, Any]:
         """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
-        known = {"name": self.attribute, "identity": self.identity, "helpers": dict(self.helpers)}
+        known = {"name": self.attribute, "fingerprint": self.fingerprint, "helpers": dict(self.helpers)}
         loaded = self.load()
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
@@ -161,10 +161,14 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
 
 @dataclass(frozen=True, kw_only=True)
 class PythonFile(UserCode):
-    """A Python file's path and text.  The text travels to the workers, which need no file system in common."""
+    """A Python file's path and text.  The text travels to the workers, which need no file system in common.
+
+    used: paths of other files of which it uses something, with their content.
+    """
 
     path: str
     source: str
+    used: Contents = ()
 
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> PythonFile:
@@ -178,10 +182,12 @@ class PythonFile(UserCode):
             raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
         if special:  # a pipe would be waited for, and a device may never end
             raise StudyError(f"`{reference}` must name a readable Python file, got a folder, pipe or device")
+        listed = depended(depends, folder)
+        content, used = _source_content(source, attribute, whole, whole.parent, "")
         return PythonFile(
-            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
+            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
             helpers=helper_contents(imported_files(whole, source, whole.parent), folder, depends),
-            path=str(whole), source=source,
+            path=str(whole), source=source, used=used,
         )  # fmt: skip
 
     @property
@@ -192,18 +198,12 @@ class PythonFile(UserCode):
     def text(self) -> str:
         return self.source
 
-    @cached_property
-    def content(self) -> str:
-        try:
-            return used_content(self.source, self.attribute)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from None
-
     @property
     def _beside(self) -> Contents:
         """Paths of the files that it may import, with their content."""
         depends = [(str(Path(self.folder) / name), content) for name, content in self.depends]
-        return (*depends, *((str(Path(self.path).parent / name), content) for name, content in self.helpers))
+        helpers = [(str(Path(self.path).parent / name), content) for name, content in self.helpers]
+        return (*depends, *helpers, *self.used)
 
     def load(self) -> Any:
         try:
@@ -212,6 +212,7 @@ class PythonFile(UserCode):
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
         if self.attribute not in names:
             raise StudyError(f"{self.path} has no `{self.attribute}`")
+        check_generators(names[self.attribute], self.reference)
         return names[self.attribute]
 
 
@@ -269,24 +270,21 @@ class InstalledCode(UserCode):
 
     module: str
     text: str = ""
-    content: str = ""
 
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
         """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
         module, _, attribute = _entry_point(reference).partition(":")
         path = _module_file(module, reference)
-        source = _source_of(path)
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        root = path.parents[len(package.split("."))] if package else path.parent
+        source, (root, package) = _source_of(path), _package(path, module)
         return InstalledCode(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
             helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
-            module=module, text=source, content=_installed_content(path, attribute),
+            module=module, text=source, content=_installed_content(path, module, attribute),
         )  # fmt: skip
 
     def load(self) -> Any:
-        if _installed_content(_module_file(self.module, self.reference), self.attribute) != self.content:
+        if _installed_content(_module_file(self.module, self.reference), self.module, self.attribute) != self.content:
             raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
         try:
             found: Any = _imported(self.module, (self.content, *self.helpers))
@@ -298,6 +296,7 @@ class InstalledCode(UserCode):
                     f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
                 )
             found = getattr(found, name)
+        check_generators(found, self.reference)
         return found
 
 
@@ -334,10 +333,21 @@ def _source_of(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
 
 
-def _installed_content(path: Path, attribute: str) -> str:
+def _package(path: Path, module: str) -> tuple[Path, str]:
+    """The folder in which a module's imports are, and the package to which it belongs."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return (path.parents[len(package.split("."))] if package else path.parent), package
+
+
+def _installed_content(path: Path, module: str, attribute: str) -> str:
     source = _source_of(path)
+    return _source_content(source, attribute, path, *_package(path, module))[0] if source else content_of(path)
+
+
+def _source_content(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:
+    """Hash of the source that a thing uses, and the other files in which it is.  Raises StudyError for no Python."""
     try:
-        return used_content(source, attribute.partition(".")[0]) if source else file_content(path)
+        return file_fingerprint(source, attribute, path, root, package)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
 
@@ -363,7 +373,6 @@ class PickledCode(UserCode):
     payload: bytes
     file: str = ""
     text: str = ""
-    content: str = ""
 
     def load(self) -> Any:
         return _unpickled(self.payload, self.helpers)
@@ -386,29 +395,31 @@ def code_of(function: Any, folder: Path) -> UserCode:
         # a function inside of another cannot be looked up in its module, and travels by value
         if function.__qualname__.isidentifier():
             return InstalledCode.named(reference, folder)
-    content = Content()
+    check_generators(function, name)
     try:
-        found = content.hash(function)
-        with _by_value({name: each for name, each in content.modules.items() if name not in content.whole}):
+        content, used = object_fingerprint(function)
+        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
             payload = _pickled(function)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
             f"`{name}` must be a function that can be sent to workers, got one that uses what cannot: "
             f"{shortened(str(error))}; make that inside the function"
         ) from None
+    named = used.name_of(function)
+    file, attribute = ("", name) if named is None else (named[0].path, named[1])
     return PickledCode(
-        reference=f"{module}:{name}", attribute=name, folder=str(folder.resolve()),
-        helpers=tuple(sorted(dict(_files(content.whole)).items())), payload=payload, content=found,
-        file=source_file(function), text=text_of(function),
+        reference=f"{module}:{attribute}", attribute=attribute, folder=str(folder.resolve()),
+        helpers=tuple(sorted(dict(_files(used.whole)).items())), payload=payload, content=content, file=file,
+        text=text_of(function),
     )  # fmt: skip
 
 
 def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
     """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
-    content = Content()
+    check_generators(value, name)
     try:
-        fingerprint = content.hash(value)
-        with _by_value({name: each for name, each in content.modules.items() if name not in content.whole}):
+        fingerprint, used = object_fingerprint(value)
+        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
             return fingerprint, _pickled(value)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
@@ -443,7 +454,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     """As cloudpickle, but for cached functions of the user's own: Python pickles them by a name that workers lack."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce a cached function to what is behind the cache."""
+        """Reduce a cached function or property to what is behind the cache."""
+        if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
+            return _cached_property, (value.func, value.attrname)
         if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
             return _cached, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
@@ -455,6 +468,12 @@ def _pickled(function: Any) -> bytes:
         return file.getvalue()
 
 
+def _cached_property(function: Any, name: str | None) -> Any:
+    made = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
 def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
@@ -464,17 +483,7 @@ def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:
     for module in modules.values():
         path = Path(str(module.__file__)).resolve()
         if path.is_file():
-            yield path.name, file_content(path)
-
-
-def source_file(function: Any) -> str:
-    """The Python file at whose top level a function has its name; empty where there is none, as in a notebook."""
-    name = getattr(function, "__qualname__", "")
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
-    if file is None or not name.isidentifier() or getattr(module, name, None) is not function:
-        return ""
-    return str(Path(file).resolve()) if file.endswith(".py") and Path(file).is_file() else ""
+            yield path.name, content_of(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -497,17 +506,12 @@ class DeclaredCode(UserCode):
                 raise ValueError(f"it declares {name!r}")
             found = DeclaredCode(
                 reference=reference, attribute=name, folder=str(folder), told=told,
-                helpers=tuple(sorted(told["helpers"].items())), stands_for=canonical_json(dict(told["identity"])),
+                helpers=tuple(sorted(told["helpers"].items())), recorded=str(told["fingerprint"]),
             )  # fmt: skip
             found.load()
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
         return found
-
-    @property
-    def content(self) -> str:
-        """The hash of the code when it ran."""
-        return str(next(iter(self.identity.values())))
 
     @property
     def runs_in_python(self) -> bool:
@@ -516,7 +520,7 @@ class DeclaredCode(UserCode):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return (self.content,)
+        return (self.fingerprint,)
 
     @cached_property
     def declared(self) -> dict[str, Any]:

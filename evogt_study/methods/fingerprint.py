@@ -1,245 +1,807 @@
-"""Hash the code that a function depends on, so that a change of other code changes no run key.
+"""Hash the source that a user function depends on, so that a change of other code changes no run key.
 
-- `used_content`, `file_content` and `imported_files` read Python files as syntax trees.  They execute and import
-  nothing.  Comments, docstrings and layout do not count, nor do other functions of the file.
-- `Content` walks through a function as an object, with its globals, defaults and enclosed variables.
+The fingerprint is a hash of the definitions that a function uses: in its file, and in the user's own files that it
+imports.  It is the same for a function that is named in a file and for a function that is given as an object.  Reading
+a file executes and imports nothing.  Of an object, the text counts too, as far as the text gives the values that the
+object uses.  Other values count as ``name = literal``.  A value without a literal form counts by its pickled content.
+
+`Scope` is the text of one file.  `UsedCode` follows names within a file, into the user's own files that the file
+imports, and, for an object, through the values that it captures.
 """
 
 from __future__ import annotations
 
 import ast
-import dis
+import builtins
 import functools
 import hashlib
 import inspect
 import json
+import math
+import operator
+import os
 import sys
-import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from evogt_study.errors import CodeWarning, warn
+from evogt_study.methods.syntax import (
+    CACHED,
+    DEFINITIONS,
+    IMPORTS,
+    LITERALS,
+    PACKAGE,
+    Import,
+    Statement,
+    cells_of,
+    code_form,
+    codes_of,
+    content_of,
+    global_names,
+    hash_of,
+    imported_files,
+    imported_module,
+    is_local,
+    is_local_path,
+    is_made_of_literals,
+    is_same_code,
+    last_bindings,
+    literal,
+    look_up,
+    module_path,
+    node_of,
+    read_text,
+    roots,
+    search_folder,
+    shape,
+    statements,
+    unwrapped,
+)
+
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: of a function that uses one of these the whole file counts."""
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_NO_CODE = ("ctx", "type_comment", "kind", "lineno", "end_lineno")
-CACHED = type(functools.lru_cache(lambda: None))
-"""What `functools.lru_cache` and `functools.cache` make of a function."""
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
+
+
 # what Python puts into every class, which says nothing of what it computes and differs between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
-_PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-
-
-@lru_cache(maxsize=32)
-def used_content(source: str, attribute: str) -> str:
-    """Hash of the top-level statements on which `attribute` depends, through the names that they use in turn.
-
-    Raises SyntaxError for what is no Python.
-    """
-    statements = [_Statement(node) for node in ast.parse(source).body]
-    return _hash([_shape(statement.node) for statement in _used(statements, attribute)])
-
-
-@lru_cache(maxsize=32)
-def whole_content(source: str) -> str:
-    """Hash of a whole file's code.  Raises SyntaxError for what is no Python."""
-    return _hash(_shape(ast.parse(source)))
-
-
-def file_content(path: Path) -> str:
-    """Hash of a file: of its code where it is Python, else of its bytes.  Raises OSError."""
-    data = path.read_bytes()
-    if path.suffix == ".py":
-        try:
-            return whole_content(data.decode("utf-8-sig"))
-        except (SyntaxError, ValueError):
-            pass
-    # Python of another version, or none, counts by its bytes
-    return hashlib.sha256(data).hexdigest()
-
-
-def _hash(shape: Any) -> str:
-    return hashlib.sha256(json.dumps(shape).encode()).hexdigest()
-
-
-def _shape(node: Any) -> Any:
-    """A syntax tree as nested lists without what is empty, which is the same in all versions of Python."""
-    if isinstance(node, list):
-        return [_shape(each) for each in node]
-    if not isinstance(node, ast.AST):
-        return node if node is None or isinstance(node, (str, int, bool)) else [type(node).__name__, repr(node)]
-    fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
-    if isinstance(node, (*_DEFINITIONS, ast.Module)):
-        fields["body"] = _without_docstring(node.body)
-    if isinstance(node, ast.Constant):
-        return ["Constant", type(node.value).__name__, repr(node.value)]
-    return [type(node).__name__, *([name, _shape(value)] for name, value in fields.items() if value not in (None, []))]
-
-
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    return body[1:] if body and _is_text(body[0]) else body
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+_OPERATORS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.UAdd: operator.pos,
+    ast.USub: operator.neg, ast.Not: operator.not_,
+}  # fmt: skip
+_SAFE_CALLS = (
+    range, list, tuple, dict, set, frozenset, float, int, str, bool, abs, len, min, max, sum, sorted, round, np.array,
+    np.asarray, np.arange, np.linspace, np.logspace, np.geomspace, np.zeros, np.ones, np.full, np.eye, np.dtype,
+    *(function for function in vars(math).values() if callable(function)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Statement:
-    """A statement at the top level of a file."""
+class Link:
+    """A name of another file, or the file as a module."""
 
-    node: ast.stmt
+    scope: Scope
+    name: str | None
 
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """All names in it, local ones too."""
-        # too many rather than too few: a change that is missed would bring back an old result
-        return frozenset(node.id for node in ast.walk(self.node) if isinstance(node, ast.Name))
 
-    @cached_property
-    def binds(self) -> frozenset[str]:
-        """Names that it may give a meaning in the file."""
-        return frozenset(_bound(self.node))
+@dataclass(eq=False)
+class Scope:
+    """The text of one file, or of the cells of a notebook, and the part of it that is used.
 
-    @cached_property
-    def affects(self) -> frozenset[str]:
-        """Names whose values it may change without binding them."""
-        if isinstance(self.node, (*_DEFINITIONS, ast.Import, ast.ImportFrom)) or self.is_idle:
-            return frozenset()
-        if isinstance(self.node, (ast.Assign, ast.AnnAssign)):
-            return frozenset(_changed(self.node))
-        return self.uses
+    folder: where its imports are searched first.  package: dotted name of its package.  names: the values of its names,
+    if it was imported.  path: its file, or "".  links: imported names of the user's own files.  values: forms of
+    values that count in place of the text.  known: names with attributes that its used statements use.
+    """
+
+    statements: Sequence[Statement]
+    folder: Path
+    package: str = ""
+    names: Mapping[str, Any] | None = None
+    path: str = ""
+    text: str = ""
+    needed: set[str] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
+    links: dict[str, Link] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    inner: dict[int, list[Link]] = field(default_factory=dict)
 
     @property
-    def is_idle(self) -> bool:
-        """True of docstrings and of what a script does under its guard."""
-        test = ast.unparse(self.node.test) if isinstance(self.node, ast.If) else ""
-        return _is_text(self.node) or test in ("__name__ == '__main__'", "'__main__' == __name__")
+    def is_main(self) -> bool:
+        """True of a script that runs, and of a notebook: its names may have had other values before."""
+        return self.names is not None and (self.names.get("__name__") == "__main__" or not self.path)
 
+    @property
+    def is_installed(self) -> bool:
+        """True of a file of an installed package."""
+        return bool(self.path) and not is_local_path(Path(self.path))
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, _DEFINITIONS):
-        yield node.name
-        return
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ExceptHandler) and node.name:
-        yield node.name
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    for child in ast.iter_child_nodes(node):
-        yield from _bound(child)
+    @cached_property
+    def binders(self) -> Mapping[str, list[int]]:
+        """Numbers of the statements that bind each name."""
+        found: dict[str, list[int]] = {}
+        for number, statement in enumerate(self.statements):
+            for name in () if statement.is_idle else statement.binds:
+                found.setdefault(name, []).append(number)
+        return found
 
-
-def _changed(node: ast.AST) -> Iterator[str]:
-    """Names of the variables whose entries or attributes an assignment sets, or of which it calls a method."""
-    for part in ast.walk(node):
-        inner: ast.AST | None = None
-        if isinstance(part, (ast.Attribute, ast.Subscript)) and isinstance(part.ctx, ast.Store):
-            inner = part
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            inner = part.func
-        while isinstance(inner, (ast.Attribute, ast.Subscript)):
-            inner = inner.value
-        if isinstance(inner, ast.Name):
-            yield inner.id
-
-
-def _used(statements: Sequence[_Statement], attribute: str) -> list[_Statement]:
-    """The statements that give `attribute` its meaning, in order; all where names are used that are not written."""
-    imported = {
-        name for each in statements if isinstance(each.node, (ast.Import, ast.ImportFrom)) for name in each.binds
-    }
-    # what a star import binds may be any of the names
-    needed, kept = {attribute, "*"}, set[int]()
-    while True:
-        new = {
-            number
-            for number, each in enumerate(statements)
-            if number not in kept and not each.is_idle and _concerns(each, needed, imported)
-        }
-        if not new:
-            break
-        kept |= new
-        needed = needed.union(*(statements[number].uses | statements[number].binds for number in new))
-    if needed & UNKNOWN_NAMES:
-        return [each for each in statements if not each.is_idle]
-    return [statements[number] for number in sorted(kept)]
-
-
-def _concerns(statement: _Statement, needed: set[str], imported: set[str]) -> bool:
-    # x = np.zeros(3) calls what a module has, by which the module is not changed
-    plain = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
-    return bool(statement.binds & needed or (statement.affects - (imported if plain else set())) & needed)
-
-
-def imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
-    """Python files below `root` that a file imports, and those that they import, by their path from there.
-
-    package: dotted name of the package that the file belongs to, if any; then files of others are left out.
-    """
-    found: dict[str, Path] = {}
-    waiting = [(path, source, package)]
-    while waiting:
-        _, text, own = waiting.pop()
-        for name in _imported_names(text, own):
-            if package and name.partition(".")[0] != package.partition(".")[0]:
+    @cached_property
+    def changers(self) -> Mapping[str, list[int]]:
+        """Numbers of the statements that change the value of each name without binding it."""
+        imported = {each.name for statement in self.statements for each in statement.imports}
+        found: dict[str, list[int]] = {}
+        for number, statement in enumerate(self.statements):
+            if statement.is_idle or isinstance(statement.node, IMPORTS):
                 continue
-            for file, inner in _files_of(name, root):
-                key = file.relative_to(root).as_posix()
-                if key not in found and file != path:
-                    found[key] = file
-                    waiting.append((file, _text(file), inner))
-    return dict(sorted(found.items()))
+            is_definition = isinstance(statement.node, DEFINITIONS)
+            own = set() if is_definition else set(statement.changes)
+            # x = np.zeros(3) calls what a module has, by which the module is not changed
+            own -= imported if isinstance(statement.node, ast.Assign) else set()
+            for name in own | (self._changed_by(statement.runs) - imported):
+                if name not in statement.binds:
+                    found.setdefault(name, []).append(number)
+        return found
+
+    def _changed_by(self, called: Iterable[str]) -> set[str]:
+        """Names that functions of the file change when they are called."""
+        found, waiting, seen = set[str](), list(called), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for statement in [self.statements[number] for number in self.binders.get(name, ())]:
+                if isinstance(statement.node, DEFINITIONS):
+                    found |= statement.changes & self.binders.keys()
+                    waiting += roots(statement.uses)
+        return found
+
+    def is_settled(self, binders: Sequence[int], seen: frozenset[int] = frozenset()) -> bool:
+        """Return True if one statement binds a name, once, and so each name that it uses: no loop, no second cell."""
+        if len(binders) != 1 or binders[0] in seen:
+            return len(binders) == 1
+        statement = self.statements[binders[0]]
+        if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
+            return False
+        names = {name for name in roots(statement.uses) if name in (self.names or {}) and name[:2] != "__"}
+        changed = {
+            name for name in names & self.changers.keys() if not isinstance((self.names or {})[name], ModuleType)
+        }
+        return not changed and all(self.is_settled(self.binders.get(name, []), seen | {binders[0]}) for name in names)
+
+    @cached_property
+    def codes(self) -> tuple[CodeType, ...]:
+        """Compiled code of all functions in the text."""
+        return codes_of(self.text)
 
 
-def _imported_names(source: str, package: str) -> Iterator[str]:
-    """Dotted names of what may be modules; none where the file is no Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            # one dot is the package itself, each further one the package above
-            parts = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            base = ".".join([*filter(None, parts), *([node.module] if node.module else [])])
-            yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
+class UnknownValueError(Exception):
+    """The value of an expression is only known by executing user code."""
 
 
-def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
-    """Files that importing the dotted `name` runs, as far as they are below `root`, each with its package."""
-    place = root
-    parts = name.split(".")
-    for number, part in enumerate(parts):
-        place = place / part
-        package = ".".join(parts[: number + 1])
-        if (place / "__init__.py").is_file():
-            yield place / "__init__.py", package
-        elif place.with_suffix(".py").is_file():
-            yield place.with_suffix(".py"), package.rpartition(".")[0]
+class UsedCode:
+    """Walks through the definitions that a function uses.
+
+    files: the user's files of which something counts, with their content.  modules: modules of the user of which an
+    object uses functions; whole: those that it uses as modules.  notes: why a value counts by more than its text.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: dict[Any, Scope] = {}
+        self.waiting: list[tuple[Scope, str]] = []
+        self.files: dict[str, str] = {}
+        self.modules: dict[str, ModuleType] = {}
+        self.whole: dict[str, ModuleType] = {}
+        self.notes: dict[str, None] = {}
+        self._forms: dict[int, tuple[Any, Any]] = {}
+        self._open: list[int] = []
+        self._in_foreign = False
+
+    # --- files ---
+
+    def file(self, path: Path, folder: Path, package: str = "", text: str | None = None) -> Scope:
+        """Return the scope of a file.  Raises SyntaxError for the text of no Python."""
+        key = str(path)
+        if key not in self.scopes:
+            found = read_text(path) if text is None else text
+            try:
+                parts = statements(found)
+            except (SyntaxError, ValueError, RecursionError):
+                if text is not None:
+                    raise
+                parts = ()  # Python of another version counts by its bytes
+            scope = self.scopes[key] = Scope(parts, folder, package, path=key, text=found)
+            if path.is_file():
+                self.files[key] = content_of(path)
+                if found and not parts:
+                    scope.values[""] = self.files[key]
+        return self.scopes[key]
+
+    def module(self, scope: Scope, name: str) -> Scope | None:
+        """Return the scope of a module that `scope` imports; None unless it is one of the user's own."""
+        known = sys.modules.get(name) if scope.names is not None else None
+        if not name or name.partition(".")[0] == PACKAGE:
+            return None
+        if known is not None:
+            return self.live(vars(known)) if is_local(known) else None
+        top = name.partition(".")[0]
+        if scope.is_installed and top != scope.package.partition(".")[0]:
+            return None
+        found = module_path(scope.folder, name)
+        folder = scope.folder if found is not None else search_folder(top)
+        found = found or (module_path(folder, name) if folder is not None else None)
+        if found is None or folder is None:
+            return None
+        package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
+        return self.file(found, folder, package)
+
+    # --- objects ---
+
+    def live(self, names: Mapping[str, Any]) -> Scope:
+        """Return the scope of a module that was imported, or of a notebook."""
+        known = self.scopes.get(id(names))
+        if known is not None:
+            return known
+        file = names.get("__file__")
+        path = Path(file).resolve() if isinstance(file, str) and file.endswith(".py") else None
+        package = str(names.get("__package__") or "")
+        try:
+            if path is None or not path.is_file():
+                texts = list(cells_of(names))
+                parts: Sequence[Statement] = last_bindings([each for text in texts for each in statements(text)])
+                scope = Scope(parts, Path.cwd(), package, names, text="\n".join(texts))
+            else:
+                parts, folder = statements(read_text(path)), path.parents[len(package.split(".")) if package else 0]
+                scope = Scope(parts, folder, package, names, str(path), read_text(path))
+                self.files[str(path)] = content_of(path)
+        except (SyntaxError, ValueError, RecursionError):
+            scope = Scope((), Path.cwd(), package, names, str(path or ""))
+        self.scopes[id(names)] = scope
+        module = sys.modules.get(str(names.get("__name__")))
+        if module is not None and vars(module) is names and module.__name__ != "__main__":
+            self.modules[module.__name__] = module
+        return scope
+
+    # --- which definitions are used ---
+
+    def need(self, scope: Scope, name: str) -> None:
+        """Add the definitions of a name."""
+        self.waiting.append((scope, name))
+
+    def settle(self) -> None:
+        """Add all definitions that the needed ones use."""
+        while self.waiting:
+            scope, name = self.waiting.pop()
+            if name not in scope.needed:
+                scope.needed.add(name)
+                self._add(scope, name)
+
+    def _add(self, scope: Scope, name: str) -> None:
+        binders = scope.binders.get(name, [])
+        if scope.names is not None and name in scope.names and self._is_captured(scope, name, binders):
             return
+        for number in binders + scope.changers.get(name, []):
+            self._keep(scope, number)
+        for number in scope.binders.get("*", []):
+            for each in scope.statements[number].imports:
+                other = self.module(scope, imported_module(each, scope.package))
+                if other is None:
+                    self._keep(scope, number)  # what it binds may be any of the names
+                elif not binders and (name in other.binders or "*" in other.binders):
+                    self._link(scope, name, Link(other, name))
+        if name in UNKNOWN_NAMES and not binders:
+            self.need_all(scope)
+
+    def need_all(self, scope: Scope) -> None:
+        """Add everything in a file."""
+        for number, statement in enumerate(scope.statements):
+            if not statement.is_idle:
+                self._keep(scope, number)
+
+    def _keep(self, scope: Scope, number: int) -> None:
+        if number in scope.kept:
+            return
+        scope.kept.add(number)
+        scope.inner[number] = self.use(scope, scope.statements[number])
+
+    def use(self, scope: Scope, statement: Statement, but: Iterable[str] = ()) -> list[Link]:
+        """Add what a statement uses, and return what it imports inside of functions."""
+        inner = []
+        for each in statement.imports:
+            found = self._target(scope, each)
+            if found is None or each.attribute == "*":
+                continue
+            if each.name:
+                self._link(scope, each.name, found)
+            else:
+                inner.append(found)
+                self._follow(found, [])
+        for name in statement.binds:
+            self.need(scope, name)
+        for dotted in {name for name in statement.uses if name.partition(".")[0] not in but} - scope.known:
+            scope.known.add(dotted)
+            first, *rest = dotted.split(".")
+            self.need(scope, first)
+            if first in scope.links:
+                self._follow(scope.links[first], rest)
+        return inner
+
+    def _target(self, scope: Scope, each: Import) -> Link | None:
+        base = imported_module(each, scope.package)
+        if not each.attribute:
+            found = self.module(scope, base)
+            return None if found is None else Link(found, None)
+        found = self.module(scope, base)
+        inside = None
+        if found is None or found is scope or each.attribute not in found.binders:
+            inside = self.module(scope, f"{base}.{each.attribute}".strip("."))
+        if inside is not None:
+            return Link(inside, None)
+        return None if found is None else Link(found, each.attribute)
+
+    def _link(self, scope: Scope, name: str, link: Link) -> None:
+        if name in scope.links:
+            return
+        scope.links[name] = link
+        for dotted in [each for each in scope.known if each.partition(".")[0] == name] or [name]:
+            self._follow(link, dotted.split(".")[1:], is_used=dotted in scope.known)
+
+    def _follow(self, link: Link, attributes: list[str], is_used: bool = True) -> None:
+        """Add what a name of another file means, with the attributes that are used of it."""
+        scope = link.scope
+        if link.name is not None:
+            attributes = [link.name, *attributes]
+        if not attributes:
+            if is_used:  # as a whole: any of its names may be used
+                self.need_all(scope)
+                if scope.names is not None and (module := sys.modules.get(str(scope.names.get("__name__")))):
+                    self.whole[module.__name__] = module
+            return
+        first = attributes[0]
+        if first not in scope.binders and link.name is None:
+            package = scope.package if Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py") else ""
+            inside = self.module(scope, f"{package}.{first}") if package else None
+            if inside is not None:
+                self._link(scope, first, Link(inside, None))
+        self.need(scope, first)
+        dotted = ".".join(attributes)
+        if dotted not in scope.known:
+            scope.known.add(dotted)
+            if first in scope.links:
+                self._follow(scope.links[first], attributes[1:])
+
+    # --- values of objects ---
+
+    def _is_captured(self, scope: Scope, name: str, binders: Sequence[int]) -> bool:
+        """Add the value of a name as it is, unless the text gives this value."""
+        value = (scope.names or {})[name]
+        if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
+            return False
+        last = scope.statements[binders[-1]] if binders else None
+        if isinstance(value, ModuleType):
+            if last is None or not any(each.name == name for each in last.imports):
+                return self._capture_module(scope, name, value)
+            if is_local(value):
+                self.whole[value.__name__] = value
+            return False
+        if last is not None and self._is_text(scope, name, value, binders):
+            return False
+        scope.values[name] = self.form(value, is_reference=False)
+        return True
+
+    def _capture_module(self, scope: Scope, name: str, module: ModuleType) -> bool:
+        if is_local(module):
+            self.whole[module.__name__] = module
+            self._link(scope, name, Link(self.live(vars(module)), None))
+        else:
+            scope.values[name] = ["import", module.__name__]
+        return True
+
+    def _is_text(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
+        """Return True if the text of a scope gives a name this value."""
+        last = scope.statements[binders[-1]]
+        if any(each.name == name for each in last.imports):
+            return True
+        function = unwrapped(value)
+        if isinstance(function, FunctionType) and function.__globals__ is scope.names:
+            if function.__code__.co_qualname == name and not self._has_code(scope, function):
+                return False
+            if isinstance(last.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
+                return self._has_defaults(scope, last.node.args, function)
+        if isinstance(value, type) and isinstance(last.node, ast.ClassDef):
+            return self._is_text_of_class(scope, last.node, value)
+        try:
+            if len(binders) > 1 or last.assigned is None or name in scope.changers:
+                raise UnknownValueError
+            return bool(self.form(self.evaluated(scope, last.assigned)) == self.form(value))
+        except UnknownValueError:
+            return self._trusts(scope, value, binders)
+
+    def _trusts(self, scope: Scope, value: Any, binders: Sequence[int] = ()) -> bool:
+        """Return True if the text counts although only executing it would show this value."""
+        if not scope.is_main:
+            return True
+        if not scope.is_settled(binders):
+            return False
+        # the arguments of a script may decide a number, and the data of a notebook may have been read again
+        return literal(value) is None if scope.path else is_made_of_literals(value)
+
+    def _has_code(self, scope: Scope, function: FunctionType) -> bool:
+        code = function.__code__
+        return any(is_same_code(code, each) for each in scope.codes if each.co_qualname == code.co_qualname)
+
+    def _has_defaults(self, scope: Scope, arguments: ast.arguments, function: FunctionType) -> bool:
+        """Return True if the defaults of a function are those of its text."""
+        keywords = {
+            arg.arg: node for arg, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if node
+        }
+        values, given = function.__defaults__ or (), function.__kwdefaults__ or {}
+        if len(values) != len(arguments.defaults) or given.keys() != keywords.keys():
+            return False
+        pairs = [*zip(arguments.defaults, values, strict=True), *((keywords[name], given[name]) for name in given)]
+        return all(self._agrees(scope, node, value) for node, value in pairs)
+
+    def _agrees(self, scope: Scope, node: ast.expr, value: Any) -> bool:
+        try:
+            return bool(self.form(self.evaluated(scope, node)) == self.form(value))
+        except UnknownValueError:
+            return not scope.is_main or (bool(scope.path) and literal(value) is None)
+
+    def _is_text_of_class(self, scope: Scope, node: ast.ClassDef, kind: type) -> bool:
+        texts = {each.co_qualname for each in scope.codes}
+        for member in vars(kind).values():
+            function = unwrapped(member)
+            is_own = isinstance(function, FunctionType) and function.__globals__ is scope.names
+            if is_own and function.__code__.co_qualname in texts and not self._has_code(scope, function):
+                return False
+        for part in map(Statement, node.body):
+            name = next(iter(part.binds), "")
+            if part.assigned is not None and type(vars(kind).get(name)) in LITERALS and len(part.binds) == 1:
+                try:
+                    if self.form(self.evaluated(scope, part.assigned)) != self.form(vars(kind)[name]):
+                        return False
+                except UnknownValueError:
+                    pass
+        return True
+
+    def evaluated(self, scope: Scope, node: ast.expr, depth: int = 0) -> Any:
+        """Return the value of an expression of literals, operators and functions of NumPy.
+
+        Raises UnknownValueError for any other expression.
+        """
+        if depth > 50 or scope.names is None:
+            raise UnknownValueError
+
+        def inner(part: ast.expr) -> Any:
+            return self.evaluated(scope, part, depth + 1)
+
+        try:
+            match node:
+                case ast.Constant():
+                    return node.value
+                case ast.List() | ast.Tuple() | ast.Set():
+                    kind: Any = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+                    return kind(map(inner, node.elts))
+                case ast.Dict() if None not in node.keys:
+                    return {inner(key): inner(value) for key, value in zip(node.keys, node.values, strict=True) if key}
+                case ast.UnaryOp() if type(node.op) in _OPERATORS:
+                    return _OPERATORS[type(node.op)](inner(node.operand))
+                case ast.BinOp() if type(node.op) in _OPERATORS:
+                    return _OPERATORS[type(node.op)](inner(node.left), inner(node.right))
+                case ast.Name():
+                    return self._named_value(scope, node.id, depth)
+                case ast.Attribute():
+                    owner = inner(node.value)
+                    if owner is np or owner is math:
+                        return getattr(owner, node.attr)
+                case ast.Call() if all(each.arg for each in node.keywords):
+                    function = inner(node.func)
+                    is_scalar = isinstance(function, type) and issubclass(function, np.generic)
+                    if is_scalar or isinstance(function, np.ufunc) or any(function is each for each in _SAFE_CALLS):
+                        return function(
+                            *map(inner, node.args), **{str(each.arg): inner(each.value) for each in node.keywords}
+                        )
+        except UnknownValueError:
+            raise
+        except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
+            raise UnknownValueError from None
+        raise UnknownValueError
+
+    def _named_value(self, scope: Scope, name: str, depth: int) -> Any:
+        binders, names = scope.binders.get(name, []), scope.names or {}
+        if not binders and name not in names:
+            return vars(builtins)[name]
+        value = names.get(name)
+        if value is np or value is math:
+            return value
+        if len(binders) == 1 and name not in scope.changers:
+            node = scope.statements[binders[0]].assigned
+            if node is not None:
+                return self.evaluated(scope, node, depth + 1)
+            if any(each is value for each in _SAFE_CALLS):  # imported
+                return value
+        raise UnknownValueError
+
+    def form(self, value: Any, is_reference: bool = True) -> Any:
+        """Return nested lists that stand for a value.  is_reference: a definition counts as the name that it has."""
+        text = literal(value)
+        if text is not None:
+            return shape(ast.parse(text, mode="eval").body)
+        if type(value) is float:
+            return ["float", repr(value)]
+        if isinstance(value, (*LITERALS, np.generic, np.dtype)) and type(value).__module__ in ("builtins", "numpy"):
+            return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", repr(value)]
+        if is_reference and isinstance(value, (FunctionType, CACHED, type)) and not self._is_installed(value):
+            found = self.name_of(value)
+            if found is not None:
+                self.need(*found)
+                return Link(*found)
+        if id(value) in self._open:  # it contains itself
+            return ["cycle", len(self._open) - self._open.index(id(value))]
+        if id(value) not in self._forms:
+            self._open.append(id(value))
+            way = next((way for kinds, way in _WAYS if isinstance(value, kinds)), UsedCode._object)
+            try:
+                self._forms[id(value)] = way(self, value), value  # with the value, so that no other has its number
+            finally:
+                self._open.pop()
+        return self._forms[id(value)][0]
+
+    def _all(self, kind: str, values: Iterable[Any]) -> Any:
+        return [kind, *map(self.form, values)]
+
+    def _named(self, kind: str, values: Mapping[Any, Any]) -> Any:
+        return [kind, *([self.form(name), self.form(value)] for name, value in values.items())]
+
+    def _is_installed(self, thing: Any) -> bool:
+        module = sys.modules.get(thing.__module__ or "")
+        return not is_local(module) and look_up(module, thing.__qualname__) is thing
+
+    def name_of(self, thing: Any) -> tuple[Scope, str] | None:
+        """The scope and the name of something that has a name in a file or a notebook of the user; None without."""
+        spaces: list[Mapping[str, Any]] = []
+        inner = unwrapped(thing)
+        while isinstance(inner, (functools.partial, MethodType)):
+            inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
+        if isinstance(inner, FunctionType):
+            spaces.append(inner.__globals__)
+        else:
+            kind = inner if isinstance(inner, type) else type(inner)
+            spaces += [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
+            spaces += [
+                vars(module) for module in [sys.modules.get(kind.__module__ or "")] if is_local(module) and module
+            ]
+        for names in spaces:
+            own = getattr(thing, "__name__", "")
+            name = own if names.get(own) is thing else ""
+            name = name or next((each for each, value in list(names.items()) if value is thing), "")
+            if name and (scope := self.live(names)).binders.get(name):
+                return scope, name
+        return None
+
+    def _function(self, function: FunctionType) -> Any:
+        """A function without a name in its file, or one whose name means something else: its own text."""
+        if self._is_installed(function):
+            return ["import", f"{function.__module__}.{function.__qualname__}"]
+        scope, node, code = self.live(function.__globals__), node_of(function), function.__code__
+        captured = [
+            ["defaults", self.form(function.__defaults__ or ()), self.form(function.__kwdefaults__ or {})],
+            ["closure", *self._closure(function)],
+        ]
+        if node is not None:
+            statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
+            inner = self.use(scope, statement, {function.__name__, *code.co_freevars})
+            return ["function", shape(node), *captured, *inner, Link(scope, None)]
+        self.notes[
+            f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
+            "compiled code counts; another Python version computes its runs again. Put it into a file, or import it "
+            "again"
+        ] = None
+        for name in sorted(set(global_names(code))):
+            self.need(scope, name)
+            scope.known.add(name)
+            if name in scope.links:
+                self._follow(scope.links[name], [])
+        return ["compiled", code_form(code), *captured, Link(scope, None)]
+
+    def _closure(self, function: FunctionType) -> Iterator[Any]:
+        for name, cell in sorted(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)):
+            try:
+                yield [name, self.form(cell.cell_contents)]
+            except ValueError:  # it has no value yet
+                yield [name]
+
+    def _class(self, kind: type) -> Any:
+        if self._is_installed(kind):
+            return ["import", f"{kind.__module__}.{kind.__qualname__}"]
+        members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
+        # of a dataclass: Field objects cannot be pickled, and say nothing more
+        fields = members.pop("__dataclass_fields__", {}).values()
+        made = [each for each in members.values() if isinstance(each, FunctionType)]
+        # methods that a library wrote, as for dataclasses, follow from the rest
+        written = {id(each) for each in made if each.__code__.co_filename == "<string>"}
+        members = {name: value for name, value in members.items() if id(value) not in written}
+        return [
+            "class", kind.__qualname__, self._all("bases", kind.__bases__), self._named("members", members),
+            self._all("fields", ((each.name, each.default, each.default_factory) for each in fields)),
+        ]  # fmt: skip
+
+    def _cached(self, function: Any) -> Any:
+        if self._is_installed(function):
+            return ["import", f"{function.__module__}.{function.__qualname__}"]
+        return self._all("cached", (function.__wrapped__, dict(function.cache_parameters())))
+
+    def _built_in(self, function: Any) -> Any:
+        owner = function.__self__
+        if isinstance(owner, ModuleType):
+            return ["import", f"{owner.__name__}.{function.__qualname__}"]
+        return self._all("built-in", (function.__qualname__, owner))
+
+    def _module(self, module: ModuleType) -> Any:
+        if not is_local(module):
+            return ["import", module.__name__]
+        self.whole[module.__name__] = module
+        scope = self.live(vars(module))
+        self.need_all(scope)
+        return Link(scope, None)
+
+    def _array(self, array: Any) -> Any:
+        if array.dtype.hasobject:
+            return ["array", list(array.shape), str(array.dtype), self._all("entries", array.ravel().tolist())]
+        data = np.ascontiguousarray(array).tobytes()
+        return ["array", list(array.shape), repr(array.dtype.descr), hashlib.sha256(data).hexdigest()]
+
+    def _set(self, values: Any) -> Any:
+        return [type(values).__name__, *sorted(map(self.form, values), key=sort_key)]
+
+    def _object(self, value: Any) -> Any:
+        """Any other object by what it would be pickled as."""
+        kind = type(value)
+        # by one protocol: the highest of each Python would give the same object other forms
+        made = value.__reduce_ex__(4)
+        if isinstance(made, str):
+            return ["import", f"{kind.__module__}.{made}"]
+        package = kind.__module__.partition(".")[0]
+        is_foreign = package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__))
+        if is_foreign and not self._in_foreign:
+            self.notes[
+                f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so it counts by its "
+                f"pickled content; another version of {package} may compute the runs again. Make it in the file of the "
+                "function, or inside the function"
+            ] = None
+        before, self._in_foreign = self._in_foreign, is_foreign or self._in_foreign
+        try:
+            return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
+        finally:
+            self._in_foreign = before
+
+    # --- the fingerprint ---
+
+    def hash(self, root: Any) -> str:
+        """Return the hash of a form, with all definitions that it uses."""
+        self.settle()
+        order: list[Scope] = []
+        first = _encoded(root, order)
+        return hash_of([first, *(_encoded(_used_part(scope), order) for scope in order)])  # `order` grows
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError):
-        return ""
+def _used_part(scope: Scope) -> Any:
+    """The used statements of a scope; their order counts only as far as it changes the values."""
+    numbers = [number for number in sorted(scope.kept) if not _is_replaced(scope, scope.statements[number])]
+    bound = Counter(name for number in numbers for name in scope.statements[number].binds)
+    several = {name for name, count in bound.items() if count > 1}
+    several |= {name for name, by in scope.changers.items() if not scope.kept.isdisjoint(by)}
+    made: list[tuple[str, Any]] = [(name, ["value", name, form]) for name, form in scope.values.items()]
+    made += [(name, ["value", name, link]) for name, link in scope.links.items() if name in scope.needed]
+    ordered = []
+    for number in numbers:
+        statement = scope.statements[number]
+        if isinstance(statement.node, IMPORTS) and statement.binds & scope.links.keys():
+            continue
+        form = _statement_form(statement, scope.inner.get(number, []))
+        if statement.calls or (statement.binds | statement.runs) & several:
+            ordered.append(form)
+        else:
+            made.append((min(statement.binds, default=""), form))
+    return [[form for _, form in sorted(made, key=lambda each: (each[0], sort_key(each[1])))], ordered]
+
+
+def _is_replaced(scope: Scope, statement: Statement) -> bool:
+    return bool(statement.binds) and statement.binds <= scope.values.keys()
+
+
+def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
+    node = statement.node
+    if isinstance(node, IMPORTS):
+        (each,) = statement.imports
+        return ["value", each.name, ["import", f"{'.' * each.level}{each.module}.{each.attribute}".rstrip(".")]]
+    if statement.assigned is not None:
+        return ["value", min(statement.binds), shape(statement.assigned)]
+    return [shape(node), *inner]
+
+
+def _encoded(form: Any, order: list[Scope]) -> Any:
+    if isinstance(form, Link):
+        if form.scope not in order:
+            order.append(form.scope)
+        return ["name", order.index(form.scope), form.name]
+    return [_encoded(part, order) for part in form] if isinstance(form, (list, tuple)) else form
+
+
+def sort_key(form: Any) -> str:
+    """Return a text by which forms are sorted."""
+    return json.dumps(form, default=lambda link: link.name)
+
+
+_WAYS: tuple[tuple[Any, Any], ...] = (
+    (FunctionType, UsedCode._function),
+    (CACHED, UsedCode._cached),
+    (type, UsedCode._class),
+    (ModuleType, UsedCode._module),
+    (MethodType, lambda self, value: self._all("method", (value.__func__, value.__self__))),
+    (functools.partial, lambda self, value: self._all("partial", (value.func, value.args, value.keywords))),
+    ((staticmethod, classmethod), lambda self, value: self._all("bound", (value.__func__,))),
+    (property, lambda self, value: self._all("property", (value.fget, value.fset, value.fdel))),
+    (functools.cached_property, lambda self, value: self._all("cached property", (value.func,))),
+    (BuiltinFunctionType, UsedCode._built_in),
+    (np.ndarray, UsedCode._array),
+    ((set, frozenset), UsedCode._set),
+    ((tuple, list), lambda self, value: self._all(type(value).__name__, value)),
+    (dict, lambda self, value: self._named("dict", value)),
+    (MappingProxyType, lambda self, value: self._named("mapping", value)),
+)
+
+
+def file_fingerprint(
+    text: str, attribute: str, path: Path, folder: Path, package: str = ""
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the fingerprint of `attribute` in a file, and the other files of which something counts, with content.
+
+    folder: where its imports are searched first.  Raises SyntaxError or ValueError for what is no Python.
+    """
+    used = UsedCode()
+    scope = used.file(path, folder, package, text)
+    first, *rest = attribute.split(".")
+    used.need(scope, first)
+    used.settle()
+    root = Link(scope, first)
+    while root.name in root.scope.links:  # a name that the file imports is the name there
+        root = root.scope.links[root.name]
+    used.files.pop(str(path), None)
+    return used.hash([root, *rest]), tuple(sorted(used.files.items()))
+
+
+def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
+    """Return the fingerprint of a function or another object, and what it uses."""
+    used = UsedCode()
+    named = used.name_of(function) if callable(function) else None
+    if named is not None:
+        used.need(*named)
+    found = used.hash([used.form(function) if named is None else Link(*named)])
+    for note in used.notes:
+        warn(note, CodeWarning)
+    return found, used
+
+
+def value_fingerprint(value: Any) -> str:
+    """Return the hash of one value that a function captures or receives.
+
+    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
+    """
+    return object_fingerprint(value)[0]
 
 
 def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The content of imported files that are not among those on which a study in `folder` depends."""
     listed = {(folder / name).resolve() for name in depends}
-    return tuple((key, file_content(path)) for key, path in files.items() if path.resolve() not in listed)
+    return tuple((key, content_of(path)) for key, path in files.items() if path.resolve() not in listed)
 
 
 def depended_contents(depends: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
@@ -249,8 +811,20 @@ def depended_contents(depends: Iterable[str], folder: Path) -> tuple[tuple[str, 
         path = folder / name
         if not path.is_file():
             raise FileNotFoundError(2, "no such file", str(path))
-        found[name] = file_content(path)
+        found[name] = content_of(path)
     return tuple(sorted(found.items()))
+
+
+def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: Path) -> str:
+    """Return the fingerprint of code that depends on these files, by their paths from their common folder."""
+    if not depends:
+        return fingerprint
+    paths = [(folder / name).resolve() for name, _ in depends]
+    common = Path(os.path.commonpath([path.parent for path in paths]))
+    files = sorted(
+        [path.relative_to(common).as_posix(), hashed] for path, (_, hashed) in zip(paths, depends, strict=True)
+    )
+    return hash_of([fingerprint, files])
 
 
 def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
@@ -258,197 +832,6 @@ def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tup
     whole, source = path.resolve(), path.read_text(encoding="utf-8-sig")
     helpers = helper_contents(imported_files(whole, source, whole.parent), folder, depends)
     return source, json.dumps([depended_contents(depends, folder), helpers])
-
-
-def is_local(module: ModuleType | None) -> bool:
-    """True of a module of the user's own: a script, a notebook, or a file that is not installed."""
-    if module is None or module.__name__ == "__main__":
-        return True
-    file = getattr(module, "__file__", None)
-    package = module.__name__.partition(".")[0]
-    if file is None or package == "evogt_study" or package in sys.stdlib_module_names:
-        return False
-    path = Path(file).resolve()
-    # a user's own packages, and those of a parent environment, are in none of these places, but in a folder so named
-    return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
-
-
-@dataclass(eq=False)
-class Content:
-    """Walks through what a function is made of.  modules: the user's own of which it uses things, by name; whole: those
-    that it uses as modules, of which only the name counts.
-
-    seen: numbers of what was met, with the objects, so that none gets the identity of another.
-    """
-
-    modules: dict[str, ModuleType] = field(default_factory=dict)
-    whole: dict[str, ModuleType] = field(default_factory=dict)
-    seen: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    digest: Any = field(default_factory=hashlib.sha256)
-
-    def hash(self, function: Any) -> str:
-        """Hash of the function's content."""
-        self.add(function)
-        return str(self.digest.hexdigest())
-
-    def say(self, *words: object) -> None:
-        """Add words to the hash, each with its length."""
-        for word in words:
-            data = word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogatepass")
-            # with the length, else "ab", "c" and "a", "bc" would be the same
-            self.digest.update(b"%d:" % len(data) + data)
-
-    def add(self, value: Any) -> None:
-        """Add a value with all that it refers to."""
-        if isinstance(value, _PLAIN):
-            # with the type: 1, 1.0 and true are equal, but not the same to a function
-            self.say(type(value).__name__, repr(value))
-        elif id(value) in self.seen:
-            self.say("seen", self.seen[id(value)][0])
-        else:
-            # before its parts, else what contains itself would never end
-            self.seen[id(value)] = len(self.seen), value
-            next((way for kinds, way in _WAYS if isinstance(value, kinds)), Content.add_object)(self, value)
-
-    def add_all(self, kind: str, values: Iterable[Any]) -> None:
-        """Add several values in order."""
-        values = list(values)
-        self.say(kind, len(values))
-        for value in values:
-            self.add(value)
-
-    def add_named(self, kind: str, values: Mapping[Any, Any]) -> None:
-        """Add a mapping in its order."""
-        self.say(kind, len(values))
-        for name, value in values.items():
-            self.add(name)
-            self.add(value)
-
-    def add_function(self, function: FunctionType) -> None:
-        """Add a function's code, defaults, enclosed variables and the globals that it names."""
-        if self.is_installed(function):
-            return
-        self.add_code(function.__code__)
-        self.add_all("defaults", function.__defaults__ or ())
-        self.add_named("keywords", function.__kwdefaults__ or {})
-        self.add_all("closure", function.__closure__ or ())
-        names = sorted(set(_global_names(function.__code__)) & function.__globals__.keys())
-        self.add_named("globals", {name: function.__globals__[name] for name in names})
-
-    def add_code(self, code: CodeType) -> None:
-        """Add compiled code without its name, place and docstring."""
-        self.say("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        self.say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-        # what a `try` covers is nowhere else; said where there is one, so that the others' keys stay
-        if code.co_exceptiontable:
-            self.say("exceptions", code.co_exceptiontable)
-        has_text = bool(code.co_consts) and isinstance(code.co_consts[0], str) and _starts_with_text(code)
-        self.add_all("constants", (None, *code.co_consts[1:]) if has_text else code.co_consts)
-
-    def add_class(self, kind: type) -> None:
-        """Add a class of the user's own with its bases and members."""
-        if self.is_installed(kind):
-            return
-        members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
-        # of a dataclass: Field objects cannot be pickled, and say nothing more
-        fields = members.pop("__dataclass_fields__", {})
-        if fields:
-            self.add_all("fields", ((each.name, each.default, each.default_factory) for each in fields.values()))
-        self.add_all(kind.__qualname__, kind.__bases__)
-        self.add_named("members", members)
-
-    def is_installed(self, thing: Any) -> bool:
-        """Add a thing of a module that is not the user's own by its name; False where it is none."""
-        module = sys.modules.get(thing.__module__ or "")
-        if is_local(module):
-            if module is not None and module.__name__ != "__main__":
-                self.modules[module.__name__] = module
-            return False
-        self.say("installed", thing.__module__, thing.__qualname__)
-        return _found(module, thing.__qualname__) is thing
-
-    def add_module(self, module: ModuleType) -> None:
-        """Add a module by its name."""
-        if is_local(module):
-            self.whole[module.__name__] = module
-        self.say("module", module.__name__)
-
-    def add_array(self, array: Any) -> None:
-        """Add an array's shape, type and values."""
-        self.say("array", array.shape, array.dtype.descr)
-        if array.dtype.hasobject:
-            self.add_all("entries", array.ravel().tolist())
-        else:
-            self.say(np.ascontiguousarray(array).tobytes())
-
-    def add_set(self, values: Any) -> None:
-        """Add a set in an order that does not change."""
-        self.say(type(values).__name__, *sorted(Content(self.modules, self.whole).hash(value) for value in values))
-
-    def add_cached(self, function: Any) -> None:
-        """Add the function behind a cache, which would be pickled by its name alone."""
-        if not self.is_installed(function):
-            self.add_all("cached", (function.__wrapped__, dict(function.cache_parameters())))
-
-    def add_cell(self, cell: CellType) -> None:
-        """Add an enclosed variable."""
-        try:
-            contents = cell.cell_contents
-        except ValueError:  # it has no value yet
-            contents = ...
-        self.add(contents)
-
-    def add_object(self, value: Any) -> None:
-        """Add any other object by what it would be pickled as."""
-        # by one protocol: the highest of each Python would give the same object other hashes
-        made = value.__reduce_ex__(4)
-        if isinstance(made, str):
-            self.say("named", type(value).__module__, made)
-        else:
-            self.add_all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
-
-
-def _found(module: ModuleType | None, name: str) -> Any:
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def _global_names(code: CodeType) -> Iterator[str]:
-    """Names of globals that compiled code, and functions inside it, use."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _global_names(constant)
-
-
-def _starts_with_text(code: CodeType) -> bool:
-    """True where the first constant is a docstring: nothing loads it."""
-    return not any(each.opname == "LOAD_CONST" and each.arg == 0 for each in dis.get_instructions(code))
-
-
-_WAYS: tuple[tuple[Any, Any], ...] = (
-    (FunctionType, Content.add_function),
-    (CACHED, Content.add_cached),
-    (type, Content.add_class),
-    (ModuleType, Content.add_module),
-    (CodeType, Content.add_code),
-    (MethodType, lambda self, value: self.add_all("method", (value.__func__, value.__self__))),
-    (functools.partial, lambda self, value: self.add_all("partial", (value.func, value.args, value.keywords))),
-    ((staticmethod, classmethod), lambda self, value: self.add_all("bound", (value.__func__,))),
-    (property, lambda self, value: self.add_all("property", (value.fget, value.fset, value.fdel))),
-    (functools.cached_property, lambda self, value: self.add_all("cached property", (value.func,))),
-    (CellType, Content.add_cell),
-    (BuiltinFunctionType, lambda self, value: self.add_all("built-in", (value.__qualname__, value.__self__))),
-    (np.ndarray, Content.add_array),
-    ((set, frozenset), Content.add_set),
-    ((tuple, list), lambda self, value: self.add_all(type(value).__name__, value)),
-    (dict, lambda self, value: self.add_named("dict", value)),
-    (MappingProxyType, lambda self, value: self.add_named("mapping", value)),
-)
 
 
 def text_of(function: Any) -> str:

@@ -97,7 +97,7 @@ class UserFunction(Method):
     def setup(self) -> str:
         """The setup of all cases: the code, and where seeds are common."""
         return canonical_json(
-            {"code": describe_code(self.code), **describe_common(self.common, self.parameters, self.code.attribute)}
+            {**self.code.identity, **describe_common(self.common, self.parameters, self.code.attribute)}
         )
 
     @cached_property  # reading the signature takes as long as the rest of a short run
@@ -144,11 +144,6 @@ class UserCase(BoundCase):
         record = without_parameters(as_record(noted(method.function, arguments)), self.values)
         check_error(record)
         return record
-
-
-def describe_code(code: UserCode) -> dict[str, Any]:
-    """Return the part of a setup that stands for a user function: its name and its identity."""
-    return {"function": code.attribute, **code.identity}
 
 
 def solves_a_problem(function: Any) -> bool:

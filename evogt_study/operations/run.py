@@ -31,7 +31,7 @@ from evogt_study.errors import (
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
-from evogt_study.results.finished import FinishedRuns, describe
+from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
@@ -62,13 +62,13 @@ STUDIES_AT_ONCE = 3
 class Reuse:
     """Rule for finished runs: by default all of them are reused.
 
-    others: more places to search for runs.  keep_old_code: also reuse runs of an older version of the user's code.
+    others: more places to search for runs.  reuse_old_code: also reuse runs of an older version of the user's code.
     """
 
     retry_failed: bool = False
     rerun_outdated: bool = False
     others: tuple[Path, ...] = ()
-    keep_old_code: bool = False
+    reuse_old_code: bool = False
 
     def keeps(self, status: Status) -> bool:
         """Return True if a run with this status is not tried again; a diverged run would diverge again."""
@@ -92,7 +92,7 @@ def run(
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
     others: str | Path | Sequence[str | Path] = (),
-    keep_old_code: bool = False,
+    reuse_old_code: bool = False,
 ) -> xr.Dataset:
     """Compute the missing runs of a study and return its labelled result.
 
@@ -102,8 +102,8 @@ def run(
     study is interrupted: a `StoreWarning` then names the place of the finished runs.  listener: called with an `Event`
     after each batch; None shows progress in a notebook only.  limits: stop a run, or the study, early.  rerun_outdated:
     do not reuse runs of other software versions; otherwise `software` marks them.  others: more results, or folders of
-    results, with runs to reuse.  keep_old_code: also reuse runs of `output` that an older version of the user's code
-    computed; `software` marks them.
+    results, with runs to reuse.  reuse_old_code: also reuse runs of `output` that an older version of the user's code
+    computed.  Their keys, and the keys of new runs, then contain the fingerprint that `output` recorded.
 
     Warns with `evogt_study.errors.DoubtWarning` if values of runs may be inaccurate, and with `StoreWarning` if runs of
     `output` were moved to the store because the study no longer includes them.
@@ -119,7 +119,7 @@ def run(
         raise InputError("`client` must be one that waits, got an asynchronous one; leave out `asynchronous`")
     if not isinstance(limits, Limits):
         raise ParameterError("limits", "an evs.Limits", limits, remedy="use e.g. evs.Limits(run_seconds=60)")
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(paths_of(others)), keep_old_code)
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(paths_of(others)), reuse_old_code)
     listener = listener or notebook_display()
     with Workers(client, workers) as cluster, _place(output, study.name) as path:
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
@@ -168,10 +168,10 @@ def run_to_file(
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
     others: Sequence[Path] = (),
-    keep_old_code: bool = False,
+    reuse_old_code: bool = False,
 ) -> None:
     """Run a study as `run`, but keep the result in its file only: memory does not grow with the study."""
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(others), keep_old_code)
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(others), reuse_old_code)
     with Workers(client, workers) as cluster:
         _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
 
@@ -259,7 +259,9 @@ class _Sweep:
             # first: a file that is half written is not a result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
-            self.known = FinishedRuns(self.study, self.path, self.reuse.others, keep_old_code=self.reuse.keep_old_code)
+            if self.reuse.reuse_old_code:
+                self.study = with_recorded_code(self.study, self.path)
+            self.known = FinishedRuns(self.study, self.path, self.reuse.others)
             self.computed = not self.known.history
             return self.written()
 

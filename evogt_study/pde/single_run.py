@@ -184,7 +184,7 @@ def _named_reference(
         return stored_solution(name)
     if ".py:" in name:
         file = PythonFile.named(name, Path())
-        return FunctionReference(file.load(), (file.content, file.attribute))
+        return FunctionReference(file.load(), file.fingerprint)
     return reference_of(name, problem, run, points, dt)
 
 

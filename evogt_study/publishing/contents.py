@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import DeclaredCode
-from evogt_study.methods.fingerprint import imported_files
+from evogt_study.methods.syntax import imported_files
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import check_beside, study_in

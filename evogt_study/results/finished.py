@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import CodeWarning, DamagedShardError, InputError, ResultError, StoreWarning, StudyError, warn
-from evogt_study.methods.code import DeclaredCode
+from evogt_study.errors import DamagedShardError, InputError, ResultError, StoreWarning, StudyError, warn
+from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.pilot_choice import chosen_so_far
@@ -27,7 +27,6 @@ from evogt_study.results.provenance import package_version
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import (
     Knows,
-    OlderCodeKeys,
     ResultFile,
     RunSource,
     ShardFolder,
@@ -57,7 +56,7 @@ class FinishedRuns:
     It looks for the run keys in the result, its shards, its store, the other results of the folder with their stores,
     and the places in `others`, in this order, and stops when nothing is missing.  taken: number of runs from each
     place, by phase.  left_out: places that could not be read, with the reason.  check: compare the content of results
-    with its checksums.  keep_old_code: also reuse runs of the result that an older version of the user's code computed.
+    with its checksums.
 
     Raises ResultError if the file at `path` is not a result, or is the result of another study.
     """
@@ -69,7 +68,6 @@ class FinishedRuns:
         others: Sequence[Path] = (),
         *,
         check: bool = True,
-        keep_old_code: bool = False,
     ) -> None:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
@@ -81,19 +79,11 @@ class FinishedRuns:
         self.left_out: dict[Path, ResultError] = {}
         self.taken: dict[str, dict[Path, int]] = {}
         self.asked_for: list[Table] = []
-        self.older = OlderCodeKeys(self._before.get("code", "") if keep_old_code else "")
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
         """The result, if it exists, and its shards, or only the shards `among` them."""
         shards = replace(self.shards, among=among)
         return [*([ResultFile(self.path)] if self.history else []), shards]
-
-    def _own_records(
-        self, source: RunSource, knows: Knows, variables: Sequence[str] | None = None
-    ) -> Iterator[RunRecords]:
-        """Read one of the `own` sources; runs of older code, if they are reused, get the keys of today."""
-        for records in source.records(lambda keys: knows(self.older.now(keys)), variables):
-            yield self.older.renamed(records)
 
     def elsewhere(self) -> Iterator[RunSource]:
         """The other places."""
@@ -116,7 +106,6 @@ class FinishedRuns:
         variables: the variables that the table gets beside the run metadata; None: all.
         """
         self.asked_for.append(table)
-        self.older.add(table.plan)
         taken = self.taken[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
         def take(source: RunSource, found: Iterable[RunRecords]) -> None:
@@ -134,8 +123,8 @@ class FinishedRuns:
             with _in_the_way():
                 # the first case fixes the shapes of variables, but shards have no order
                 if isinstance(source, ShardFolder) and not self.history:
-                    take(source, self._own_records(source, is_first, variables))
-                take(source, self._own_records(source, table.knows, variables))
+                    take(source, source.records(is_first, variables))
+                take(source, source.records(table.knows, variables))
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs and are not opened
         lacked = partial(table.knows, unless=FINAL)
@@ -168,7 +157,7 @@ class FinishedRuns:
 
     def unasked(self) -> int:
         """Number of runs of the result that are not planned."""
-        keys = self.older.now(ResultFile(self.path).keys()) if self.history else np.array([], dtype=np.bytes_)
+        keys = ResultFile(self.path).keys() if self.history else np.array([], dtype=np.bytes_)
         return len(np.unique(keys[~self.asked(keys)]))
 
     @property
@@ -176,27 +165,12 @@ class FinishedRuns:
         """Describe on one line how the study has changed since its result was written."""
         return changes(self._before, state(self.study)) if self._before else "another study's runs"
 
-    def changed_helpers(self) -> list[str]:
-        """Files that the user's code imports and that have changed since the result was computed; one line each."""
-        found = []
-        for code in self.study.spec.codes if self._before.get("code") else ():
-            with suppress(StudyError):
-                before = dict(DeclaredCode.of(code.reference, Path(), self._before["code"]).helpers)
-                now = dict(code.helpers)
-                found += [
-                    f"{name}, which {code.reference} imports, was changed since {self.path} was computed; its runs are "
-                    f"taken all the same: add it to depends = [{json.dumps(name)}] to have them computed again"
-                    for name in sorted(before.keys() & now.keys())
-                    if before[name] != now[name]
-                ]
-        return found
-
     def keep_unasked(self) -> int:
         """Add runs of the result and its shards that are not planned to the store; return their number."""
         # a generator: only one part of the result is in memory; runs computed since then are planned
         own = self.own(among=self.earlier_shards)
         lost: Iterable[RunRecords] = (
-            records for source in own for records in self._own_records(source, lambda keys: ~self.asked(keys))
+            records for source in own for records in source.records(lambda keys: ~self.asked(keys))
         )
         return store_runs(self.path, lost, self.asked, self.changed)
 
@@ -209,9 +183,7 @@ class FinishedRuns:
         drop_stored(self.path, self.asked)
 
     def warn(self, kept: int) -> None:
-        """Warn of runs moved to the store, and of files that have changed or were not read; one line each."""
-        for line in self.changed_helpers():
-            warn(line, CodeWarning)
+        """Warn of runs moved to the store, and of files that were not read; one line each."""
         if kept:
             warn(
                 f"{kept:,} finished runs are not asked for now ({self.changed}); kept in {store_folder(self.path)}, "
@@ -245,6 +217,22 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
         )
     names = {"study": "study", "code": DECLARATION, "version": "product_version"}
     return history, {name: str(attributes.get(attribute, "")) for name, attribute in names.items()}
+
+
+def with_recorded_code(study: Study, path: Path) -> Study:
+    """Return the study with the fingerprints that its result at `path` recorded, so that its runs have their old keys.
+
+    Raises ResultError if the result declares nothing of a part of the code.
+    """
+    declaration = _earlier(study, path, check=False)[1].get("code", "")
+
+    def recorded(code: UserCode) -> UserCode:
+        return replace(code, recorded=DeclaredCode.of(code.reference, Path(), declaration).fingerprint)
+
+    try:
+        return Study.made(**{**vars(study), "spec": study.spec.with_codes(recorded)}) if declaration else study
+    except StudyError as error:
+        raise ResultError(f"no runs of older code can be reused: {error}") from None
 
 
 def _begun(path: Path) -> dict[str, str]:

@@ -172,11 +172,7 @@ def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequ
         found = PythonFile.named(declared.reference, folder, depends)
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
-    try:
-        same = found.identity == declared.identity
-    except StudyError:  # the file is not valid Python
-        same = False
-    if not same:
+    if found.fingerprint != declared.fingerprint:
         raise ResultError(f"{folder / file} must be the file that computed {path}, got other content; {remedy}")
 
 

@@ -131,7 +131,7 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
     (folder / "method.py").write_text(original.replace("+ seed", "- seed"))
     refused("method.py must be the file that computed own.nc, got other content")
     (folder / "method.py").write_text(original + "\n('")
-    refused("got other content")
+    refused("cannot be imported: SyntaxError")
     (folder / "method.py").unlink()
     refused("must name a readable Python file")
     (folder.parent / "elsewhere.py").write_text(original)

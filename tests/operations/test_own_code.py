@@ -7,7 +7,7 @@ import pytest
 from helpers import read_study
 
 import evogt_study as evs
-from evogt_study.errors import CodeWarning, ResultError, StoreWarning, StudyError
+from evogt_study.errors import ResultError, StoreWarning, StudyError
 from evogt_study.operations.replay import replay
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status, status_codes
@@ -90,19 +90,14 @@ def test_what_is_computed_again(executed, folder, name):
     assert verify(folder / "own.nc", code=folder).findings == ()
 
 
-def test_a_helper_that_is_not_listed_is_noticed(executed, folder, evogt):
+@pytest.mark.parametrize(
+    ("old", "new", "count"), [("scale = 2.0", "scale = 3.0", 3), ("def shift", "x = 1\ndef shift", 0)]
+)
+def test_a_helper_that_is_not_listed_counts_as_far_as_it_is_used(executed, folder, old, new, count):
     assert executed(folder) == (3, {})
-    edit(folder / "helper.py", "scale = 2.0", "scale = 3.0")
-    line = f"helper.py, which method.py:method imports, was changed since {folder / 'own.nc'} was computed"
-    code, _, err = evogt("status", folder / "own.toml", "-o", folder / "own.nc")
-    assert (code, err) == (0, f"evogt: {line}; its runs are taken all the same: add it to depends = "
-                              '["helper.py"] to have them computed again\n')  # fmt: skip
-    computed, told = executed(folder)
-    assert (computed, set(told)) == (0, {CodeWarning})
-    assert told[CodeWarning].startswith(line)
-    computed, told = executed(folder, ["helper.py"])  # now it is listed
-    assert computed == 3
-    assert read_study(folder / "own.nc").error.values.tolist() == [3.0, 6.0, 9.0]
+    edit(folder / "helper.py", old, new)
+    assert executed(folder)[0] == count
+    assert read_study(folder / "own.nc").error.values.tolist() == [3.0, 6.0 if count else 5.0, 9.0 if count else 7.0]
 
 
 def test_a_bug_is_fixed(executed, folder):
@@ -118,14 +113,16 @@ def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     executed(folder)
     before = read_study(folder / "own.nc").error.values
     edit(folder / "method.py", "* seed", "* 1 * seed")
-    computed, told = executed(folder, keep_old_code=True)
+    computed, told = executed(folder, reuse_old_code=True)
     assert (computed, told) == (0, {})
     data = read_study(folder / "own.nc")
     assert data.error.values.tobytes() == before.tobytes()
-    (software,) = json.loads(data.run_software.attrs["software_sets"])
-    assert software["older_code"].startswith("method.py:method ")
-    assert executed(folder) == (0, {})  # they have the keys of today
-    assert executed(folder, rerun_outdated=True)[0] == 3
+    edit(folder / "own.toml", "[0, 1, 2]", "[0, 1, 2, 3]")
+    study = evs.Study.from_file(folder / "own.toml")
+    assert evs.run(study, output=folder / "own.nc", reuse_old_code=True).error.values[:3].tobytes() == before.tobytes()
+    with pytest.raises(ResultError, match=r"method.py must be the file that computed .*, got other content"):
+        replay(folder / "own.nc", {"seed": 1})
+    assert executed(folder)[0] == 3  # with the code of today
     assert replay(folder / "own.nc", {"seed": 1}, code=folder).equal
 
 

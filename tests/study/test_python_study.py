@@ -1,6 +1,7 @@
 """Studies that are stated in Python: the same results as from a file, of functions from wherever they come."""
 
 import functools
+import linecache
 import subprocess
 import sys
 import threading
@@ -39,6 +40,7 @@ class Model:
 def of_a_cell(source):
     """A function of a notebook's cell."""
     module = types.ModuleType("__main__")
+    linecache.cache["<cell>"] = len(source), None, source.splitlines(keepends=True), "<cell>"
     exec(compile(source, "<cell>", "exec"), vars(module))
     return module.f
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import describe_code
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
@@ -348,7 +347,7 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 def _function_content(code: UserCode) -> str:
     """Identity of a user function, as canonical JSON."""
-    return canonical_json(describe_code(code))
+    return canonical_json(code.identity)
 
 
 @lru_cache(maxsize=KNOWN)

@@ -80,7 +80,7 @@ class ProblemSource:
         if isinstance(loaded, FormulaProblem):
             return _from_statement(loaded)
         name = f"{Path(given.place).name}:{given.attribute}" if ".py" in given.place else given.reference
-        content = {**given.identity, "factory": given.attribute}
+        content = dict(given.identity)
         parameters, make = signature_parameters(loaded, name), _checked(loaded, name, dict(given.objects))
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 

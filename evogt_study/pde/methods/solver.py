@@ -20,7 +20,6 @@ from evogt_study.methods.function import (
     PROBLEM,
     argument_names,
     check_error,
-    describe_code,
     given_arguments,
     noted,
     own_parameters,
@@ -102,7 +101,7 @@ class UserSolver(ProblemMethod):
             name: canonical_json(value)
             for name, value in describe_common(self.common, self.own, self.code.attribute).items()
         }
-        return json_object({"code": canonical_json(describe_code(self.code)), **fixed, **common})
+        return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
 
 
 @dataclass(frozen=True, eq=False)

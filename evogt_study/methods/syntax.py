@@ -1,0 +1,604 @@
+"""Read Python text as statements in a normal form, with the names that each one binds, uses and changes.
+
+It also finds the user's own modules, and the text that gave an object.
+Nothing is executed or imported.  The normal form is the same on all supported versions of Python.  It has no comments,
+docstrings, positions or layout.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import hashlib
+import importlib.machinery
+import json
+import linecache
+import math
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NO_CODE = ("ctx", "type_comment", "type_ignores", "kind")
+_GUARDS = ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def shape(node: Any) -> Any:
+    """Return a syntax tree as nested lists without what is empty."""
+    if isinstance(node, list):
+        return [shape(each) for each in node]
+    if isinstance(node, ast.Constant):
+        # the type too: 1, 1.0 and True are equal, but not the same to a function
+        value = hex(node.value) if type(node.value) is int else repr(node.value)
+        return ["Constant", type(node.value).__name__, value]
+    if not isinstance(node, ast.AST):
+        return node if node is None or isinstance(node, (str, int)) else [type(node).__name__, repr(node)]
+    fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
+    if isinstance(node, (*DEFINITIONS, ast.Module)):
+        fields["body"] = _without_docstring(node.body)
+    if isinstance(node, ast.JoinedStr):
+        fields["values"] = list(_joined_texts(node.values))
+    made = [[name, shape(value)] for name, value in fields.items() if value is not None and value != []]
+    if isinstance(node, ast.Set):  # its order means nothing
+        made = [["elts", sorted(made[0][1], key=json.dumps)]]
+    return [type(node).__name__, *made]
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    return body[1:] if body and _is_text(body[0]) else body
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+# Python 3.12 has an empty text between two fields
+def _joined_texts(values: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    text = ""
+    for value in values:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            text += value.value
+            continue
+        if text:
+            yield ast.Constant(text)
+        yield value
+        text = ""
+    if text:
+        yield ast.Constant(text)
+
+
+def free_names(node: ast.AST) -> set[str]:
+    """Return the names that a piece of code takes from its file, with the attributes behind them: "np.linalg.norm"."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, ast.Attribute):
+        parts: list[str] = []
+        inner: Any = node
+        while isinstance(inner, ast.Attribute):
+            inner, parts = inner.value, [inner.attr, *parts]
+        return {".".join([inner.id, *parts])} if isinstance(inner, ast.Name) else free_names(inner)
+    if isinstance(node, ast.Global):
+        return {*node.names}
+    if not isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS)):
+        return _all_free(ast.iter_child_nodes(node))
+    outer, inside, local = _scope(node)
+    found = {name for name in _all_free(inside) if name.partition(".")[0] not in local}
+    return found | _all_free(outer)
+
+
+def _all_free(nodes: Iterable[ast.AST]) -> set[str]:
+    return set[str]().union(*map(free_names, nodes))
+
+
+def _scope(node: Any) -> tuple[list[ast.AST], list[ast.AST], set[str]]:
+    """The parts of a function or comprehension outside and inside of its scope, and its local names."""
+    if isinstance(node, _COMPREHENSIONS):
+        first = node.generators[0].iter
+        inside = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.comprehension)]
+        inside += [each for part in node.generators for each in (part.target, *part.ifs)]
+        inside += [part.iter for part in node.generators[1:]]
+        return [first], inside, {name for part in node.generators for name in bound_names(part.target)}
+    body = node.body if isinstance(node.body, list) else [node.body]
+    outer = [part for part in ast.iter_child_nodes(node) if part not in body]  # decorators, defaults, annotations
+    arguments = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+    elsewhere = {name for part in body for name in _declared(part)}
+    return outer, body, {*arguments, *(name for part in body for name in bound_names(part))} - elsewhere
+
+
+def _declared(node: ast.AST) -> Iterator[str]:
+    """Names that a function declares as global or nonlocal."""
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from node.names
+    elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        for child in ast.iter_child_nodes(node):
+            yield from _declared(child)
+
+
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """Names that a statement may bind in the scope in which it is."""
+    if isinstance(node, DEFINITIONS):
+        yield node.name
+    elif isinstance(node, _COMPREHENSIONS):
+        for part in ast.walk(node):
+            if isinstance(part, ast.NamedExpr):
+                yield part.target.id
+    elif isinstance(node, IMPORTS):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif not isinstance(node, ast.Lambda):
+        name = getattr(node, "rest" if isinstance(node, ast.MatchMapping) else "name", None)
+        if isinstance(name, str):  # of an exception or a pattern
+            yield name
+        for child in ast.iter_child_nodes(node):
+            yield from bound_names(child)
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """Names of the variables of which code sets entries or attributes, calls a method, or which it sets as globals."""
+    for part in ast.walk(node):
+        inner: ast.AST | None = None
+        if isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load):
+            inner = part
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            inner = part.func
+        elif isinstance(part, ast.Global):
+            yield from part.names
+        while isinstance(inner, (ast.Attribute, ast.Subscript)):
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            yield inner.id
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: `module` bound to `name`, or its `attribute`, which may be a module too.
+
+    name: "" inside of a function, "*" for all names.  level: leading dots.
+    """
+
+    name: str
+    module: str
+    attribute: str = ""
+    level: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A statement at the top level of a file."""
+
+    node: ast.stmt
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Names with attributes that it takes from the file."""
+        return frozenset(free_names(self.node))
+
+    @cached_property
+    def binds(self) -> frozenset[str]:
+        """Names that it may give a meaning in the file."""
+        return frozenset(bound_names(self.node))
+
+    @cached_property
+    def runs(self) -> frozenset[str]:
+        """Names that it uses when the file is imported."""
+        if isinstance(self.node, _FUNCTIONS):
+            return frozenset(roots(_all_free(_scope(self.node)[0])))
+        return frozenset(roots(self.uses))
+
+    @cached_property
+    def changes(self) -> frozenset[str]:
+        """Names whose values it changes without binding them, or code in it when it is called."""
+        if isinstance(self.node, (*DEFINITIONS, *IMPORTS, ast.Assign, ast.AnnAssign)) or self.is_idle:
+            return frozenset(_changed(self.node))
+        return frozenset(roots(self.uses))
+
+    @cached_property
+    def is_idle(self) -> bool:
+        """True of docstrings and of what a script does under its guard."""
+        return _is_text(self.node) or (isinstance(self.node, ast.If) and ast.unparse(self.node.test) in _GUARDS)
+
+    @property
+    def assigned(self) -> ast.expr | None:
+        """The value of ``name = value``; None for other statements."""
+        node = self.node
+        is_name = isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+        return node.value if isinstance(node, ast.Assign) and is_name else None
+
+    @cached_property
+    def calls(self) -> bool:
+        """True of a statement that is more than a definition, an import or a value: its place among others counts."""
+        if isinstance(self.node, (*DEFINITIONS, *IMPORTS)):
+            return False
+        value = self.assigned
+        return value is None or any(
+            isinstance(part, (ast.Call, ast.Await)) for part in ast.walk(value) if not _is_set(part)
+        )
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
+        """All imports in it, also inside of functions."""
+        found = []
+        for part in ast.walk(self.node):
+            for alias in part.names if isinstance(part, IMPORTS) else ():
+                name = (alias.asname or alias.name).partition(".")[0]
+                name = name if name in self.binds else ""
+                if isinstance(part, ast.ImportFrom):
+                    found.append(Import(name, part.module or "", alias.name, part.level))
+                else:
+                    found.append(Import(name, alias.name if alias.asname or not name else name))
+        return tuple(found)
+
+
+def imported_module(each: Import, package: str) -> str:
+    """Return the dotted name of the module that a file of `package` imports."""
+    # one dot is the package itself, each further one the package above
+    parts = package.split(".")[: len(package.split(".")) + 1 - each.level] if each.level else []
+    return ".".join([*filter(None, parts), *([each.module] if each.module else [])])
+
+
+def roots(names: Iterable[str]) -> Iterator[str]:
+    """Return the names without the attributes behind them."""
+    return (name.partition(".")[0] for name in names)
+
+
+@lru_cache(maxsize=64)
+def statements(text: str) -> tuple[Statement, ...]:
+    """Return the statements of a file, each import and each value as one.  Raises SyntaxError for no Python."""
+    return tuple(Statement(part) for node in ast.parse(text).body for part in _single(node))
+
+
+def _single(node: ast.stmt) -> Iterator[ast.stmt]:
+    """A statement as several: ``import a, b``, ``a = b = 1`` and ``a, b = 1, 2``; ``a: int = 1`` without its type."""
+    if isinstance(node, ast.Import):
+        yield from (ast.Import([alias]) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (ast.ImportFrom(node.module, [alias], node.level) for alias in node.names)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+        yield ast.Assign([node.target], node.value)
+    elif isinstance(node, ast.Assign) and len(node.targets) > 1 and isinstance(node.value, ast.Constant):
+        for target in node.targets:
+            yield from _single(ast.Assign([target], node.value))
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _are_paired(node.targets[0], node.value):
+        for target, value in zip(node.targets[0].elts, node.value.elts, strict=True):  # type: ignore[attr-defined]
+            yield ast.Assign([target], value)
+    else:
+        yield node
+
+
+def _are_paired(targets: ast.expr, values: ast.expr) -> bool:
+    # only constants: a, b = b, a is more than a = b and b = a
+    if not isinstance(targets, (ast.Tuple, ast.List)) or not isinstance(values, (ast.Tuple, ast.List)):
+        return False
+    is_plain = all(isinstance(each, ast.Name) for each in targets.elts)
+    return is_plain and len(targets.elts) == len(values.elts) and all(map(_is_constant, values.elts))
+
+
+def _is_set(node: ast.AST) -> bool:
+    # their only text is a call
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+
+
+def _is_constant(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+
+
+def content_of(path: Path) -> str:
+    """Return the hash of a file: of its code if it is Python, else of its bytes.  Raises OSError."""
+    data = path.read_bytes()
+    if path.suffix == ".py":
+        try:
+            return _whole_hash(data.decode("utf-8-sig"))
+        except (SyntaxError, ValueError, RecursionError):
+            pass
+    # Python of another version, or none, counts by its bytes
+    return hashlib.sha256(data).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _whole_hash(text: str) -> str:
+    return hash_of(shape(ast.parse(text)))
+
+
+def hash_of(form: Any) -> str:
+    """Return the hash of nested lists of strings and integers."""
+    return hashlib.sha256(json.dumps(form, separators=(",", ":")).encode()).hexdigest()
+
+
+PACKAGE = "evogt_study"
+_PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; empty if it is no text."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError):
+        return ""
+
+
+def module_path(folder: Path, name: str) -> Path | None:
+    """The file of a module below `folder`, or the folder of a package without a file of its own."""
+    place = folder.joinpath(*name.split("."))
+    for path in (place / "__init__.py", place.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return place if place.is_dir() and any(place.glob("*.py")) else None
+
+
+@lru_cache(maxsize=256)
+def _search(name: str, places: tuple[str, ...]) -> str | None:
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(name, list(places))
+    except Exception:  # noqa: BLE001  # what is on the path may be anything
+        return None
+    return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
+
+def search_folder(top: str) -> Path | None:
+    """The folder on Python's path in which a module of the user's own is; None for any other name."""
+    if top in sys.stdlib_module_names:
+        return None
+    origin = _search(top, tuple(sys.path))
+    if origin is None or not is_local_path(Path(origin)):
+        return None
+    path = Path(origin).resolve()
+    return path.parents[1] if path.name == "__init__.py" else path.parent
+
+
+def is_local(module: ModuleType | None) -> bool:
+    """True of a module of the user's own: a script, a notebook, or a file that is not installed."""
+    if module is None or module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    package = module.__name__.partition(".")[0]
+    if file is None or package == PACKAGE or package in sys.stdlib_module_names:
+        return False
+    return is_local_path(Path(file))
+
+
+@lru_cache(maxsize=4096)
+def is_local_path(path: Path) -> bool:
+    """Return True for a file that is not installed."""
+    path = path.resolve()
+    # a user's own packages, and those of a parent environment, are in none of these places, but in a folder so named
+    return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
+
+
+def imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
+    """Python files below `root` that a file imports, and those that they import, by their path from there.
+
+    package: dotted name of the package that the file belongs to, if any; then files of others are left out.
+    """
+    found: dict[str, Path] = {}
+    waiting = [(path, source, package)]
+    while waiting:
+        _, text, own = waiting.pop()
+        for name in _imported_names(text, own):
+            if package and name.partition(".")[0] != package.partition(".")[0]:
+                continue
+            for file, inner in _files_of(name, root):
+                key = file.relative_to(root).as_posix()
+                if key not in found and file != path:
+                    found[key] = file
+                    waiting.append((file, read_text(file), inner))
+    return dict(sorted(found.items()))
+
+
+def _imported_names(source: str, package: str) -> Iterator[str]:
+    """Dotted names of what may be modules; none where the file is no Python."""
+    try:
+        parts = statements(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for each in [each for part in parts for each in part.imports]:
+        base = imported_module(each, package)
+        yield f"{base}.{each.attribute}".strip(".") if each.attribute else base
+
+
+def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
+    """Files that importing the dotted `name` runs, as far as they are below `root`, each with its package."""
+    place = root
+    parts = name.split(".")
+    for number, part in enumerate(parts):
+        place = place / part
+        package = ".".join(parts[: number + 1])
+        if (place / "__init__.py").is_file():
+            yield place / "__init__.py", package
+        elif place.with_suffix(".py").is_file():
+            yield place.with_suffix(".py"), package.rpartition(".")[0]
+            return
+
+
+CACHED = type(functools.lru_cache(lambda: None))
+"""What `functools.lru_cache` and `functools.cache` make of a function."""
+LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
+
+
+@lru_cache(maxsize=32)
+def codes_of(text: str) -> tuple[CodeType, ...]:
+    """Return the compiled code of all functions in a text; none for no Python."""
+    try:
+        waiting, found = [compile(text, "<text>", "exec", dont_inherit=True)], list[CodeType]()
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    while waiting:
+        code = waiting.pop()
+        found.append(code)
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return tuple(found)
+
+
+def is_same_code(one: CodeType, other: CodeType) -> bool:
+    """True if the code was compiled from the same text, wherever it is."""
+    parts = [
+        (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_qualname, code.co_exceptiontable)
+        for code in (one, other)
+    ]
+    if parts[0] != parts[1] or len(one.co_consts) != len(other.co_consts):
+        return False
+    pairs = zip(one.co_consts, other.co_consts, strict=True)
+    return all(
+        is_same_code(a, b)
+        if isinstance(a, CodeType) and isinstance(b, CodeType)
+        else (type(a), repr(a)) == (type(b), repr(b)) or (isinstance(a, frozenset) and a == b)
+        for a, b in pairs
+    )
+
+
+def literal(value: Any) -> str | None:
+    """The value as Python text; None for a value without a literal form."""
+    kind = type(value)
+    if kind is float:
+        return repr(value) if math.isfinite(value) else None
+    if kind is complex:
+        return repr(value) if np.isfinite(value) and value.real != 0.0 else None
+    if kind in LITERALS:
+        return hex(value) if kind is int else "..." if value is ... else repr(value)
+    if kind not in (list, tuple, dict, set, frozenset):
+        return None
+    try:
+        parts = [literal(part) for part in (value if kind is not dict else [*value, *value.values()])]
+    except RecursionError:  # it contains itself
+        return None
+    if None in parts:
+        return None
+    if kind is dict:
+        return "{" + ", ".join(f"{key}: {part}" for key, part in zip(parts, parts[len(value) :], strict=False)) + "}"
+    text = ", ".join(map(str, parts)) + ("," if kind is tuple and len(parts) == 1 else "")
+    if kind in (list, tuple):
+        return f"[{text}]" if kind is list else f"({text})"
+    text = "{" + text + "}" if value else ""
+    return text if kind is set and value else f"{kind.__name__}({text})"
+
+
+def is_made_of_literals(value: Any) -> bool:
+    """True of a function that captures only literals: what was called to make it is in the text."""
+    if isinstance(value, functools.partial):
+        parts = [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, FunctionType):
+        parts = [cell.cell_contents for cell in value.__closure__ or ()]
+    else:
+        return isinstance(value, CACHED)
+    return all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
+
+
+def unwrapped(value: Any) -> Any:
+    """The function behind a decorator or a descriptor."""
+    for _ in range(20):
+        inner = vars(value).get("__wrapped__") if hasattr(value, "__dict__") else None
+        inner = inner or (value.__func__ if isinstance(value, (staticmethod, classmethod)) else None)
+        inner = inner or (value.fget if isinstance(value, property) else None)
+        inner = inner or (value.func if isinstance(value, functools.cached_property) else None)
+        if inner is None:
+            break
+        value = inner
+    return value
+
+
+def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
+    """The definition of a function in the text that Python knows of it; None if that gives other code."""
+    code, file = function.__code__, function.__code__.co_filename
+    linecache.checkcache(file)
+    text = "".join(linecache.getlines(file, function.__globals__))
+    if not any(each.co_firstlineno == code.co_firstlineno and is_same_code(each, code) for each in codes_of(text)):
+        return None
+    found: list[Any] = [node for node in ast.walk(ast.parse(text)) if _may_be(node, code)]
+    if len(found) > 1:  # several lambdas on one line: the smallest that contains the code
+        places = [
+            (line, column) for line, last, column, end in code.co_positions() if last and end and column is not None
+        ]
+        first, last = min(places[1:] or places), max(places)
+        bodies = [(node, node.body) for node in found]
+        found = [node for node, body in bodies if _start(body) <= first and last <= _end(body)]
+        found.sort(key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
+    return found[0] if found else None
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+
+
+def _may_be(node: Any, code: CodeType) -> bool:
+    if code.co_name == "<lambda>":
+        return isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != code.co_name:
+        return False
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)]) == code.co_firstlineno
+
+
+def cells_of(names: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a notebook's cells, in their order, as far as Python knows them."""
+    cells = names.get("In")
+    if isinstance(cells, list) and all(isinstance(each, str) for each in cells):
+        yield from (each for each in cells if codes_of(each))
+        return
+    own = [unwrapped(value) for value in list(names.values())]
+    own += [each for kind in own if isinstance(kind, type) for each in map(unwrapped, vars(kind).values())]
+    files = [each.__code__.co_filename for each in own if isinstance(each, FunctionType) and each.__globals__ is names]
+    for file in sorted(set(files), key=files.index):
+        text = "".join(linecache.getlines(file, dict(names)))
+        if codes_of(text):
+            yield text
+
+
+def last_bindings(parts: Sequence[Statement]) -> list[Statement]:
+    """The statements without definitions that a later cell has replaced; equal ones count once."""
+    kept: list[Statement] = []
+    last: dict[str, Any] = {}
+    for part in reversed(parts):
+        is_simple = isinstance(part.node, (*DEFINITIONS, *IMPORTS)) or part.assigned is not None
+        form = shape(part.node)
+        if (
+            is_simple
+            and part.binds
+            and all(
+                name in last and (last[name] == form or isinstance(part.node, (*DEFINITIONS, *IMPORTS)))
+                for name in part.binds
+            )
+        ):
+            continue
+        kept.append(part)
+        last |= dict.fromkeys(part.binds, form)
+    return kept[::-1]
+
+
+def look_up(module: ModuleType | None, name: str) -> Any:
+    """Return what a module has by a dotted name; None if it has nothing."""
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def global_names(code: CodeType) -> Iterator[str]:
+    """Names of globals that compiled code, and functions inside it, use."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from global_names(constant)
+
+
+def code_form(code: CodeType) -> Any:
+    """Return nested lists that stand for compiled code."""
+    constants = [code_form(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags]
+    return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]

@@ -1,0 +1,483 @@
+"""What changes the fingerprint of a function: in a file, and of an object with the values that it uses."""
+
+import functools
+import itertools
+import json
+import linecache
+import subprocess
+import sys
+import textwrap
+import types
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from evogt_study.errors import CodeWarning
+from evogt_study.methods.fingerprint import (
+    file_fingerprint,
+    object_fingerprint,
+    value_fingerprint,
+    with_depends,
+)
+from evogt_study.methods.syntax import imported_files, is_local
+
+SOURCE = '''
+"""A file."""
+import numpy as np
+import helper
+from helper import table as known
+
+RATE = 2.0  # a comment
+OTHER = 3.0
+SIZES = [1, 2]
+SIZES.append(3)
+NAMES = {}
+FIRST, SECOND = make_two()
+TWICE = 1
+THRICE = TWICE + 2
+TWICE = 2
+if RATE > 1:
+    LIMIT = 5
+
+def register(function):
+    NAMES[function.__name__] = function
+    return function
+
+@register
+def registered(x):
+    return 1.5
+
+def make_two():
+    return 1, 2
+
+class Grid:
+    """A class."""
+    points = 4
+
+def inner(x, y=OTHER):
+    return RATE * x
+
+def method(seed, n=1):
+    """Its docstring."""
+    x = THRICE
+    for size in SIZES:
+        seed += np.exp(inner(size)) + helper.scale(2) + FIRST + len([UNUSED for UNUSED in SIZES])
+    return {"v": seed, "w": Grid().points, "u": known(LIMIT), "z": NAMES}
+
+def another(seed):
+    return UNUSED
+
+UNUSED = 7
+
+if __name__ == "__main__":
+    print(method(3))
+'''
+HELPER = (
+    "FACTOR = 2\nOTHER = 1\ndef scale(x):\n    return FACTOR * x\ndef table(x):\n"
+    "    return x\ndef unused():\n    return 0\n"
+)
+CHANGED = {
+    "its own code": ("seed += np", "seed -= np"),
+    "a default": ("n=1", "n=2"),
+    "a function that it calls": ("RATE * x", "RATE + x"),
+    "a constant of that function": ("RATE = 2.0", "RATE = 2.5"),
+    "a constant of its defaults": ("OTHER = 3.0", "OTHER = 3"),
+    "a statement that changes a list": ("SIZES.append(3)", "SIZES.append(4)"),
+    "a name under a condition": ("LIMIT = 5", "LIMIT = 6"),
+    "a condition": ("RATE > 1", "RATE > 2"),
+    "a class": ("points = 4", "points = 5"),
+    "an import": ("import table as known", "import tables as known"),
+    "a decorator": ("def inner", "@known\ndef inner"),
+    "a function that a decorator registers": ("return 1.5", "return 2.5"),
+    "the function behind several values": ("return 1, 2", "return 2, 1"),
+    "a value before a name is bound again": ("TWICE = 1", "TWICE = 4"),
+    "the order of a name's values": ("THRICE = TWICE + 2\nTWICE = 2\n", "TWICE = 2\nTHRICE = TWICE + 2\n"),
+    "a second definition": ("UNUSED = 7", "def inner(x):\n    return 1"),
+}
+SAME = {
+    "a comment": ("# a comment", "# another one"),
+    "blank lines and spaces": ("RATE * x", "(RATE   *\n\n   x)"),
+    "the quotes of a text": ('"v"', "'v'"),
+    "a docstring": ("Its docstring.", "Said otherwise."),
+    "the docstring of a class": ("A class.", "Said otherwise."),
+    "another function": ("return UNUSED", "return 2 * UNUSED"),
+    "a constant with the name of a local variable": ("UNUSED = 7", "UNUSED = 8"),
+    "what a script does": ("print(method(3))", "print(method(4))"),
+    "a new function": ("UNUSED = 7", "UNUSED = 7\ndef third():\n    return RATE"),
+    "the docstring of the file": ("A file.", "Said otherwise."),
+    "an import that is not used": ("import numpy as np", "import numpy as np, os"),
+    "the type of a constant": ("RATE = 2.0", "RATE: float = 2.0"),
+    ""
+    "the order of definitions": (
+        'class Grid:\n    """A class."""\n    points = 4\n\ndef inner(x, y=OTHER):\n    return RATE * x\n',
+        "def inner(x, y=OTHER):\n    return RATE * x\n\nclass Grid:\n    points = 4\n",
+    ),
+}  # fmt: skip
+HELPER_CHANGED = {
+    "what is used": ("FACTOR * x", "FACTOR + x", True),
+    "a constant behind it": ("FACTOR = 2", "FACTOR = 3", True),
+    "another function": ("return 0", "return 1", False),
+    "a constant of the same name": ("OTHER = 1", "OTHER = 2", False),
+    "a comment": ("FACTOR = 2", "FACTOR = 2  # two", False),
+}
+
+
+@pytest.fixture
+def fingerprint(tmp_path):
+    def of(source=SOURCE, helper=HELPER, name="method.py", attribute="method"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(source)
+        (path.parent / "helper.py").write_text(helper)
+        return file_fingerprint(source, attribute, path, path.parent)[0]
+
+    return of
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_changes_the_fingerprint(fingerprint, name):
+    old, new = CHANGED[name]
+    assert SOURCE.count(old) == 1 or name == "a value before a name is bound again"
+    assert fingerprint(SOURCE.replace(old, new, 1)) != fingerprint()
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_leaves_it(fingerprint, name):
+    old, new = SAME[name]
+    assert SOURCE.replace(old, new) != SOURCE
+    assert fingerprint(SOURCE.replace(old, new)) == fingerprint()
+
+
+@pytest.mark.parametrize("name", HELPER_CHANGED)
+def test_the_used_part_of_a_helper_counts(fingerprint, name):
+    old, new, changes = HELPER_CHANGED[name]
+    assert HELPER.replace(old, new) != HELPER
+    assert (fingerprint(helper=HELPER.replace(old, new)) != fingerprint()) is changes
+
+
+def test_the_name_and_the_folder_of_the_file_do_not_count(fingerprint):
+    assert len({fingerprint(name=name) for name in ("method.py", "other.py", "deep/er/method.py")}) == 1
+
+
+def test_a_name_that_a_file_imports_is_the_name_there(fingerprint):
+    assert fingerprint("from helper import scale\n", attribute="scale") == fingerprint(HELPER, attribute="scale")
+
+
+PACKAGE = {
+    "pkg/__init__.py": "from .core import run\nfrom . import extra\n",
+    "pkg/core.py": "from .deep.steps import step\nfrom . import extra\nimport pkg.late\ndef run(seed):\n"
+    "    return step(seed) + extra.more() + pkg.late.last()\n",
+    "pkg/extra.py": "def more():\n    return 1\n",
+    "pkg/late.py": "from pkg.core import run\ndef last():\n    return 4\n",
+    "pkg/deep/steps.py": "from .. import extra\ndef step(x):\n    return x * 2\n",
+}
+
+
+def test_packages_are_followed(tmp_path):
+    def of(attribute="run", **changes):
+        for name, text in PACKAGE.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+            (tmp_path / name).write_text(text.replace(*changes.get(name.split("/")[-1][:-3], ("", ""))))
+        path = tmp_path / "method.py"
+        source = f"import pkg\nfrom pkg import {attribute} as it\ndef f(seed):\n    return it(seed)\n"
+        found, files = file_fingerprint(source, "f", path, tmp_path)
+        assert {name for name, _ in files} >= {str(tmp_path / "pkg" / "core.py"), str(tmp_path / "pkg/deep/steps.py")}
+        return found
+
+    others = [of(extra=("1", "2")), of(late=("4", "5")), of(steps=("* 2", "* 3")), of(core=("step(seed)", "step(1)"))]
+    assert len({of(), *others}) == 5
+
+
+def test_a_function_that_looks_names_up_by_text_is_the_whole_file(fingerprint):
+    source = "A = 1\ndef method(seed):\n    return eval('A')\n"
+    assert fingerprint(source) != fingerprint(source.replace("A = 1", "A = 2"))
+
+
+def test_nothing_is_executed_and_no_python_is_refused(fingerprint):
+    assert fingerprint("raise SystemExit\ndef method(seed):\n    return 1\n")
+    with pytest.raises(SyntaxError):
+        fingerprint("def (")
+
+
+def test_files_on_which_it_depends_count_wherever_the_study_is(tmp_path):
+    known = [("data/a.csv", "1"), ("data/b.csv", "2")]
+    moved = [("../data/a.csv", "1"), ("../data/b.csv", "2")]
+    swapped = [("data/a.csv", "2"), ("data/b.csv", "1")]
+    assert with_depends("x", known, tmp_path) == with_depends("x", moved, tmp_path / "studies")
+    assert len({"x", with_depends("x", known, tmp_path), with_depends("x", swapped, tmp_path)}) == 3
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+_numbers = itertools.count()
+
+
+def cell(source, *earlier, **names):
+    """A function `f` of a notebook's cells, whose texts are known."""
+    module = types.ModuleType("__main__")
+    vars(module).update(names)
+    for text in map(textwrap.dedent, (*earlier, source)):
+        name = f"<cell {next(_numbers)}>"
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        exec(compile(text, name, "exec"), vars(module))
+    return module.f
+
+
+def content(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CodeWarning)
+        return object_fingerprint(function)[0]
+
+
+USES = "def f(seed):\n    return helper(seed) + RATE\ndef helper(x):\n    return 2 * x\n"
+VALUES = {
+    ""
+    "a number": (1.0, 1.5), "a type of number": (1, 1.0), "a boolean": (1, True),
+    "an array": (np.arange(3), np.arange(1, 4)),
+    "a type of array": (np.arange(3), np.arange(3.0)), "a list": ([1, 2], [2, 1]), "a tuple": ((1,), [1]),
+    "a dict": ({"a": 1}, {"a": 2}), "a set": ({1, 2}, {1, 3}), "a frozen set": (frozenset({1}), frozenset({2})),
+    "a frame": (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})), "a NumPy number": (np.float64(1), 1.0),
+    "None": (None, 0), "infinity": (float("inf"), float("nan")), "a sign": (0.0, -0.0),
+    "a partial": (functools.partial(min, 1), functools.partial(min, 2)), "a module": (np, pd),
+    "a lambda": (lambda x: x, lambda x: x + 1), "a text": ("a", "b"), "objects in an array": (
+        np.array([1, "a"], dtype=object), np.array([1, "b"], dtype=object)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_that_a_function_uses_count(name):
+    one, other = VALUES[name]
+    assert content(cell(USES, RATE=one)) == content(cell(USES, RATE=one))
+    assert content(cell(USES, RATE=one)) != content(cell(USES, RATE=other))
+    assert content(functools.partial(abs, one)) != content(functools.partial(abs, other))
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(), st.dates(),
+    st.complex_numbers(allow_nan=False),
+)  # fmt: skip
+NESTED = st.recursive(
+    SCALARS | arrays.arrays(st.sampled_from(["f8", "i4", "?"]), (2,)),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(SCALARS, inner, max_size=3)
+    | st.sets(SCALARS, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def shown(value):
+    """A text that is equal only for values of equal types and contents."""
+    if isinstance(value, (set, frozenset)):
+        return f"{type(value)}{sorted(map(shown, value))}"
+    if isinstance(value, dict):
+        return f"dict{[(shown(name), shown(each)) for name, each in value.items()]}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value)}{list(map(shown, value))}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
+    return f"{type(value)}{value!r}"
+
+
+@settings(max_examples=100)
+@given(NESTED, NESTED)
+def test_two_values_have_one_fingerprint_only_if_they_are_the_same(one, other):
+    assert (value_fingerprint(one) == value_fingerprint(other)) is (shown(one) == shown(other))
+
+
+@settings(max_examples=50)
+@given(NESTED)
+def test_a_captured_literal_counts_as_its_text(value):
+    text = repr(value)
+    try:
+        is_literal = shown(eval(text, {})) == shown(value)
+    except (NameError, SyntaxError, TypeError):
+        is_literal = False
+    if is_literal:
+        assert content(cell(USES, f"RATE = {text}\ndef g(): pass")) == content(cell(USES, RATE=value))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("RATE = 2", "RATE = 3"), ("x + RATE", "x - RATE"), ("maxsize=8", "maxsize=9")]
+)
+def test_what_is_behind_a_cache_counts(old, new):
+    source = (
+        "import functools\nRATE = 2\n@functools.lru_cache(maxsize=8)\ndef g(x):\n    return x + RATE\n"
+        "def f(seed):\n    return g(seed)\n"
+    )
+    assert content(cell(source)) == content(cell(source))
+    assert content(cell(source)) != content(cell(source.replace(old, new)))
+
+
+def test_layout_and_other_functions_do_not_count():
+    changed = "# a comment\n\n\n" + USES.replace("    return helper", '    """Text."""\n    return helper')
+    assert content(cell(changed, RATE=1, unused=3)) == content(cell(USES, RATE=1))
+    assert content(cell(USES.replace("2 * x", "3 * x"), RATE=1)) != content(cell(USES, RATE=1))
+
+
+def test_a_cell_that_was_run_again_counts_as_it_is_now():
+    first, second = "A = 2\ndef g(x):\n    return A * x\n", "A = 3\ndef g(x):\n    return A + x\n"
+    use = "def f(seed):\n    return g(seed)\n"
+    assert content(cell(use, first, second)) == content(cell(use, second)) != content(cell(use, first))
+
+
+SCRIPT = """
+import json, sys
+from evogt_study.methods.fingerprint import value_fingerprint
+class Box:
+    def __init__(self, value):
+        self.value = value
+def make(box):
+    return lambda seed: seed * box.value
+N = len(sys.argv)
+def g(seed):
+    return N
+found = []
+for box in [Box(1), Box(2)]:
+    f = make(box)
+    def h(seed, box=box):
+        return box.value
+    found += [value_fingerprint(f), value_fingerprint(h)]
+k = make(Box(1))
+found.append(value_fingerprint(k))
+k = make(Box(2))
+found.append(value_fingerprint(k))
+print(json.dumps([*found, value_fingerprint(g)]))
+"""
+
+
+def test_a_script_that_binds_a_name_again_has_other_fingerprints(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    lines = [
+        subprocess.run([sys.executable, "script.py", *more], cwd=tmp_path, capture_output=True, text=True, check=True)
+        for more in ([], ["x"])
+    ]
+    one, other = (json.loads(line.stdout) for line in lines)
+    assert len(set(one[:4])) == 4
+    assert one[4] != one[5]
+    assert one[-1] != other[-1]
+
+
+def test_a_name_that_a_later_cell_binds_again_is_no_part_of_a_closure():
+    def of(*cells):
+        module = types.ModuleType("__main__")
+        vars(module)["In"] = [""]
+        for text in cells:
+            name = f"<cell {next(_numbers)}>"
+            vars(module)["In"].append(text)
+            linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+            exec(compile(text, name, "exec"), vars(module))
+        return content(module.f)
+
+    make = "def make(a):\n    return lambda seed: a * seed\nf = make(k)\n"
+    assert of("k = 1\n", make, "k = 2\n") != of("k = 2\n", make)
+    assert of("k = 2\n", make) == of("x = 1\n", "k = 2\n" + make)
+
+
+def test_a_value_that_differs_from_the_text_counts():
+    function = cell("A = 2\nB = [1]\ndef f(seed, c=A):\n    return A, B\n")
+    before = content(function)
+    function.__globals__["A"] = 5
+    changed = content(function)
+    function.__globals__["A"] = 2
+    function.__globals__["B"].append(2)
+    other = content(function)
+    function.__globals__["B"].pop()
+    function.__defaults__ = (7,)
+    assert len({before, changed, other, content(function)}) == 4
+
+
+def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "toy_stale.py").write_text("def f(seed):\n    return seed\n")
+    import toy_stale
+
+    before = content(toy_stale.f)
+    (tmp_path / "toy_stale.py").write_text("def f(seed):\n    return 2 * seed\n")
+    with pytest.warns(CodeWarning, match="the source of `f` is not known, or has changed since it was imported"):
+        stale = value_fingerprint(toy_stale.f)
+    assert before != stale
+    del sys.modules["toy_stale"]
+
+
+def test_functions_without_a_source_count_by_their_code():
+    names = {"RATE": 2}
+    exec("def f(seed):\n    return RATE * seed\ndef g(seed):\n    return RATE + seed\n", names)
+    with pytest.warns(CodeWarning, match="the source of `f` is not known"):
+        one = value_fingerprint(names["f"])
+    assert one == content(names["f"]) != content(names["g"])
+    names["RATE"] = 3
+    assert content(names["f"]) != one
+
+
+def test_an_object_without_a_literal_form_counts_with_a_warning():
+    with pytest.warns(CodeWarning, match=r"type pandas\.\S*DataFrame has no literal form"):
+        value_fingerprint(pd.DataFrame({"a": [1]}))
+
+
+CLASS = """
+class Model:
+    scale = 2
+    def __init__(self, rate):
+        self.rate = rate
+    def run(self, seed):
+        return self.other(seed) * self.rate
+    def other(self, seed):
+        return seed * self.scale
+f = Model(RATE).run
+"""
+
+
+def test_methods_of_objects_count_with_their_object_and_class():
+    assert content(cell(CLASS, RATE=1)) == content(cell(CLASS, RATE=1))
+    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS, RATE=2))
+    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS.replace("scale = 2", "scale = 3"), RATE=1))
+    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS.replace("seed * self", "seed + self"), RATE=1))
+    changed = cell(CLASS, RATE=1)
+    changed.__self__.rate = 5
+    assert content(changed) != content(cell(CLASS, RATE=1))
+    type(changed.__self__).scale = 3
+    assert content(types.MethodType(type(changed.__self__).run, changed.__self__)) != content(changed.__func__)
+
+
+def test_lambdas_of_one_line_differ():
+    functions = [lambda seed: seed + 1, lambda seed: seed + 2, lambda seed: (lambda x: x)(seed)]
+    assert len({content(function) for function in functions}) == 3
+
+
+def test_enclosed_variables_count():
+    source = "def make(a):\n    return lambda seed: seed + a\nf = make({})"
+    assert content(cell(source.format(1))) != content(cell(source.format(2)))
+    made = [(lambda a: lambda seed: seed + a)(value) for value in (1, 2, 1.0)]
+    assert len({content(each) for each in made}) == 3
+
+
+def test_cycles_end():
+    cycle = [1]
+    cycle.append(cycle)
+    assert content(cell(USES, RATE=cycle))
+
+
+def test_what_is_installed_counts_by_name():
+    assert not any(map(is_local, (np, sys, sys.modules["evogt_study"])))
+    assert is_local(sys.modules[__name__])
+
+
+def test_imported_files_are_found_in_turn(tmp_path):
+    files = {
+        "method.py": (
+            "import numpy, helper\ndef f():\n"
+            "    from package.part import thing"
+        ), "helper.py": "import further",
+        "further.py": "import method", "package/__init__.py": "", "package/part.py": "from . import beside",
+        "package/beside.py": "", "unused.py": "",
+    }  # fmt: skip
+    for name, source in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(source)
+    found = imported_files(tmp_path / "method.py", files["method.py"], tmp_path)
+    assert list(found) == ["further.py", "helper.py", "package/__init__.py", "package/beside.py", "package/part.py"]
