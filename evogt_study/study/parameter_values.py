@@ -63,7 +63,7 @@ class Declared:
         seen: dict[Any, Value] = {}
         for value, label in zip(values, self.labels(name, values, where), strict=True):
             if label != label:
-                raise StudyError(f"`{name}` must have values other than {label} on an axis ({self.file}, {where})")
+                raise StudyError(f"`{name}` must be a value other than {label} on an axis ({self.file}, {where})")
             if label in seen:
                 one, other = _shown(seen[label]), _shown(value)
                 told = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"

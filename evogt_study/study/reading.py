@@ -351,8 +351,11 @@ class Reader:
 
 def _warn_of_near_values(axis: Axis, file: str) -> None:
     """Give a `DoubtWarning` for two floats of an axis that differ by rounding only."""
-    values = sorted(float(value) for value in axis.values if is_number(value)) if axis.points is None else []  # type: ignore[arg-type]  # numbers
-    if len(values) < len(axis.values) or all(map(_is_integer, axis.values)):
+    kinds = set(map(type, axis.values))
+    if axis.points is not None or not all(map(is_number, axis.values[:1])) or all(map(_is_integer, kinds)):
+        return
+    values = sorted(float(value) for value in axis.values if is_number(value))  # type: ignore[arg-type]  # numbers
+    if len(values) < len(axis.values):
         return
     for one, other in itertools.pairwise(values):
         if other - one < NEAREST * max(abs(one), abs(other)):
@@ -363,8 +366,8 @@ def _warn_of_near_values(axis: Axis, file: str) -> None:
             )
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer))
+def _is_integer(kind: type) -> bool:
+    return issubclass(kind, (int, np.integer))
 
 
 class _PlacedError(StudyError):

@@ -207,8 +207,8 @@ REFUSED_AXES = {
     "one instant in two zones": (
         [datetime.datetime(2020, 1, 1, tzinfo=UTC), datetime.datetime(2020, 1, 1)], "which have one coordinate"
     ),
-    "nan": ([1.0, np.nan], r"`x` must have values other than nan on an axis \(study f, axes.x\)"),
-    "no date": ([D("NaT", "s")], "values other than NaT"),
+    "nan": ([1.0, np.nan], r"`x` must be a value other than nan on an axis \(study f, axes.x\)"),
+    "no date": ([D("NaT", "s")], "a value other than NaT"),
     "what no float holds": ([2**53 + 1, 0.5], "numbers that a float holds, .*got 9007199254740993"),
     "what no integer type holds": ([-1, 2**63], "integers that int64 or uint64 holds, got -1 and 9223372036854775808"),
     "a date out of range": ([datetime.date(1, 1, 1)], "dates from 1678 to 2261 .*got 0001-01-01"),
@@ -434,7 +434,7 @@ def named(method, problem, status=1, message=2, pilot=3, bound=4, software=5, at
         {"method": ["bfgs", "newton"], "problem": ["one", "two"]},
         {"method": {"bfgs": "bfgs", "newton": "newton"}, "problem": {"one": [1, 2], "two": np.ones(2)}},
         {"method": {"bfgs": "bfgs"}, "problem": {"one": "one", "two": "two"}},
-        {"method": ["bfgs"], "problem": {"sine": np.sin, "received": received}},
+        {"method": ["bfgs"], "problem": {"describe": describe, "received": received}},
         {"problem": ["one"], "method": ["bfgs"], "status": [5], "pilot": [1, 2], "bound": ["b"], "candidate": [8]},
     ],
 )
