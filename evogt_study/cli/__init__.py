@@ -1,10 +1,8 @@
 """The command `evogt`.
 
 - `main`: commands by name, each imported when called; exit codes
-- `options`: options and arguments that commands share
-- `inputs`: the studies, results and runs that they name
+- `inputs`: options and arguments that commands share; the studies, results and runs that they name
 - `display`: progress, results and warnings in lines of text
-- `progress_bar`: the progress bar, which needs rich
 - `run`: `evogt run`, `work`, `submit`, `plan`, `try`
 - `status`: `evogt status`, `store`
 - `summary`: `evogt summary`, `verdict`, `export`

@@ -32,8 +32,6 @@ def display(quiet: bool) -> Iterator[Listener | None]:
     if quiet or sys.stderr is None:  # None in a process without one
         yield None
     elif sys.stderr.isatty():
-        from evogt_study.cli.progress_bar import progress_bar  # 0.06 s, with Rich, for terminals only
-
         with progress_bar() as bar:
             yield _Bar(bar)
     else:
@@ -76,6 +74,22 @@ class _Bar:
             words=shown(in_words(event)),
             failed=event.failed,
         )
+
+
+def progress_bar() -> RichProgress:
+    """Return a display on standard error with a bar and a text for each phase.  The bar is red if runs failed."""
+    from rich.console import Console  # Rich takes 0.06 s, for terminals only
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import Task as Row
+    from rich.progress_bar import ProgressBar
+
+    class Bar(BarColumn):
+        def render(self, task: Row) -> ProgressBar:
+            self.complete_style = self.finished_style = "red" if task.fields["failed"] else "green"
+            return super().render(task)
+
+    words = TextColumn("{task.fields[words]}", markup=False)
+    return Progress(Bar(bar_width=30), words, console=Console(stderr=True))
 
 
 def format_counts(found: Completeness) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from evogt_study.cli.inputs import runs_of_phase, runs_so_far
-from evogt_study.cli.options import names, over_option
+from evogt_study.cli.inputs import names, over_option, runs_of_phase, runs_so_far
 from evogt_study.errors import InputError
 from evogt_study.text import shown, tell
 

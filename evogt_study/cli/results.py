@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from evogt_study.cli.display import format_counts, print_result, tell_unfinished
-from evogt_study.cli.inputs import check_finished
+from evogt_study.cli.inputs import check_finished, code_option
 from evogt_study.cli.main import SOME_FAILED
-from evogt_study.cli.options import code_option
 from evogt_study.errors import InputError
 from evogt_study.text import tell, tell_lines
 

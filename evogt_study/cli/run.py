@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli.display import display, print_result, warnings_at_the_end
-from evogt_study.cli.inputs import print_unasked, read_study, result_of
+from evogt_study.cli.inputs import (
+    check_one_of,
+    from_option,
+    part_of,
+    print_unasked,
+    read_study,
+    result_of,
+    result_option,
+    study_file_argument,
+)
 from evogt_study.cli.main import SOME_FAILED
-from evogt_study.cli.options import check_one_of, from_option, part_of, result_option, study_file_argument
 from evogt_study.errors import InputError, JobsWarning, ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import jobs_folder
@@ -191,7 +199,7 @@ def work_on(
     told: Callable[[str], None],
 ) -> None:
     """Compute parts of a study as one task of an array, and write the result if all runs are finished."""
-    from evogt_study.operations.array_task import work  # 0.3 s, with Dask, which `evogt run` may do without
+    from evogt_study.operations.run import work  # 0.3 s, with Dask, which `evogt run` may do without
     from evogt_study.workers.limits import Limits
     from evogt_study.workers.signals import winding_down
 

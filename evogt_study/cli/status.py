@@ -19,8 +19,7 @@ from evogt_study.cli.display import (
     print_lines,
     tell_unfinished,
 )
-from evogt_study.cli.inputs import no_result, print_unasked, read_study, result_of, runs_so_far
-from evogt_study.cli.options import from_option
+from evogt_study.cli.inputs import from_option, no_result, print_unasked, read_study, result_of, runs_so_far
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import InputError
 from evogt_study.storage.paths import description, store_folder

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from evogt_study.cli.display import warn, warnings_at_the_end
-from evogt_study.cli.inputs import runs_of_phase
-from evogt_study.cli.options import names
+from evogt_study.cli.inputs import names, runs_of_phase
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.text import tell, tell_lines

@@ -6,8 +6,7 @@
 - `code`: `UserCode`: a function of a file, a module or a notebook
 - `fingerprint`: hash of the source that a function depends on
 - `syntax`: Python text as statements in a normal form; the user's own modules
-- `generators`: refuses functions that capture a random generator
 - `function`: a user function as a method; text that a run writes to standard error
 - `returned`: conversion of a returned object to a record
-- `streams`: random streams: the generator `rng` of a run, and draws without a seed
+- `streams`: random streams: the generator `rng`, draws without a seed, captured generators
 """

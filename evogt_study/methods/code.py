@@ -41,8 +41,8 @@ from evogt_study.methods.fingerprint import (
     text_of,
     with_depends,
 )
-from evogt_study.methods.generators import check_generators
 from evogt_study.methods.problem_kind import is_problem, kind_of
+from evogt_study.methods.streams import check_generators
 from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local
 from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything

@@ -2,7 +2,6 @@
 
 - `complete`: a complete result, recognised by its text before heavy imports
 - `run`: `run`: the loop over phases, plan, workers and table
-- `array_task`: a study computed by the tasks of an array
 - `progress`: `Event`; the progress file; display in a notebook
 - `forecast`: time and memory of a study, from a few timed cases
 - `compare`: two runs compared bit for bit

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
-from evogt_study.storage.lease import living, only_writer, own_folder
+from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
 from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.plan import Order, Plan
@@ -370,3 +370,53 @@ class _Sweep:
                 + (f", most often: {message}" if message else "")
                 + "; finished runs are kept, the same command goes on"
             )
+
+
+def work(
+    study: Study,
+    output: Path,
+    number: int,
+    of: int,
+    *,
+    workers: int = 1,
+    limits: Limits = NO_LIMITS,
+    others: Sequence[Path] = (),
+    print_line: Callable[[str], None] = lambda line: None,
+    check_end: Callable[[], None] = lambda: None,
+) -> bool:
+    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
+
+    A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
+    them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
+    check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
+    computed.
+
+    Raises ResultError if `evogt run` is computing the result, or if it cannot be written; PilotError, StudyError and
+    SweepError as `run`.
+    """
+    from evogt_study.workers.folder_executor import ArrayTask  # with Dask, which `run` may do without
+
+    check_study(study)
+    check_result_place(output)
+    with Workers(None, workers) as cluster:
+        task = ArrayTask(study, output, number, of, cluster, limits, others, print_line, check_end)
+        whole = task.work()
+    print_line(
+        f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed))
+    )
+    if whole and shard_folder(output).exists():  # else another task has joined it
+        _join(study, output, workers, limits, others, print_line)
+    return whole
+
+
+def _join(
+    study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], print_line: Callable[[str], None]
+) -> None:
+    """Write the result from its complete runs, unless another task is writing it."""
+    try:
+        run_to_file(study, output, workers=workers, limits=limits, others=others)
+    except ResultError:
+        writer = writer_of(output)
+        if shard_folder(output).exists() and (writer is None or not writer.lives):
+            raise
+        print_line("another task joins the result")

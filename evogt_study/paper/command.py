@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from evogt_study.cli.inputs import check_one_of
 from evogt_study.cli.main import SOME_FAILED
-from evogt_study.cli.options import check_one_of
 from evogt_study.text import tell, tell_lines
 
 

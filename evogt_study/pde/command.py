@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.options import study_file_argument
+from evogt_study.cli.inputs import study_file_argument
 from evogt_study.text import tell
 
 if TYPE_CHECKING:

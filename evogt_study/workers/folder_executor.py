@@ -51,7 +51,7 @@ Told = Callable[[str], None]
 
 
 class ArrayTask:
-    """One task of an array, which computes parts of a study.  See `evogt_study.operations.array_task.work`."""
+    """One task of an array, which computes parts of a study.  See `evogt_study.operations.run.work`."""
 
     def __init__(
         self,

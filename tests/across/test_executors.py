@@ -8,8 +8,7 @@ from helpers import PARABOLA, PILOTED
 from judge import Judge
 
 import evogt_study as evs
-from evogt_study.operations.array_task import work
-from evogt_study.operations.run import run_to_file
+from evogt_study.operations.run import run_to_file, work
 
 VARIED = """
 import numpy as np

@@ -4,8 +4,7 @@ from errno import ENOSPC
 
 from rich.console import Console
 
-from evogt_study.cli.display import _Bar, display
-from evogt_study.cli.progress_bar import progress_bar
+from evogt_study.cli.display import _Bar, display, progress_bar
 from evogt_study.operations.progress import Event
 
 EVENT = Event("main", reused=10, done=20, failed=0, total=60, seconds=4.0)

@@ -9,7 +9,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import StudyError
-from evogt_study.methods.generators import check_generators
+from evogt_study.methods.streams import check_generators
 
 IMPORTS = "import functools, random\nimport numpy as np\nimport scipy.stats\n"
 CAPTURED = {

@@ -7,7 +7,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
-from evogt_study.operations.array_task import work
+from evogt_study.operations.run import work
 from evogt_study.workers.clusters import connected
 
 SOURCE = """

@@ -13,11 +13,10 @@ import pytest
 from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.cli.options import part_of
+from evogt_study.cli.inputs import part_of
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.array_task import work
 from evogt_study.operations.progress import computation_of
-from evogt_study.operations.run import run_to_file
+from evogt_study.operations.run import run_to_file, work
 from evogt_study.storage.lease import claims_in, only_writer
 from evogt_study.storage.paths import claims_folder, shard_folder
 
