@@ -127,7 +127,7 @@ def unequal_attributes(stored, now):
 
 
 def unequal_values(stored, now):
-    if stored.dtype.kind == "f":
+    if stored.dtype.kind == now.dtype.kind == "f":  # integers with a fill value are floats too
         # as bits, since == takes 0.0 for -0.0; one NaN is like another
         bits = f"i{stored.dtype.itemsize}"
         unequal = (stored.view(bits) != now.view(bits)) & ~(np.isnan(stored) & np.isnan(now))

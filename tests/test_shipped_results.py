@@ -11,6 +11,7 @@ from evogt_study.paper.published import judged, known_differences, published
 from evogt_study.paper.report import summary_line
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
+from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.case_space import Chosen
@@ -91,7 +92,7 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     position = np.unravel_index(index, plan.space.shape)
     compared = 0
     for stack in records.stacks:
-        if stack.coordinate:
+        if stack.role != VARIABLE:
             continue
         stored = data[stack.name].values[position]
         again = stack.values[0]

@@ -265,7 +265,7 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     retried = replace(retried, attempts=ok.attempts + 1)  # as the retry counted
     write_shard(shard_folder(path), retried)
     data = evs.run(study, client=client, output=path)
-    assert (int(data.run_status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
+    assert (data.run_status.sel(seed=3).item(), float(data.error.sel(seed=3))) == ("ok", 30.0)
     assert int(data.run_attempts.sel(seed=3)) == 2
     assert not shard_folder(path).exists()
 
@@ -379,8 +379,9 @@ def test_dataset_of_a_method_keeps_its_labels(own_study, client, tmp_path):
 def test_times_that_differ_between_runs_stand_beside_an_index(small_study, client, tmp_path):
     text = small_study.replace("k = [1, 2]", "final_time = [0.1, 0.2]").replace("final_time = 0.1\n", "k = 1\n")
     data = evs.run(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert data.time.values.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(data.time_values.sel(final_time=0.2, seed=0, dictionary="transnet"), [0, 0.1, 0.2])
+    assert data.time_index.values.tolist() == [0, 1, 2]
+    assert data.time.dims == ("final_time", "time_index")
+    np.testing.assert_allclose(data.time.sel(final_time=0.2), [0, 0.1, 0.2])
     again, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
     assert events["main"].done == 0
     same_numbers(data, again)

@@ -50,7 +50,7 @@ SHAPES = {
     "differences": lambda: study("abc", {"N": [1, 2]}, shift=2.0),
     "too few common seeds": lambda: study("abc", {"N": [1, 2, 3]}, lost=(1, slice(4))),
     "a name without values": lambda: study("abc", {"N": [1, 2, 3]}, lost=(1,)),
-    "a published result": lambda: evs.open(RESULT).drop_vars("status_name").load(),
+    "a published result": lambda: evs.open(RESULT).load(),
 }
 
 

@@ -118,6 +118,7 @@ def test_a_constant_arrives_to_the_bit_and_with_its_type(value):
 
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(VALUES)
+@pytest.mark.filterwarnings("ignore:.*has no literal form:evogt_study.errors.CodeWarning")
 def test_a_default_arrives_as_a_constant_does(value):
     def function(seed, x=value):
         return {"what": describe(x)}

@@ -167,12 +167,12 @@ def test_the_two_references_of_the_coefficients_agree():
 def test_the_singular_values_are_those_that_the_rank_counts():
     """All N of them, in nonincreasing order; the rank is the number above sqrt(tau) sigma_1."""
     given = {"N": None, "quadrature": "40", "tau": "1e-6"}
-    _, _, found = computed(toml(given, axes={"N": "[6, 10]"}, output={"record": '["singular_values"]'}))
-    for values, rank, count in zip(found["singular_values"], found["rank"], [6, 10, 6, 10], strict=True):
-        kept = values[np.isfinite(values)]
-        assert len(kept) == count
-        assert np.all(np.diff(kept) <= 0.0)
-        assert rank == np.count_nonzero(kept > 1e-3 * kept[0])
+    for count in (6, 10):
+        _, _, found = computed(toml(given | {"N": str(count)}, output={"record": '["singular_values"]'}))
+        for values, rank in zip(found["singular_values"], found["rank"], strict=True):
+            assert len(values) == count
+            assert np.all(np.diff(values) <= 0.0)
+            assert rank == np.count_nonzero(values > 1e-3 * values[0])
     solution = solve(pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
     same = computed(toml(output={"record": '["singular_values"]'}))[2]["singular_values"][1]
     np.testing.assert_allclose(same, solution.svd.singular_values, rtol=1e-9, atol=1e-14)
