@@ -50,7 +50,7 @@ from evogt_study.schema.variables import (
     EARLIER_PHASES,
     MAIN,
     MODEL_RESULT,
-    RESERVED,
+    PREFIX,
     STATUS_FLAGS,
     TRUTH_MEANINGS,
     Status,
@@ -216,7 +216,7 @@ def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], dat
     for name, column in sorted(table.attributes.items()):
         common = column.common()
         if common is not None and column.present[table.status == Status.ok].all():
-            places[name] = RESERVED + name if name in own else name
+            places[name] = PREFIX + name if name in own else name
             attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name

@@ -29,7 +29,7 @@ import xarray as xr
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_metadata import DIGESTS
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RESERVED, Status, group_of
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, PREFIX, Status, group_of
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs, stretches
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.study.case_space import MAX_CASES
@@ -400,7 +400,7 @@ def read_in_full(path: Path) -> list[str]:
             too_large = [f"the file is damaged: {line}" for line in oversized(file, path.stat().st_size)]
             if too_large:
                 return too_large
-            groups = {MAIN: file, **{name.removeprefix(RESERVED): group for name, group in file.groups.items()}}
+            groups = {MAIN: file, **{name.removeprefix(PREFIX): group for name, group in file.groups.items()}}
             return [f"{phase}: {line}" for phase, group in groups.items() for line in (*_damage(group), *_each(group))]
     except UNREADABLE as error:
         # a file that begins as HDF5 does was once one; anything else was never a result

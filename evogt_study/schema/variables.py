@@ -142,8 +142,8 @@ COORDINATES = {
     )
 }
 """Coordinates of a pilot, and of a study with a target precision."""
-RESERVED = "run_"
-"""Beginning of the names that a result file uses itself."""
+PREFIX = "run_"
+"""Beginning of the names of run metadata."""
 
 
 def group_of(phase: str) -> str | None:
@@ -151,12 +151,17 @@ def group_of(phase: str) -> str | None:
 
     The name is a reserved one, because a group and a variable of one file cannot have the same name.
     """
-    return None if phase == MAIN else RESERVED + phase
+    return None if phase == MAIN else PREFIX + phase
+
+
+# run_output: what a run printed
+RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(group_of, EARLIER_PHASES)})
+"""Names that a result file uses itself."""
 
 
 def objection(name: str) -> str | None:
     """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
-    if name.startswith(RESERVED):
+    if name in RESERVED:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
         return "xarray gives this one to the characters of strings"
