@@ -21,8 +21,7 @@ import netCDF4
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from xarray.backends import BackendArray
-from xarray.core import indexing
+from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]  # it comes from coding.common
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
@@ -43,8 +42,6 @@ The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
 # Level 9 saves 1 % over level 1 on the results of the paper.  shuffle groups equal bytes of neighbouring numbers.
 # fletcher32 found 20 of 20 flipped bytes, which HDF5 otherwise reads as numbers.
 COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
-AS_STORED: dict[str, Any] = {"mask_and_scale": False, "decode_times": False}
-"""Options of xarray for a file whose values `decoded` converts: a number with units of time stays a number."""
 TEXT = np.dtype(object, metadata={"element_type": str})
 """Type that declares objects as strings to xarray, which would otherwise read all of them."""
 # dask.config.set changes the whole process: two threads that set and restore it could leave "synchronous" behind
@@ -238,7 +235,7 @@ def _decoded(variable: xr.Variable) -> xr.Variable:
         encoding["dtype"] = variable.dtype
         dtype = np.dtype(object if name == "object" else float)
         convert = partial(_without_fill, dtype, fill)
-    data = variable._data if convert is None else _converted_on_access(variable, convert, dtype)
+    data = variable._data if convert is None else lazy_elemwise_func(variable._data, convert, dtype)
     return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
 
 
@@ -250,30 +247,6 @@ def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> 
     """Return integers as another type, with NaN for a fill value."""
     made = np.asarray(values).astype(dtype)
     return np.where(values == fill, np.array(np.nan, dtype), made)
-
-
-def _converted_on_access(
-    variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
-) -> Any:
-    """Return the values of a variable of a file, which are converted when they are read."""
-    if variable.chunks:
-        return variable.data.map_blocks(convert, dtype=dtype, meta=np.empty((0,) * variable.ndim, dtype=dtype))
-    return indexing.LazilyIndexedArray(_Converted(variable, convert, dtype))
-
-
-class _Converted(BackendArray):
-    """Values of a variable of a file, which are converted when they are read."""
-
-    def __init__(
-        self, variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
-    ) -> None:
-        self.variable, self.convert, self.shape, self.dtype = variable, convert, variable.shape, dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
-
-    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        return self.convert(np.asarray(self.variable[key].values))
 
 
 # otherwise netCDF4 stores text with other characters than ASCII as variable-length strings; see `opened`
@@ -319,7 +292,8 @@ def fixed_width(words: xr.Variable) -> xr.Variable:
     if words.dtype.kind == "S":
         fields = words.copy(deep=False)
     else:
-        width = max(_longest(words[slab].values) for slab in slabs(words.shape))
+        every = (text for slab in slabs(words.shape) for text in words[slab].values.ravel().tolist())
+        width = max((len(text.encode()) for text in every), default=0)
         if words.size * width > FIXED_WIDTH_BYTES:
             return _by_parts(words, np.asarray, TEXT) if words.chunks else words
         dtype = np.dtype(f"S{max(1, width)}")
@@ -336,11 +310,6 @@ def _by_parts(
         return words.copy(data=made(words.values))
     # with `meta`, Dask does not call the function on an empty array to find the type
     return words.copy(data=words.data.map_blocks(made, dtype=dtype, meta=np.empty((0,) * words.ndim, dtype=dtype)))
-
-
-def _longest(words: npt.NDArray[Any]) -> int:
-    """Bytes of the longest of the strings in UTF-8."""
-    return max((len(word.encode()) for word in words.ravel().tolist()), default=0)
 
 
 def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
@@ -363,10 +332,11 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, _reading(path), ExitStack() as open_:
-        groups = {MAIN: open_.enter_context(_open(path, None))}
+        # without a cache, memory does not grow
+        groups = {MAIN: open_.enter_context(_open(path, None, cache=False))}
         for name in EARLIER_PHASES:
             if groups[MAIN].attrs.get(f"{name}_group") == group_of(name):
-                groups[name] = open_.enter_context(_open(path, group_of(name)))
+                groups[name] = open_.enter_context(_open(path, group_of(name), cache=False))
         for data in groups.values():
             _check(path, data)
         yield groups
@@ -384,20 +354,19 @@ def _reading(path: Path) -> Iterator[None]:
         raise _unreadable(path, error) from None
 
 
-@contextmanager
-def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
+def _open(path: Path, group: str | None, **options: Any) -> xr.Dataset:
+    """Open a group of a file; values are read on access."""
     try:
         with HDF5_LOCK, _small_cache():
             check_sizes(path)
-            # without a cache, memory does not grow
-            data = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, cache=False, **AS_STORED)
+            # as stored: xarray would read a number with units of time as a date
+            options |= {"mask_and_scale": False, "decode_times": False}
+            stored = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, **options)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
-    try:
-        yield decoded(data)
-    finally:
-        with HDF5_LOCK:
-            data.close()
+    data = decoded(stored)
+    data.set_close(stored.close)
+    return data
 
 
 def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
@@ -415,11 +384,16 @@ def with_numbers(data: xr.Dataset) -> xr.Dataset:
     Each access reads an array again, since the file was opened without a cache, and its memory is free after use.
     """
     data, axes = data.copy(deep=False), set(data["run_status"].dims)
+    _load(data, lambda variable: set(variable.dims) <= axes)
+    return data
+
+
+def _load(data: xr.Dataset, wanted: Callable[[xr.Variable], bool]) -> None:
+    """Load the variables that are `wanted`, and strings, which xarray cannot transpose in a file."""
     with HDF5_LOCK:
         for variable in data.variables.values():
-            if set(variable.dims) <= axes or variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file
+            if wanted(variable) or variable.dtype.kind in "USO":
                 variable.load()
-    return data
 
 
 def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset:
@@ -428,26 +402,19 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
     chunks: as in `xarray.open_dataset`, for dask-backed values.  Raises ResultError if the file is not a result of this
     package, or has no runs of the phase.
     """
-    group = group_of(phase)
     try:
-        with HDF5_LOCK:
-            check_sizes(path)
-            opened = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, chunks=chunks, **AS_STORED)
-            data = decoded(opened)
-            data.set_close(opened.close)
-            if chunks is None:
-                for variable in data.variables.values():
-                    if variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file
-                        variable.load()
-    except UNREADABLE as error:
-        if group is not None and path.exists() and phase not in read_result(path):
-            raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
-        raise _unreadable(path, error) from None
-    try:
-        _check(path, data)
+        data = _open(path, group_of(phase), chunks=chunks)
     except ResultError:
-        data.close()
+        if phase != MAIN and path.exists() and phase not in read_result(path):
+            raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
         raise
+    try:
+        if chunks is None:
+            _load(data, lambda _: False)
+        _check(path, data)
+    except UNREADABLE as error:
+        data.close()
+        raise _unreadable(path, error) from None
     return data
 
 
