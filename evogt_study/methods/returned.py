@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ReturnError, shortened
-from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.records import EXACT, Datum, Record
 from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
 
 ALONE = "value"
 """Name of a value that is returned without a name."""
-EXACT = 2**53
-"""Largest magnitude up to which float64 holds every integer."""
 _STORAGE = f"""
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
     {RETURNED_DTYPE}

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import shortened
-from evogt_study.results.table import EXACT
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, VARIABLE, RunRecords, Stack
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
 
 
 @dataclass(frozen=True)

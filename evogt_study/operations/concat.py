@@ -31,7 +31,7 @@ from evogt_study.results.run_metadata import (
     with_status_codes,
     with_status_names,
 )
-from evogt_study.results.table import EXACT
+from evogt_study.schema.records import EXACT
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, TRUTH_MEANINGS, Status, objection
 from evogt_study.storage.atomic import check_result_place
 from evogt_study.storage.lease import only_writer

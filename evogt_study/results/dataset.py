@@ -28,11 +28,12 @@ from evogt_study.results.run_metadata import (
     returned_attributes,
     software_sets,
 )
-from evogt_study.results.table import EXACT, Column, Table, equal
+from evogt_study.results.table import Column, Table, equal
 from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import (
     ATTRIBUTE,
     COORDINATE,
+    EXACT,
     NUMBERS,
     STRINGS,
     VARIABLE,

@@ -34,7 +34,7 @@ from evogt_study.results.sources import (
     source_at,
     sources_in,
 )
-from evogt_study.results.table import Table
+from evogt_study.results.table import Table, is_finished
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, MAIN, Status
@@ -98,7 +98,7 @@ class FinishedRuns:
         self,
         table: Table,
         variables: Sequence[str] | None = None,
-        wanted: Callable[[Status], bool] = lambda status: status != Status.not_run,
+        wanted: Callable[[Status], bool] = is_finished,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> Table:
         """Fill the table of a plan with the finished runs that are `wanted` and `usable`.

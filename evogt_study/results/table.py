@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import filled
 from evogt_study.study.plan import Plan
 from evogt_study.study.run_keys import Keys
 
-EXACT = 2**53
-"""Largest magnitude up to which float64 holds every integer."""
+
+def is_finished(status: Status) -> bool:
+    """Return True for a run with any status."""
+    return status != Status.not_run
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,8 @@ def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
 
 def _is_large(values: npt.NDArray[Any]) -> bool:
     """Return True for integers that float64 may not hold."""
-    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
-        return False
-    return int(values.max()) > EXACT or int(values.min()) < -EXACT
+    is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size
+    return bool(is_long) and (int(values.max()) > EXACT or int(values.min()) < -EXACT)
 
 
 @dataclass(eq=False)
@@ -169,45 +170,19 @@ class Table:
         return bool(np.any(~np.isin(self.status, settled) & (self.keys != b"")))
 
     def add(
-        self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+        self,
+        records: RunRecords,
+        wanted: Callable[[Status], bool] = is_finished,
+        replaced: Sequence[Status] = (Status.not_run,),
+        attempts: np.ufunc = np.maximum,
     ) -> npt.NDArray[np.intp]:
         """Add the records of this plan whose status is `wanted`; for other records only the attempts count.
 
-        A case with a record keeps it, since records with equal keys are equal.  Returns the cases that are new.
+        A case with a record keeps it, since records with equal keys are equal.  A run that is ok replaces the statuses
+        in `replaced`.  attempts: combines two numbers of attempts.  Returns the cases that are new.
         """
-        return self._add(records, wanted, (Status.not_run,))
-
-    def add_all(
-        self,
-        found: Iterable[RunRecords],
-        wanted: Callable[[Status], bool] = lambda status: status != Status.not_run,
-        attempts: np.ufunc = np.maximum,
-    ) -> None:
-        """Add several records.  A run that is ok replaces a failure.
-
-        attempts: combines two numbers of attempts.  The number of a record includes earlier attempts, so the maximum
-        counts copies of a record once; np.add is for records that were computed independently.
-        """
-        for records in found:
-            self._add(records, wanted, [status for status in Status if status != Status.ok], attempts)
-
-    def counted_on(self, records: RunRecords) -> RunRecords:
-        """Return `records` with the earlier attempts of their cases added."""
         number, case = self._found(records)
-        before = np.zeros_like(records.attempts)
-        before[number] = self.attempts[case]
-        return replace(records, attempts=records.attempts + before)
-
-    def _add(
-        self,
-        records: RunRecords,
-        wanted: Callable[[Status], bool],
-        open_: Sequence[Status],
-        attempts: np.ufunc = np.maximum,
-    ) -> npt.NDArray[np.intp]:
-        """Add as `add`.  Attempts of cases with a status in `open_` count, and a run that is ok replaces theirs."""
-        number, case = self._found(records)
-        number, case = _where(np.isin(self.status[case], open_), number, case)
+        number, case = _where(np.isin(self.status[case], replaced), number, case)
         records = self._checked(records, number)
         self.left_out |= set(records.left_out)
         # also for records that are not added: a failure that runs again has been tried
@@ -219,17 +194,33 @@ class Table:
         self.status[case] = records.status[number]
         self.messages[case] = np.array(records.messages, dtype=object)[number]
         self.wall_seconds[case] = records.wall_seconds[number]
-        self.software[case] = self._software_numbers(records.software)[number]
+        sets = {text: position for position, text in enumerate(self.software_sets)}
+        software = np.array([sets.setdefault(text, len(sets)) for text in records.software], dtype=np.int32)
+        self.software_sets, self.software[case] = list(sets), software[number]
         for stack in records.stacks:
             self._add_stack(stack, len(records.keys), number, case)
         return case
 
-    def _software_numbers(self, software: Sequence[str]) -> npt.NDArray[np.int32]:
-        """Positions in `software_sets`; new sets are added."""
-        numbers = {text: number for number, text in enumerate(self.software_sets)}
-        found = [numbers.setdefault(text, len(numbers)) for text in software]
-        self.software_sets = list(numbers)
-        return np.array(found, dtype=np.int32)
+    def add_all(
+        self,
+        found: Iterable[RunRecords],
+        wanted: Callable[[Status], bool] = is_finished,
+        attempts: np.ufunc = np.maximum,
+    ) -> None:
+        """Add several records.  A run that is ok replaces a failure.
+
+        attempts: the number of a record includes earlier attempts, so the maximum counts copies of a record once;
+        np.add is for records that were computed independently.
+        """
+        for records in found:
+            self.add(records, wanted, [status for status in Status if status != Status.ok], attempts)
+
+    def counted_on(self, records: RunRecords) -> RunRecords:
+        """Return `records` with the earlier attempts of their cases added."""
+        number, case = self._found(records)
+        before = np.zeros_like(records.attempts)
+        before[number] = self.attempts[case]
+        return replace(records, attempts=records.attempts + before)
 
     def checked(self, records: RunRecords) -> RunRecords:
         """Return `records`, in which a run is failed if its values have another shape than in other runs.
@@ -239,10 +230,8 @@ class Table:
         return self._checked(records, self._found(records)[0])
 
     def _checked(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
-        counts = np.zeros(len(records.keys), dtype=bool)
-        counts[number] = True
-        every = counts.all()
-        stacks = [stack if every else stack.taken(counts[stack.rows]) for stack in records.stacks]
+        counts = np.isin(np.arange(len(records.keys)), number)
+        stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
         shapes = self.shapes.copy()
         if all(shapes.add(stack) is None for stack in stacks):  # the usual case

@@ -15,6 +15,8 @@ from evogt_study.schema.variables import Status
 VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
 """Roles of values: variables, coordinates, and attributes of a returned Dataset."""
 NUMBERS, STRINGS = "numbers", "strings"
+EXACT = 2**53
+"""Largest magnitude up to which float64 holds every integer."""
 KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 
 
