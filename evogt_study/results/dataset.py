@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,7 +69,6 @@ OWN_ATTRIBUTES = (
 """Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
 """Global attribute: the declarations of the user's code and its identity, as JSON."""
-CONVENTIONS = "CF-1.11, ACDD-1.3"
 TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
 """Attributes (CF) of booleans, which are numbers in a file."""
 
@@ -91,9 +90,12 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
             missing = column.missing().reshape(cells.shape) if cells.dtype.kind in "biu" else None
             attributes = {CONTENT: MODEL_RESULT, **attributes}
             data[name] = _variable(space.names + dims, cells, missing, attributes, column.beside)
+        elif (common := column.common()) is None:
+            coords[name] = _over_axes(column, dims, space, attributes)
         else:
-            coords[name] = _coordinate(dims, column, space, attributes)
-    for name, size in _extra_dimensions(data, coords).items():
+            coords[name] = xr.Variable(dims, common, attributes)
+    returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
+    for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
     attributes = _returned_attributes(table, study, coords, data)
@@ -102,8 +104,9 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
         coords |= precision_coordinates(precision, table)
     data |= _bookkeeping(table)
     attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
-    known = [*dict.fromkeys(["error", *meant]), None, *BOOKKEEPING]
-    made = xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0], known))), coords, attributes)
+    first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
+    order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *BOOKKEEPING]
+    made = xr.Dataset({name: data[name] for name in order}, coords, attributes)
     return made if key_bytes else with_text_keys(made)
 
 
@@ -118,8 +121,7 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, str]]:
     """Return the columns with one length for each dimension, and the indices that replace dimensions.
 
-    Strings, dates and unique integers along a dimension of their name are labels: the runs are aligned by them.  If
-    other values differ between runs, the dimension becomes an index.
+    Strings, dates and unique integers along a dimension of their name are labels, by which the runs are aligned.
     """
     made, index_of = dict(columns), dict[str, str]()
     used = {name for name, column in columns.items() for name in (name, *column.dims)}
@@ -128,7 +130,10 @@ def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str
             along = {key: each for key, each in columns.items() if name in each.dims}
             labels = _labels(column, along)
             if labels is None:
-                index_of[name] = _free(f"{name}_index", used)
+                index = f"{name}_index"
+                while index in used:
+                    index += "_"
+                index_of[name] = index
             else:
                 union = np.unique(np.concatenate(labels)) if labels else column.cells[:0]
                 made |= {key: _reindexed(made[key], name, column, union) for key in along if key != name}
@@ -139,17 +144,9 @@ def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str
             lengths[dim] = max(length, lengths.get(dim, 0))
     for name, column in made.items():
         shape = tuple(lengths[dim] for dim in column.dims)
-        if shape != column.cells.shape[1:]:
-            made[name] = replace(column)
-            made[name].resize(shape, column.cells.dtype)
+        made[name] = replace(column)
+        made[name].resize(shape, column.cells.dtype)
     return made, index_of
-
-
-def _free(name: str, used: Container[str]) -> str:
-    """Return the name, with underscores behind it if it is used."""
-    while name in used:
-        name += "_"
-    return name
 
 
 def _labels(column: Column, along: Mapping[str, Column]) -> list[npt.NDArray[Any]] | None:
@@ -181,17 +178,8 @@ def _reindexed(column: Column, dim: str, labels: Column, union: npt.NDArray[Any]
     return made
 
 
-def _coordinate(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]) -> xr.Variable:
-    """A coordinate that runs returned, along its dimensions if all runs agree, else also along axes."""
-    common = column.common()
-    if common is not None:
-        return xr.Variable(dims, common, attributes)
-    axes, cells, missing = _over_axes(column, space)
-    return _variable(axes + dims, cells, missing, attributes, column.beside)
-
-
-def _over_axes(column: Column, space: CaseSpace) -> tuple[tuple[str, ...], npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return the axes along which a column differs, its cells and which of them are missing."""
+def _over_axes(column: Column, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]) -> xr.Variable:
+    """Return the values of a column along its dimensions and the axes along which it differs."""
     cells, missing = (each.reshape(space.shape + each.shape[1:]) for each in (column.cells, column.missing()))
     there, names = column.present.reshape(space.shape), list(space.names)
     for name in space.names:
@@ -204,7 +192,7 @@ def _over_axes(column: Column, space: CaseSpace) -> tuple[tuple[str, ...], npt.N
             cells, missing = one.squeeze(axis), lacks.squeeze(axis)
             there = np.asarray(there.any(axis))
             names.remove(name)
-    return tuple(names), cells, missing
+    return _variable((*names, *dims), cells, missing, attributes, column.beside)
 
 
 def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,9 +209,8 @@ def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], dat
             attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
-        axes, cells, missing = _over_axes(column, table.plan.space)
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
-        coords[places[name]] = _variable(axes + column.dims, cells, missing, described, column.beside)
+        coords[places[name]] = _over_axes(column, column.dims, table.plan.space, described)
     return attributes | ({RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
@@ -237,11 +224,7 @@ def _variable(
     attributes: Mapping[str, Any],
     beside: Path | None,
 ) -> xr.Variable:
-    """Return values of one type; missing: the integers or booleans without a value, since only other types have one.
-
-    If some are missing, integers and booleans are floats with NaN, or objects if a float cannot hold them; the
-    encoding has their type and a fill value.
-    """
+    """Return values of one type; integers and booleans are floats, or objects if large, if some are `missing`."""
     kind = cells.dtype.kind
     if kind == "b":
         attributes = {**attributes, **TRUTH}
@@ -281,11 +264,6 @@ def _attributes(name: str, column: Column, declared: Variable | None) -> dict[st
         return {**column.attributes, **declared.attributes}
     units = {"units": "1"} if kind_of(column.cells.dtype) == NUMBERS else {}
     return {"long_name": name, **units, **column.attributes}
-
-
-def _rank(name: str, known: list[str | None]) -> tuple[int, str]:
-    """Order of the variables in the file: variables that the method declares, others, run metadata."""
-    return (known.index(name), "") if name in known else (known.index(None), name)
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
@@ -355,35 +333,24 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _extra_dimensions(data: Mapping[str, xr.Variable], coords: Mapping[str, Any]) -> dict[str, int]:
-    """Dimensions of the variables and of the returned coordinates with their sizes."""
-    variables = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
-    return {str(name): size for variable in variables for name, size in variable.sizes.items()}
-
-
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
-    columns: dict[str, npt.NDArray[Any]] = {
-        "run_status": table.status,
-        "run_message": table.messages,
-        "run_attempts": table.attempts,
-        "run_seconds": table.wall_seconds,
-        "run_key": table.keys,
-        "run_software": renumbered[table.software],
+    columns: dict[str, tuple[npt.NDArray[Any], dict[str, Any]]] = {
+        "run_status": (table.status, dict(STATUS_FLAGS)),
+        "run_message": (table.messages, {}),
+        "run_attempts": (table.attempts, {}),
+        "run_seconds": (table.wall_seconds, {}),
+        "run_key": (table.keys, {}),
+        "run_software": (renumbered[table.software], {SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}),
     }
-    variables = {}
-    for name, cells in columns.items():
-        attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
-        if name == "run_status":
-            attributes |= STATUS_FLAGS
-        if name == "run_software":
-            attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
-        # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
-        variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes, fastpath=True)
-    return variables
+    # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
+    return {
+        name: xr.Variable(space.names, cells.reshape(space.shape), BOOKKEEPING[name].attributes | more, fastpath=True)
+        for name, (cells, more) in columns.items()
+    }
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:
@@ -392,7 +359,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     known = environment()
     return {
         RESULT_SCHEMA: SCHEMA_VERSION,
-        "Conventions": CONVENTIONS,
+        "Conventions": "CF-1.11, ACDD-1.3",
         "title": (study.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
@@ -430,13 +397,15 @@ def records_of(data: xr.Dataset) -> RunRecords:
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
     names |= {name: (name, COORDINATE) for name in recorded(data)}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
-    dims = {index: name for name in recorded(data) if (index := index_dimension(data, name))}
-    stacks = [
-        stack for held, (name, role) in names.items() for stack in _stacks(data, held, name, role, done, ok, dims)
-    ]
+    # a coordinate whose values differ between runs has an index as its dimension
+    differs = [name for name in recorded(data) if name in data.coords and name not in data.dims]
+    dims = {str(dim): name for name in differs for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"}
+    stacks = [_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
     for name, place in places.items():
         if place not in data.coords:
-            stacks.append(_repeated(name, np.asarray(data.attrs[place]), ok))
+            value = np.asarray(data.attrs[place])
+            values = np.broadcast_to(value, (len(ok), *value.shape))
+            stacks.append(Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE))
     return RunRecords(
         keys=tuple(map(str, data["run_key"].values.ravel()[done])),
         status=status[done],
@@ -448,21 +417,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
     )
 
 
-def index_dimension(data: xr.Dataset, name: str) -> str | None:
-    """Return the dimension that is the index of a returned coordinate whose values differ between runs."""
-    if name not in data.coords or name in data.dims:
-        return None
-    own = [str(dim) for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"]
-    return own[0] if own else None
-
-
-def _repeated(name: str, value: npt.NDArray[Any], ok: npt.NDArray[np.intp]) -> Stack:
-    """An attribute that all runs returned."""
-    values = np.broadcast_to(value, (len(ok), *value.shape))
-    return Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE)
-
-
-def _stacks(
+def _stack(
     data: xr.Dataset,
     held: str,
     name: str,
@@ -470,31 +425,26 @@ def _stacks(
     done: npt.NDArray[np.intp],
     ok: npt.NDArray[np.intp],
     names: Mapping[str, str],
-) -> Iterator[Stack]:
+) -> Stack:
     """The values of the variable `held` of a result, one row for each run that is ok and has it."""
     variable, axes = data[held].variable, data["run_status"]
     dims = tuple(str(dim) for dim in variable.dims if dim not in axes.dims)
-    if role == VARIABLE:
-        rows = variable.values.reshape(axes.size, *variable.shape[axes.ndim :])[done[ok]]
-    else:
-        sizes: dict[Any, int] = {**axes.sizes, **{dim: variable.sizes[dim] for dim in dims}}
-        wide = variable.set_dims(sizes)  # type: ignore[no-untyped-call]
-        values = wide.transpose(*axes.dims, *dims).values
-        rows = values.reshape(axes.size, *values.shape[axes.ndim :])[done[ok]]
+    sizes: dict[Any, int] = {**axes.sizes, **{dim: variable.sizes[dim] for dim in dims}}
+    wide = variable.set_dims(sizes)  # type: ignore[no-untyped-call]
+    rows = wide.transpose(*sizes).values.reshape(axes.size, *list(sizes.values())[axes.ndim :])[done[ok]]
     attributes = {} if role == ATTRIBUTE else dict(variable.attrs)
-    dims = tuple(names.get(dim, dim) for dim in dims)
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
     if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)
+    absent = None
     if role == ATTRIBUTE and rows.ndim == 1:  # a run without the attribute
         there = rows != "" if rows.dtype.kind in "OU" else rows == rows
         rows, ok = rows[there], ok[there]
     if rows.dtype.kind in "fO" and stored.kind in "biu":  # some values of the file are missing
         absent = rows != rows
-        there = ~absent.all(axis=tuple(range(1, rows.ndim))) if rows.ndim > 1 else ~absent
-        values = np.where(absent, 0, rows).astype(stored)
-        yield Stack(
-            name, dims, ok[there], values[there], attributes, role, absent[there] if absent[there].any() else None
-        )
-    else:
-        yield Stack(name, dims, ok, rows.astype(str) if rows.dtype.kind == "O" else rows, attributes, role)
+        there = ~absent.all(axis=tuple(range(1, rows.ndim)))
+        rows, ok, absent = np.where(absent, 0, rows).astype(stored)[there], ok[there], absent[there]
+    elif rows.dtype.kind == "O":
+        rows = rows.astype(str)
+    absent = absent if absent is not None and absent.any() else None
+    return Stack(name, tuple(names.get(dim, dim) for dim in dims), ok, rows, attributes, role, absent)

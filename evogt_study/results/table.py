@@ -362,11 +362,10 @@ class Column:
 
         types: the dtypes of numbers in all runs, whose common type the column has.
         """
-        own, shape = self.cells.shape[1:], stack.values.shape[1:]
+        shape = stack.values.shape[1:]
         dtype = self.cells.dtype if types is None else common_type(types)
-        longest = tuple(map(max, own, shape))
-        if dtype != self.cells.dtype or longest != own:
-            self.resize(longest, dtype)
+        longest = tuple(map(max, self.cells.shape[1:], shape))
+        self.resize(longest, dtype)
         # the lowest case, not the first one to arrive: a result must not depend on the order of execution
         if cases[0] < self.first:
             self.first, self.attributes = int(cases[0]), stack.attributes
@@ -390,6 +389,8 @@ class Column:
     # a new file instead of a longer one, since every value moves when the rows change their length
     def resize(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""
+        if (shape, dtype) == (self.cells.shape[1:], self.cells.dtype):
+            return
         old, absent = self.cells, self.absent
         room = (slice(None), *(slice(0, n) for n in old.shape[1:]))
         self.cells = filled((len(old), *shape), dtype, missing_value(dtype), self.beside)
