@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -70,11 +70,6 @@ class Stack:
     role: str = VARIABLE
     absent: npt.NDArray[np.bool_] | None = None
 
-    def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
-        """Return the runs at `rows`, numbered from 0."""
-        kept = np.isin(self.rows, rows)
-        return replace(self.taken(kept), rows=np.searchsorted(rows, self.rows[kept]))
-
     def taken(self, kept: npt.NDArray[Any]) -> Stack:
         """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
         absent = None if self.absent is None else self.absent[kept]
@@ -99,6 +94,7 @@ class RunRecords:
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
         """Return the runs at `rows`, which increase."""
+        parts = (stack.taken(np.isin(stack.rows, rows)) for stack in self.stacks)
         return RunRecords(
             keys=tuple(self.keys[row] for row in rows),
             status=self.status[rows],
@@ -106,7 +102,7 @@ class RunRecords:
             wall_seconds=self.wall_seconds[rows],
             attempts=self.attempts[rows],
             software=tuple(self.software[row] for row in rows),
-            stacks=tuple(stack.selected(rows) for stack in self.stacks if np.isin(stack.rows, rows).any()),
+            stacks=tuple(replace(each, rows=np.searchsorted(rows, each.rows)) for each in parts if len(each.rows)),
             left_out=self.left_out,
         )
 
@@ -125,26 +121,15 @@ class RunRecords:
 
 def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     """Return the values of the records: those with equal name, dtype, shape and attributes in one array."""
-    groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
-    for row, record in enumerate(records):
-        if record is None:
-            continue
-        roles = (VARIABLE, record.variables), (COORDINATE, record.coordinates), (ATTRIBUTE, record.attributes)
-        for role, data in roles:
-            for name, datum in data.items():
-                attributes = repr(datum.attributes) if datum.attributes else ""
-                group = (name, role, datum.dims, _dtype(datum.values), datum.values.shape, attributes)
-                groups.setdefault(group, []).append((row, datum))
-    return tuple(
-        Stack(group[0], group[2], np.array([row for row, _ in rows]), np.stack([datum.values for _, datum in rows]),
-              dict(rows[0][1].attributes), group[1])
-        for group, rows in groups.items()
-    )  # fmt: skip
-
-
-def _dtype(values: npt.NDArray[Any]) -> object:
-    """Return the dtype; strings have one, whatever their width."""
-    return values.dtype if values.dtype.kind != "U" else STRINGS
+    return _grouped(
+        Stack(name, datum.dims, np.array([row]), datum.values[None], datum.attributes, role)
+        for row, record in enumerate(records)
+        if record is not None
+        for role, data in zip(
+            (VARIABLE, COORDINATE, ATTRIBUTE), (record.variables, record.coordinates, record.attributes), strict=True
+        )
+        for name, datum in data.items()
+    )
 
 
 def joined(several: Sequence[RunRecords]) -> RunRecords:
@@ -152,13 +137,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     if len(several) == 1:
         return several[0]
     starts = np.cumsum([0, *(len(records.keys) for records in several)])
-    alike: dict[object, list[Stack]] = {}
-    for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
-        for stack in records.stacks:
-            # as text: attributes may hold lists, which have no hash
-            kind = (stack.name, stack.dims, stack.role, stack.absent is None, repr(stack.attributes))
-            group = alike.setdefault((*kind, _dtype(stack.values), stack.values.shape[1:]), [])
-            group.append(replace(stack, rows=stack.rows + start))
+    pairs = zip(starts, several, strict=False)  # `starts` has one entry more
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),
         status=np.concatenate([records.status for records in several]),
@@ -166,17 +145,27 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         wall_seconds=np.concatenate([records.wall_seconds for records in several]),
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
-        stacks=tuple(map(_concatenated, alike.values())),
+        stacks=_grouped(replace(each, rows=each.rows + start) for start, records in pairs for each in records.stacks),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
 
 
-def _concatenated(stacks: Sequence[Stack]) -> Stack:
-    """Concatenate stacks of one kind."""
-    absent = [stack.absent for stack in stacks if stack.absent is not None]
-    return replace(
-        stacks[0],
-        rows=np.concatenate([stack.rows for stack in stacks]),
-        values=np.concatenate([stack.values for stack in stacks]),
-        absent=np.concatenate(absent) if absent else None,
+def _grouped(stacks: Iterable[Stack]) -> tuple[Stack, ...]:
+    """Concatenate the stacks of one kind; strings of any width are of one kind."""
+    alike: dict[object, list[Stack]] = {}
+    for each in stacks:
+        dtype = each.values.dtype if each.values.dtype.kind != "U" else STRINGS
+        # as text: attributes may hold lists, which have no hash
+        attributes = repr(each.attributes) if each.attributes else ""
+        kind = (each.name, each.role, each.dims, each.absent is None, dtype, each.values.shape[1:], attributes)
+        alike.setdefault(kind, []).append(each)
+    return tuple(
+        replace(
+            group[0],
+            rows=np.concatenate([each.rows for each in group]),
+            values=np.concatenate([each.values for each in group]),
+            attributes=dict(group[0].attributes),
+            absent=None if group[0].absent is None else np.concatenate([each.absent for each in group]),
+        )
+        for group in alike.values()
     )
