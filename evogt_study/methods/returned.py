@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ReturnError, shortened
+from evogt_study.schema.exact import to_numpy_date
 from evogt_study.schema.records import EXACT, Datum, Record
 from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
 
 ALONE = "value"
 """Name of a value that is returned without a name."""
-_STORAGE = f"""
+STORAGE_ATTRIBUTES = f"""
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
     {RETURNED_DTYPE}
-"""
-STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())
+""".split()
 """Attributes that say how a file stores values.  They are left out."""
 WIDEST = {"f": 8, "c": 16}
 """Bytes of the widest floating-point numbers that NetCDF has."""
@@ -42,7 +42,8 @@ def as_record(returned: Any) -> Record:
     if not (record.variables or coordinates or record.lacks_a_value):
         raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
     made = Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
-    _check_dimensions(made)
+    if made.coordinates or any(datum.dims for datum in made.variables.values()):
+        _check_dimensions(made)
     return made
 
 
@@ -81,23 +82,29 @@ class _Collected:
     # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
         """Add a value; of_object: it is a field of a result object.  An empty name is the returned object itself."""
-        if hasattr(value, "to_xarray"):
-            value = _from_pandas(name, value)
+        if hasattr(value, "to_xarray"):  # of pandas
+            try:
+                value = value.to_xarray()
+            except (ValueError, TypeError) as error:  # such as an index with equal rows
+                told = f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}"
+                raise ReturnError(told) from None
         prefix = f"{name}_" if name else ""
         if hasattr(value, "data_vars"):
             for group, data in _groups(value):
                 self._add_dataset(prefix + group, data)
         elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
             name = name or str(value.name or ALONE)
-            self._add_coordinates("", value.coords, {})
-            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._kept(name, value.attrs))
+            self._add_coordinates("", value.coords)
+            self._add_datum(name, _names("", value.dims), value.values, self._kept(name, value.attrs))
         elif is_result_object(value):
             for field, part in _fields(value):
                 self._add_field(prefix + field, part)
         elif isinstance(value, Mapping):
             self.add_mapping(prefix, value)
+        elif value is None and of_object:
+            self.left_out.add(f"`{name}` (None)")
         elif value is None:
-            self._add_none(name, of_object)
+            self.lacks_a_value |= bool(name)
         elif callable(value):
             self.left_out.add(f"`{name or ALONE}` (a function)")
         else:
@@ -118,18 +125,8 @@ class _Collected:
             else:
                 self.add(name, value)
 
-    def _add_none(self, name: str, of_object: bool) -> None:
-        if of_object:
-            self.left_out.add(f"`{name}` (None)")
-        elif name:
-            self.lacks_a_value = True
-
     def _add_field(self, name: str, value: Any) -> None:
-        """Add a field of a result object.
-
-        A list of arrays becomes one variable for each: SciPy has such lists, such as the events of each kind.  An
-        empty array is a missing value, since it may have fewer dimensions than in other runs.
-        """
+        """Add a field of a result object; an empty array is missing, a list of arrays is one variable for each."""
         if isinstance(value, np.ndarray) and not value.size:
             self.lacks_a_value = True
         elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
@@ -140,23 +137,19 @@ class _Collected:
 
     def _add_dataset(self, prefix: str, data: Any) -> None:
         """Add a Dataset; prefix: the names of its group of a DataTree, or of the mapping that holds it."""
-        renamed = {str(dim): prefix + str(dim) for dim in data.dims} if prefix else {}
-        self._add_coordinates(prefix, data.coords, renamed)
+        self._add_coordinates(prefix, data.coords)
         for name, value in data.data_vars.items():
-            dims = tuple(renamed.get(str(dim), str(dim)) for dim in value.dims)
             own = f"{prefix}{name}"
-            self._add_datum(own, dims, value.values, self._kept(own, value.attrs))
+            self._add_datum(own, _names(prefix, value.dims), value.values, self._kept(own, value.attrs))
         for name, attribute in self._kept("", data.attrs).items():
             array = np.asarray(attribute)
             self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
 
-    def _add_coordinates(self, prefix: str, coordinates: Any, renamed: Mapping[str, str]) -> None:
+    def _add_coordinates(self, prefix: str, coordinates: Any) -> None:
         for key, data in coordinates.items():
-            name = f"{prefix}{key}"
-            _check_name("coordinate", name)
-            dims = tuple(renamed.get(str(dim), str(dim)) for dim in data.dims)
-            for dim in dims:
-                _check_name("dimension", dim)
+            name, dims = f"{prefix}{key}", _names(prefix, data.dims)
+            for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
+                _check_name(kind, each)
             datum = Datum(dims, _checked(name, data.values), self._kept(name, data.attrs))
             if datum.values.dtype.kind == "c":
                 raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
@@ -174,9 +167,8 @@ class _Collected:
                 f"the function returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names "
                 f"{list(dims)}. Return (dims, array), with a different name for each dimension"
             )
-        parts = {"": array}
-        if array.dtype.kind == "c":
-            parts = {"_real": array.real.copy(), "_imag": array.imag.copy()}
+        is_complex = array.dtype.kind == "c"
+        parts = {"_real": array.real.copy(), "_imag": array.imag.copy()} if is_complex else {"": array}
         for suffix, part in parts.items():
             own = name + suffix
             _check_name("variable", own)
@@ -194,6 +186,10 @@ class _Collected:
             else:
                 self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
         return kept
+
+
+def _names(prefix: str, dims: Any) -> tuple[str, ...]:
+    return tuple(f"{prefix}{dim}" for dim in dims)
 
 
 def is_result_object(value: Any) -> bool:
@@ -220,13 +216,6 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     for name, part in found.items():
         if not (_is_of_scipy(value) and name.startswith("_")):
             yield str(name), part
-
-
-def _from_pandas(name: str, value: Any) -> Any:
-    try:
-        return value.to_xarray()
-    except (ValueError, TypeError) as error:  # such as an index with equal rows
-        raise ReturnError(f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}") from None
 
 
 def _groups(value: Any) -> Iterator[tuple[str, Any]]:
@@ -301,25 +290,16 @@ def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if all(isinstance(entry, str) for entry in entries):
         whole = not any(entry.endswith("\0") for entry in entries)
         return array.astype(str) if whole else array
-    if all(isinstance(entry, (date, np.datetime64)) for entry in entries):
-        times = [_datetime(entry) for entry in entries]
-        return array if None in times else np.array(times).reshape(array.shape)
-    if all(isinstance(entry, (timedelta, np.timedelta64)) for entry in entries):
-        spans = [getattr(entry, "to_timedelta64", lambda entry=entry: np.timedelta64(entry))() for entry in entries]
-        return np.array(spans).reshape(array.shape)
+    zoned = any(isinstance(entry, datetime) and entry.tzinfo is not None for entry in entries)
+    for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
+        if all(isinstance(entry, types) for entry in entries) and not zoned:
+            # exactly: a date or duration of pandas has nanoseconds
+            return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
     kind = type(entries[0])
     if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
         numbers = np.array(entries)
         return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" else array
     return array
-
-
-def _datetime(entry: Any) -> np.datetime64 | None:
-    """Return a date without time zone; None for one with a time zone."""
-    if isinstance(entry, datetime) and entry.tzinfo is not None:
-        return None
-    convert = getattr(entry, "to_datetime64", None)  # of pandas, to the nanosecond
-    return convert() if convert else np.datetime64(entry)
 
 
 def _nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -349,8 +329,6 @@ def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 
 def _check_dimensions(record: Record) -> None:
     """Raise ReturnError if a dimension has two lengths, or the name of a variable."""
-    if not record.coordinates and not any(datum.dims for datum in record.variables.values()):
-        return
     lengths: dict[str, int] = {}
     for name, datum in (*record.variables.items(), *record.coordinates.items()):
         for dim, length in zip(datum.dims, datum.values.shape, strict=True):
