@@ -241,14 +241,8 @@ def _of_zone(raw: datetime) -> dict[str, Any]:
     made: dict[str, Any] = {"fold": 1} if raw.fold else {}
     if isinstance(zone, ZoneInfo):
         return made | {"zone": str(zone.key)}
-    if zone is not None:
-        offset = raw.utcoffset() or timedelta()
-        return made | {"offset": [offset.days, offset.seconds, offset.microseconds]}
-    return made
-
-
-def _of_timedelta(raw: timedelta) -> Any:
-    return {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]}
+    offset = raw.utcoffset()
+    return made if offset is None else made | {"offset": [offset.days, offset.seconds, offset.microseconds]}
 
 
 def _of_numpy(raw: np.generic) -> Any:
@@ -282,8 +276,7 @@ def _of_array(raw: np.ndarray[Any, Any]) -> Any:
 
 def _is_dtype(dtype: np.dtype[Any]) -> bool:
     """Return True for entries that an array may have."""
-    longest = {"f": 8, "U": LONGEST_TEXT}.get(dtype.kind, 8)
-    return dtype.kind in "biufUMmO" and dtype.itemsize <= longest
+    return dtype.kind in "biufUMmO" and dtype.itemsize <= (LONGEST_TEXT if dtype.kind == "U" else 8)
 
 
 def _of_pandas(raw: Any) -> Any:
@@ -319,7 +312,7 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     dict: _of_dict,
     date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
     datetime: _of_datetime,
-    timedelta: _of_timedelta,
+    timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
     np.ndarray: _of_array,
 }
 
@@ -332,8 +325,7 @@ def _zone(stated: Mapping[str, Any]) -> Any:
         return ZoneInfo(stated["zone"])
     if "offset" not in stated:
         return None
-    days, seconds, microseconds = stated["offset"]
-    return timezone(timedelta(days, seconds, microseconds))
+    return timezone(timedelta(*stated["offset"]))
 
 
 def _to_datetime(stated: Mapping[str, Any]) -> datetime:
@@ -357,19 +349,8 @@ def _to_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     if stated.get("count", 0) > MAX_CONSECUTIVE:
         raise ValueError(f"it has more than {MAX_CONSECUTIVE:,} entries")
     value = from_json(stated[VALUE]) if VALUE in stated else range(stated["start"], stated["start"] + stated["count"])
-    made = np.empty(len(value), dtype)
-    if dtype.kind in "Mm":
-        made = np.array(value, "i8").astype(dtype)
-    else:
-        made[:] = value if dtype.kind != "O" else _as_objects(value)
+    made = np.fromiter(value, "i8" if dtype.kind in "Mm" else dtype, len(value)).astype(dtype)
     return made.reshape(stated.get("shape", [len(value)]))
-
-
-def _as_objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    made = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        made[place] = value
-    return made
 
 
 def _to_pandas(stated: Mapping[str, Any]) -> Any:

@@ -71,7 +71,9 @@ def canonical(raw: Any) -> Value:
 def jsonable(value: Any) -> Any:
     """Return a value, or nested mappings and tuples of them, in types that JSON knows."""
     if isinstance(value, np.generic):
-        return jsonable(value.item()) if _is_like_python(value) else to_json(value)
+        # a scalar that equals one of Python to the bit has its key
+        is_like_python = value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON
+        return jsonable(value.item()) if is_like_python else to_json(value)
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -83,11 +85,6 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, Exact):
         return value.stated
     return jsonable(value.content()) if is_composite(value) else value
-
-
-def _is_like_python(value: np.generic) -> bool:
-    """Return True for a NumPy scalar that equals one of Python to the bit, so that their keys are equal."""
-    return value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON
 
 
 def canonical_json(content: Any) -> str:
@@ -142,7 +139,10 @@ def labels(values: Sequence[Value]) -> list[Any]:
     if kinds == {"composite"}:
         return [value.label for value in values]  # type: ignore[union-attr]  # all are composites
     if kinds == {"int"}:
-        return _integers(list(map(int, values)))  # type: ignore[arg-type]  # all are integers
+        integers = list(map(int, values))  # type: ignore[arg-type]  # all are integers
+        if min(integers) < 0 and max(integers) >= 2**63:
+            raise ValueError(f"integers that int64 or uint64 holds, got {min(integers)} and {max(integers)}")
+        return integers
     if kinds in ({"float"}, {"float", "int"}):
         return list(map(_as_float, values))
     if kinds in ({"date"}, {"duration"}):
@@ -174,12 +174,6 @@ def _kind(value: Value) -> str:
     if is_composite(value):
         return "composite" if isinstance(value.label, int) else ""
     return "" if kind is None else _kind_of_type(kind)
-
-
-def _integers(values: list[int]) -> list[int]:
-    if min(values) < 0 and max(values) >= 2**63:
-        raise ValueError(f"integers that int64 or uint64 holds, got {min(values)} and {max(values)}")
-    return values
 
 
 def _as_float(value: Any) -> float:
@@ -214,7 +208,10 @@ def find(values: Sequence[Value], text: str) -> int | None:
         if text in (text_label(value), str(label)):
             return i
     if shown and isinstance(shown[0], (np.datetime64, np.timedelta64)):
-        return _find_date(shown, text)
+        try:
+            return shown.index(np.datetime64(text))
+        except ValueError:
+            return None
     numbers = {i: label for i, label in enumerate(shown) if is_number(label)}
     try:
         number = float(text)
@@ -225,10 +222,3 @@ def find(values: Sequence[Value], text: str) -> int | None:
         return None
     near = NEAR if isinstance(numbers[nearest], float) else 0.0
     return nearest if math.isclose(numbers[nearest], number, rel_tol=near) else None
-
-
-def _find_date(shown: Sequence[Any], text: str) -> int | None:
-    try:
-        return shown.index(np.datetime64(text))
-    except ValueError:
-        return None
