@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -108,23 +108,20 @@ class FinishedRuns:
         self.asked_for.append(table)
         taken = self.taken[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
-        def take(source: RunSource, found: Iterable[RunRecords]) -> None:
-            before = _count(table)
-            table.add_all(map(usable, found), wanted)
-            taken[source.path] = taken.get(source.path, 0) + _count(table) - before
+        def take(source: RunSource, knows: Knows) -> None:
+            before = np.count_nonzero(table.status != Status.not_run)
+            table.add_all(map(usable, source.records(knows, variables)), wanted)
+            more = int(np.count_nonzero(table.status != Status.not_run) - before)
+            taken[source.path] = taken.get(source.path, 0) + more
 
         # the study's own files must be readable; other places are left out with a warning
         first = table.plan.keys[table.plan.order[:1]]
-
-        def is_first(keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-            return np.isin(np.asarray(keys, dtype=np.bytes_), first)
-
         for source in self.own():
             with _in_the_way():
                 # the first case fixes the shapes of variables, but shards have no order
                 if isinstance(source, ShardFolder) and not self.history:
-                    take(source, source.records(is_first, variables))
-                take(source, source.records(table.knows, variables))
+                    take(source, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
+                take(source, table.knows)
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs and are not opened
         lacked = partial(table.knows, unless=FINAL)
@@ -133,7 +130,7 @@ class FinishedRuns:
                 if lacked(other.keys()).any():
                     if self.check:
                         other.check()
-                    take(other, other.records(lacked, variables))
+                    take(other, lacked)
             except ResultError as error:
                 self.left_out[other.path] = error
         return table
@@ -163,16 +160,24 @@ class FinishedRuns:
     @property
     def changed(self) -> str:
         """Describe on one line how the study has changed since its result was written."""
-        return changes(self._before, state(self.study)) if self._before else "another study's runs"
+        now = {"study": self.study.text, "code": self.study.spec.declaration, "version": package_version()}
+        return changes(self._before, now) if self._before else "another study's runs"
 
     def keep_unasked(self) -> int:
-        """Add runs of the result and its shards that are not planned to the store; return their number."""
+        """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
+        # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
+        folder, count = store_folder(self.path), 0
+        kept = set(ShardFolder(folder).keys().astype(str).tolist())
         # a generator: only one part of the result is in memory; runs computed since then are planned
         own = self.own(among=self.earlier_shards)
-        lost: Iterable[RunRecords] = (
-            records for source in own for records in source.records(lambda keys: ~self.asked(keys))
-        )
-        return store_runs(self.path, lost, self.asked, self.changed)
+        for records in (part for source in own for part in source.records(lambda keys: ~self.asked(keys))):
+            asked = self.asked(records.keys)
+            rows = [row for row, key in enumerate(records.keys) if not asked[row] and key not in kept]
+            kept.update(records.keys)
+            if rows:
+                write_shard(folder, records.selected(np.array(rows)), self.changed)
+                count += len(rows)
+        return count
 
     # called once the result is on disk: until then its shards are the only copy of new runs
     def clear(self) -> None:
@@ -180,7 +185,11 @@ class FinishedRuns:
         # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
-        drop_stored(self.path, self.asked)
+        store = ShardFolder(store_folder(self.path))
+        for path, head in store.heads():
+            if self.asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
+                path.unlink(missing_ok=True)
+        _remove_empty(store.path)
 
     def warn(self, kept: int) -> None:
         """Warn of runs moved to the store, and of files that were not read; one line each."""
@@ -196,15 +205,13 @@ class FinishedRuns:
             warn(f"no runs were taken from {path}{more}: {error}", StoreWarning)
 
 
-def _count(table: Table) -> int:
-    """Number of cases that have a run."""
-    return int(np.count_nonzero(table.status != Status.not_run))
-
-
 def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """The history of the result at `path` by phase, and its `state`; both are empty if there is no result."""
+    """The history of the result at `path` by phase, and what `changes` compares; empty if there is no result."""
     if not path.exists():
-        return {}, _begun(path)
+        with suppress(*UNUSABLE):  # the study that wrote the shards
+            known = json.loads(description(path).read_text(encoding="utf-8"))
+            return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
+        return {}, {}
     with _in_the_way(), opened(path) as groups:
         attributes = groups[MAIN].attrs
         for data in groups.values() if check else ():
@@ -233,19 +240,6 @@ def with_recorded_code(study: Study, path: Path) -> Study:
         return Study.made(**{**vars(study), "spec": study.spec.with_codes(recorded)}) if declaration else study
     except StudyError as error:
         raise ResultError(f"no runs of older code can be reused: {error}") from None
-
-
-def _begun(path: Path) -> dict[str, str]:
-    """Read the `state` of the study that wrote the shards of `path`."""
-    with suppress(*UNUSABLE):
-        known = json.loads(description(path).read_text(encoding="utf-8"))
-        return {"study": str(known["text"]), "code": str(known[DECLARATION])}
-    return {}
-
-
-def state(study: Study) -> dict[str, str]:
-    """The study text, the code declaration and the package version, which `changes` compares."""
-    return {"study": study.text, "code": study.spec.declaration, "version": package_version()}
 
 
 @contextmanager
@@ -302,23 +296,21 @@ def finished(
 def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished | None:
     """Do the work of `finished`."""
     study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
+
+    def fill(names: Sequence[str] | None, plan: Plan) -> Table:
+        return reader.fill(Table(plan), names)
+
     for phase in study.phases:
         wanted = None if variables is None else (*variables, *phase.deciding)
-        fill = partial(_filled, reader, wanted)
-        tables[phase.name] = filled_as_needed(study, phase, chosen, fill)
+        tables[phase.name] = filled_as_needed(study, phase, chosen, partial(fill, wanted))
         found = chosen_so_far(phase, tables[phase.name])
         if found is None:  # the cases of later phases are not known yet
             break
         chosen += found
     tables = dict(reversed(tables.items()))
-    nothing = all((table.status == Status.not_run).all() for table in tables.values())
-    return (
-        None if nothing and not reader.path.exists() and not reader.shards.path.exists() else Finished(reader, tables)
-    )
-
-
-def _filled(reader: FinishedRuns, variables: Sequence[str] | None, plan: Plan) -> Table:
-    return reader.fill(Table(plan), variables)
+    exists = reader.path.exists() or reader.shards.path.exists()
+    exists = exists or any((table.status != Status.not_run).any() for table in tables.values())
+    return Finished(reader, tables) if exists else None
 
 
 def describe(result: Path, study: Study) -> None:
@@ -348,8 +340,13 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     found = done.runs()
     for phase, data in found.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    kept = [phase for phase in (MAIN, *EARLIER_PHASES) if phase not in found]
-    return found | (_as_they_are(result, kept, variables) if kept and result.exists() else {})
+    kept = {MAIN, *EARLIER_PHASES} - found.keys()
+    if not kept or not result.exists():
+        return found
+    names = None if variables is None else [*BOOKKEEPING, *variables]
+    with opened(result) as groups:  # without its study
+        old = {phase: data if names is None else data[names] for phase, data in groups.items() if phase in kept}
+        return found | {phase: loaded(result, data) for phase, data in old.items()}
 
 
 def _described(path: Path) -> Study | None:
@@ -365,40 +362,6 @@ def _described(path: Path) -> Study | None:
         return None
     except UNUSABLE as error:
         raise ResultError(f"cannot read {path}: {error}") from None
-
-
-def _as_they_are(result: Path, phases: Sequence[str], variables: Sequence[str] | None) -> dict[str, xr.Dataset]:
-    """Read the phases that a result has, without its study."""
-    with opened(result) as groups:
-        return {
-            phase: loaded(result, data if variables is None else data[[*BOOKKEEPING, *variables]])
-            for phase, data in groups.items()
-            if phase in phases
-        }
-
-
-# before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
-def store_runs(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
-    """Add runs that are not planned to the store of `result`, and return the number of new runs."""
-    folder, count = store_folder(result), 0
-    kept = set(ShardFolder(folder).keys().astype(str).tolist())
-    for records in found:
-        asked_for = asked(records.keys)
-        rows = [row for row, key in enumerate(records.keys) if not asked_for[row] and key not in kept]
-        kept.update(records.keys)
-        if rows:
-            write_shard(folder, records.selected(np.array(rows)), about)
-            count += len(rows)
-    return count
-
-
-def drop_stored(result: Path, asked: Knows) -> None:
-    """Remove the shards of the store of `result` whose runs are all planned: the result holds them."""
-    folder = ShardFolder(store_folder(result))
-    for path, head in folder.heads():
-        if asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
-            path.unlink(missing_ok=True)
-    _remove_empty(folder.path)
 
 
 @dataclass(frozen=True)

@@ -97,12 +97,9 @@ class ResultFile:
                     data = data[names].assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
                 for part in parts(data):
                     # keys first: a part without a wanted run is not loaded
-                    if knows(_case_keys(self.path, part)).any():
+                    keys = loaded(self.path, part[["run_key"]])["run_key"].values
+                    if knows(list(map(str, keys.ravel()))).any():
                         yield records_of(loaded(self.path, part))
-
-
-def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
-    return list(map(str, loaded(path, part[["run_key"]])["run_key"].values.ravel()))
 
 
 @dataclass(frozen=True)
