@@ -307,7 +307,7 @@ class _Sweep:
         if len(missing):
             self.computed = True
             for computed in self.records(table, first=not counts[Status.ok]):
-                records = table.checked(table.counted_on(computed))
+                records = table.checked(computed)
                 # on disk before it counts: a run that is reported as finished survives a crash
                 write_shard(self.shards, records)
                 new = table.add(records)

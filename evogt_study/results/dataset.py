@@ -247,12 +247,11 @@ def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> 
     dtype = np.dtype(np.int8) if cells.dtype.kind == "b" else cells.dtype
     limit = np.iinfo(f"i{min(4, dtype.itemsize)}").max
     used = np.unique(cells[~missing])
-    candidates = -limit + np.arange(len(used) + 1) if dtype.kind == "i" else limit - np.arange(len(used) + 1)
-    candidates = candidates[(candidates <= limit) & (candidates >= (0 if dtype.kind == "u" else -limit))]
-    free = np.setdiff1d(candidates, used, assume_unique=True)
-    if not free.size:  # all values of a short type
+    candidates = range(-limit, limit + 1) if dtype.kind == "i" else range(limit, -1, -1)
+    free = next((each for each in candidates if each not in used), None)
+    if free is None:  # all values of a short type
         return np.dtype(f"i{2 * dtype.itemsize}"), np.iinfo(f"i{2 * dtype.itemsize}").min + 1
-    return dtype, dtype.type(free[0])
+    return dtype, dtype.type(free)
 
 
 def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:

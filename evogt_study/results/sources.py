@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,30 +35,6 @@ Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 Read = TypeVar("Read")
 
 
-class RunSource(Protocol):
-    """A place with finished runs of any study."""
-
-    @property
-    def path(self) -> Path:
-        """The file or folder."""
-        ...
-
-    def keys(self) -> Keys:
-        """Keys of the runs.  Raises ResultError if they cannot be read."""
-        ...
-
-    def check(self) -> None:
-        """Raise ResultError if runs have changed since they were written."""
-        ...
-
-    def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """The runs in parts of bounded size, without parts in which `knows` accepts no key.
-
-        variables: the variables to read beside the run metadata; None: all.  Raises ResultError if they cannot be read.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class ResultFile:
     """The runs of a result, and of its pilot.
@@ -70,7 +46,7 @@ class ResultFile:
     known: Keys | ResultError | None = field(default=None, compare=False)
 
     def keys(self) -> Keys:
-        """See `RunSource`; empty for a NetCDF file that is not a result."""
+        """Keys of the runs; empty for a NetCDF file that is not a result.  Raises ResultError if it cannot be read."""
         known = self.known
         if known is None:
             known = sealed_keys(self.path)
@@ -79,7 +55,7 @@ class ResultFile:
         return np.array(read_keys(self.path), dtype=np.bytes_) if known is None else known
 
     def check(self) -> None:
-        """See `RunSource`; without a seal the file is read in a separate process first, since HDF5 may crash."""
+        """Raise ResultError if runs have changed.  A file without seal is read in a separate process first."""
         damage = damaged_parts(self.path)
         if damage:
             raise DamagedResultError(f"{self.path} is damaged: {damage[0]}")
@@ -88,7 +64,10 @@ class ResultFile:
                 check_runs(self.path, data)
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """See `RunSource`."""
+        """The runs in parts of bounded size, without parts in which `knows` accepts no key.
+
+        variables: the variables to read beside the run metadata; None: all.  Raises ResultError if they cannot be read.
+        """
         with opened(self.path) as groups:
             for data in groups.values():
                 if variables is not None:
@@ -114,14 +93,14 @@ class ShardFolder:
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
     def keys(self) -> Keys:
-        """See `RunSource`."""
+        """Keys of the runs in shards that can be read."""
         return np.array([key for _, head in self.heads() for key in head.keys], dtype=np.bytes_)
 
     def check(self) -> None:
         """Do nothing: reading a shard checks its checksum."""
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """See `RunSource`; shards that cannot be read are left out, so their runs count as not run."""
+        """See `ResultFile`; shards that cannot be read are left out, so their runs count as not run."""
         for path, head in self.heads():
             records = self._tried(read_shard, path) if knows(head.keys).any() else None
             if records is not None:
@@ -145,6 +124,10 @@ class ShardFolder:
         except ResultError as error:
             self.unread[path] = error
             return None
+
+
+RunSource = ResultFile | ShardFolder
+"""A place with finished runs of any study."""
 
 
 def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:

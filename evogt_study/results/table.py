@@ -215,19 +215,15 @@ class Table:
         for records in found:
             self.add(records, wanted, [status for status in Status if status != Status.ok], attempts)
 
-    def counted_on(self, records: RunRecords) -> RunRecords:
-        """Return `records` with the earlier attempts of their cases added."""
-        number, case = self._found(records)
-        before = np.zeros_like(records.attempts)
-        before[number] = self.attempts[case]
-        return replace(records, attempts=records.attempts + before)
-
     def checked(self, records: RunRecords) -> RunRecords:
-        """Return `records`, in which a run is failed if its values have another shape than in other runs.
+        """Return `records` with earlier attempts added, in which a run with values of another shape is failed.
 
         The first run that has a variable fixes its shape: the trial run, or a run of the result that is resumed.
         """
-        return self._checked(records, self._found(records)[0])
+        number, case = self._found(records)
+        before = np.zeros_like(records.attempts)
+        before[number] = self.attempts[case]
+        return self._checked(replace(records, attempts=records.attempts + before), number)
 
     def _checked(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
         counts = np.isin(np.arange(len(records.keys)), number)

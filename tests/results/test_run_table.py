@@ -238,7 +238,7 @@ def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
     assert table.status.tolist()[:2] == [Status.not_run, Status.ok]
     assert table.attempts.tolist()[:2] == [1, 1]
     assert table.messages[0] == ""
-    again = table.counted_on(records(plan, {0: {"v": 5.0}, 2: {"v": 5.0}}))
+    again = table.checked(records(plan, {0: {"v": 5.0}, 2: {"v": 5.0}}))
     assert again.attempts.tolist() == [2, 1]
     for _ in range(2):
         table.add(again)
