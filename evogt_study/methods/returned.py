@@ -52,12 +52,8 @@ def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
 
     Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
     """
-    repeated = {
-        name
-        for name in record.coordinates.keys() & parameters.keys()
-        if not record.coordinates[name].dims
-        and np.array_equal(record.coordinates[name].values, _array(name, parameters[name]))
-    }
+    scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
+    repeated = {name for name, value in scalars.items() if np.array_equal(value, _array(name, parameters[name]))}
     dims = {name for datum in record.variables.values() for name in datum.dims}
     kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
     for kind, names in kinds:
@@ -115,11 +111,9 @@ class _Collected:
         """Add the values of a mapping.  The names of mappings in it follow its own."""
         for key, value in values.items():
             name = f"{prefix}{key}"
-            kind = type(value)
             # most values are numbers: the other tests would take a third of a quick run
-            if (kind is float or kind is bool or (kind is int and -EXACT <= value <= EXACT)) and (
-                name not in self.variables
-            ):
+            is_number = type(value) in (float, bool) or (type(value) is int and -EXACT <= value <= EXACT)
+            if is_number and name not in self.variables:
                 _check_name("variable", name)
                 self.variables[name] = Datum((), np.asarray(value))
             else:
@@ -180,8 +174,8 @@ class _Collected:
         """Return the attributes that a file can have, and note the others as left out."""
         kept = {}
         for key, value in attributes.items():
-            has_a_name = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
-            if has_a_name and _is_storable(value):
+            is_named = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
+            if is_named and _is_storable(value):
                 kept[str(key)] = value
             else:
                 self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
@@ -246,15 +240,13 @@ def _checked(name: str, value: Any) -> npt.NDArray[Any]:
     """Return the values as an array of numbers, booleans, strings, dates or durations."""
     array = _array(name, value)
     kind = array.dtype.kind
-    if kind == "U" and any(not _is_text(text) for text in array.ravel()):
+    if kind == "U" and not all(map(_is_text, array.ravel())):
         raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
     if kind in "biuU" or (kind in WIDEST and array.dtype.itemsize <= WIDEST[kind]):
         return array
     if kind in "Mm":
         return _nanoseconds(name, array)
-    found = f"dtype {array.dtype}"
-    if kind == "O" and array.size:
-        found = f"type {type(array.ravel()[0]).__name__}"
+    found = f"type {type(array.ravel()[0]).__name__}" if kind == "O" and array.size else f"dtype {array.dtype}"
     raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
 
 
@@ -285,17 +277,14 @@ def _array(name: str, value: Any) -> npt.NDArray[Any]:
 def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
     entries = list(array.ravel())
-    if not entries:
-        return array
-    if all(isinstance(entry, str) for entry in entries):
-        whole = not any(entry.endswith("\0") for entry in entries)
-        return array.astype(str) if whole else array
+    if entries and all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
+        return array.astype(str)
     zoned = any(isinstance(entry, datetime) and entry.tzinfo is not None for entry in entries)
     for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
-        if all(isinstance(entry, types) for entry in entries) and not zoned:
+        if entries and all(isinstance(entry, types) for entry in entries) and not zoned:
             # exactly: a date or duration of pandas has nanoseconds
             return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
-    kind = type(entries[0])
+    kind = type(entries[0]) if entries else object
     if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
         numbers = np.array(entries)
         return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" else array

@@ -101,10 +101,7 @@ def _refusals(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _by_this_thread() -> Iterator[None]:
-    """Compute dask-backed arrays in this thread, one part after the other; one thread at a time can do this.
-
-    Otherwise a default client would compute them, and xarray would request a lock from its cluster.
-    """
+    """Compute dask-backed arrays in this thread, not by a default client; one thread at a time can do this."""
     import dask  # 0.1 s, which readers of a result save
 
     with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
@@ -126,8 +123,7 @@ def _small_cache() -> Iterator[None]:
 def encoded(data: xr.Dataset) -> xr.Dataset:
     """Return the same data with their encoding: checksummed and compressed numbers, no fill value on coordinates (CF).
 
-    Each variable names its coordinates that are not dimension coordinates.  Their strings are stored as characters,
-    since a coordinate variable with one dimension is numeric in CF; see also `_of_characters`.
+    Strings of coordinates are characters, since a coordinate variable with one dimension is numeric in CF.
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
@@ -178,44 +174,32 @@ def _in_types_of_netcdf(variable: xr.Variable) -> xr.Variable:
     kind, stored = variable.dtype.kind, np.dtype(variable.encoding.get("dtype", variable.dtype))
     if kind in "Mm":
         return _in_units(variable)
-    if variable.dtype == np.float16:
-        made = variable.astype(np.float32)
-    elif kind == "O" and stored.kind in "iu":  # integers that no float holds, of which some are missing
+    made = variable.astype(np.float32) if variable.dtype == np.float16 else variable
+    if kind == "O" and stored.kind in "iu":  # integers that no float holds, of which some are missing
         fill = variable.encoding["_FillValue"]
-        made = _by_parts(variable, partial(_with_fill, stored, fill), stored)
+        made = _by_parts(variable, lambda values: np.where(values != values, fill, values).astype(stored), stored)
         made.encoding = {"_FillValue": fill}
-    else:
-        return variable
-    made.attrs = {**variable.attrs, RETURNED_DTYPE: variable.dtype.name}
+    if made is not variable:
+        made.attrs = {**variable.attrs, RETURNED_DTYPE: variable.dtype.name}
     return made
-
-
-def _with_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return integers, with a fill value for NaN."""
-    return np.where(values != values, fill, values).astype(dtype)
 
 
 def _in_units(variable: xr.Variable) -> xr.Variable:
     """Return dates or durations as integers in the largest unit that holds them exactly."""
-    values = variable.values.view(np.int64)
+    values, name = variable.values.view(np.int64), variable.dtype.name
     there = values[values != NAT]
     units = next(unit for unit, length in UNITS.items() if not (there % length).any())
     numbers = np.where(values == NAT, NAT, values // UNITS[units])
-    name = f"{variable.dtype.kind}8[ns]"
-    attributes = {**variable.attrs, RETURNED_DTYPE: np.dtype(name).name}
-    if variable.dtype.kind == "M":
-        attributes |= {"units": units + SINCE, "calendar": "proleptic_gregorian"}
-    else:
-        attributes |= {"units": units, "dtype": np.dtype(name).name}
+    is_date = variable.dtype.kind == "M"
+    cf = {"units": units + SINCE, "calendar": "proleptic_gregorian"} if is_date else {"units": units, "dtype": name}
     fill = {"_FillValue": np.int64(NAT)} if there.size < values.size else {}
-    return xr.Variable(variable.dims, numbers, attributes, fill)
+    return xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: name, **cf}, fill)
 
 
 def decoded(data: xr.Dataset) -> xr.Dataset:
     """Return the Dataset of a file, opened without decoding, with the types that it was written from."""
     made = {name: _decoded(variable) for name, variable in data.variables.items()}
-    coords = {name: made.pop(name) for name in data.coords}
-    return xr.Dataset(made, coords, data.attrs)
+    return xr.Dataset(made, attrs=data.attrs).set_coords(list(data.coords))
 
 
 def _decoded(variable: xr.Variable) -> xr.Variable:
@@ -226,8 +210,7 @@ def _decoded(variable: xr.Variable) -> xr.Variable:
     dtype, convert = variable.dtype, None
     if name in ("datetime64[ns]", "timedelta64[ns]"):
         length = UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
-        for key in ("calendar", "dtype"):
-            attributes.pop(key, None)
+        attributes = {key: value for key, value in attributes.items() if key not in ("calendar", "dtype")}
         dtype, convert, encoding = np.dtype(name), partial(_to_times, np.dtype(name), length), {}
     elif name == "float16":
         dtype, convert, encoding = np.dtype(np.float16), partial(np.asarray, dtype=np.float16), {}
@@ -268,10 +251,7 @@ def in_slabs(data: xr.Dataset) -> xr.Dataset:
 
 
 def _in_slabs(variable: xr.Variable) -> xr.Variable:
-    """Return the same values dask-backed, with one slab for each chunk.
-
-    `dask.array.from_array` would copy the whole array first, and so read all of it from its file.
-    """
+    """Return the same values dask-backed by slabs; `dask.array.from_array` would read the whole array first."""
     slab = slab_shape(variable.shape)
     if variable.chunks:
         return variable.chunk(dict(zip(variable.dims, slab, strict=True)))
