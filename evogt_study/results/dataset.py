@@ -28,7 +28,7 @@ from evogt_study.results.run_metadata import (
     returned_attributes,
     software_sets,
 )
-from evogt_study.results.table import Column, Table, equal
+from evogt_study.results.table import Column, Table, equal, missing_value
 from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import (
     ATTRIBUTE,
@@ -99,9 +99,8 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
     attributes = _returned_attributes(table, study, coords, data)
-    precision = next((phase.precision for phase in study.phases if phase.name == table.plan.phase), None)
-    if precision is not None:
-        coords |= precision_coordinates(precision, table)
+    for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
+        coords |= {} if precision is None else precision_coordinates(precision, table)
     data |= _bookkeeping(table)
     attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
@@ -163,19 +162,17 @@ def _labels(column: Column, along: Mapping[str, Column]) -> list[npt.NDArray[Any
 def _reindexed(column: Column, dim: str, labels: Column, union: npt.NDArray[Any]) -> Column:
     """Return the column with the values of each run at the positions of its labels."""
     axis = column.dims.index(dim)
-    shape = (*column.cells.shape[1 : axis + 1], len(union), *column.cells.shape[axis + 2 :])
-    made = Column.empty(len(column.cells), column.role, column.dims, shape, column.cells.dtype, column.beside)
-    made = replace(made, attributes=column.attributes, first=column.first, present=column.present)
-    absent, missing, lacking = made.absent_cells(), labels.missing(), column.missing()
-    absent[...] = True
+    shape = (*column.cells.shape[: axis + 1], len(union), *column.cells.shape[axis + 2 :])
+    cells = filled(shape, column.cells.dtype, missing_value(column.cells.dtype), column.beside)
+    absent, missing, lacking = filled(shape, np.bool_, True, column.beside), labels.missing(), column.missing()
     before = (slice(None),) * axis
     for case in np.flatnonzero(column.present):
         own = np.flatnonzero(~missing[case])
         own = own[own < column.cells.shape[axis + 1]]
         at = np.searchsorted(union, labels.cells[case][own])
-        made.cells[case][(*before, at)] = column.cells[case][(*before, own)]
+        cells[case][(*before, at)] = column.cells[case][(*before, own)]
         absent[case][(*before, at)] = lacking[case][(*before, own)]
-    return made
+    return replace(column, cells=cells, absent=absent)
 
 
 def _over_axes(column: Column, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]) -> xr.Variable:

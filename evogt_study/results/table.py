@@ -372,15 +372,10 @@ class Column:
         self.cells[room][cases] = values  # a view
         self.present[cases] = True
         if self.absent is not None or shape != longest or stack.absent is not None:
-            absent = self.absent_cells()
-            absent[cases] = True
-            absent[room][cases] = False if stack.absent is None else stack.absent
-
-    def absent_cells(self) -> npt.NDArray[np.bool_]:
-        """Return `absent`, which can be changed."""
-        if self.absent is None:
-            self.absent = filled(self.cells.shape, np.bool_, False, self.beside)
-        return self.absent
+            if self.absent is None:
+                self.absent = filled(self.cells.shape, np.bool_, False, self.beside)
+            self.absent[cases] = True
+            self.absent[room][cases] = False if stack.absent is None else stack.absent
 
     # a new file instead of a longer one, since every value moves when the rows change their length
     def resize(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
