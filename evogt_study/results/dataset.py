@@ -193,10 +193,7 @@ def _over_axes(column: Column, dims: tuple[str, ...], space: CaseSpace, attribut
 
 
 def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of the returned Datasets.  An attribute that differs between runs is added to `coords`.
-
-    An attribute with a name that the result uses itself gets another one; `RETURNED_ATTRIBUTES` has the names.
-    """
+    """Attributes of the returned Datasets, under free names.  One that differs between runs is added to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
@@ -252,10 +249,7 @@ def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> 
 
 
 def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
-    """Return the attributes that the method declares, or else the attributes of the runs; strings have no units.
-
-    Runs of an earlier result have the attributes that were declared then.  The declaration of today wins.
-    """
+    """Return the attributes that the method declares today, or else the attributes of the runs."""
     if declared is not None:
         return {**column.attributes, **declared.attributes}
     units = {"units": "1"} if kind_of(column.cells.dtype) == NUMBERS else {}

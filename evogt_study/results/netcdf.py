@@ -11,7 +11,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from errno import ENOMEM
 from functools import partial
 from pathlib import Path
@@ -446,8 +446,5 @@ def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterato
     variables: as in `finished_so_far`.
     """
     found = finished_so_far(path, variables)
-    if found is not None:
-        yield found
-        return
-    with opened(path) as groups:
+    with opened(path) if found is None else nullcontext(found) as groups:
         yield groups

@@ -416,8 +416,6 @@ def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool
 
 def missing_value(dtype: np.dtype[Any]) -> Any:
     """Return what a cell without a value has: an empty string, NaN, NaT, or 0, which `Column.missing` marks."""
-    if dtype.kind == "O":
-        return ""
     if dtype.kind in "Mm":
         return np.array("NaT", dtype=dtype)
-    return np.nan if dtype.kind == "f" else dtype.type(0)
+    return {"O": "", "f": np.nan}.get(dtype.kind, 0)
