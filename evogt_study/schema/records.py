@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -121,15 +121,27 @@ class RunRecords:
 
 def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     """Return the values of the records: those with equal name, dtype, shape and attributes in one array."""
-    return _grouped(
-        Stack(name, datum.dims, np.array([row]), datum.values[None], datum.attributes, role)
-        for row, record in enumerate(records)
-        if record is not None
-        for role, data in zip(
-            (VARIABLE, COORDINATE, ATTRIBUTE), (record.variables, record.coordinates, record.attributes), strict=True
-        )
-        for name, datum in data.items()
-    )
+    groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
+    for row, record in enumerate(records):
+        if record is None:
+            continue
+        roles = (VARIABLE, record.variables), (COORDINATE, record.coordinates), (ATTRIBUTE, record.attributes)
+        for role, data in roles:
+            for name, datum in data.items():
+                kind = (name, role, datum.dims, *_kind(datum.values, datum.values.shape, datum.attributes))
+                groups.setdefault(kind, []).append((row, datum))
+    return tuple(
+        Stack(kind[0], kind[2], np.array([row for row, _ in group]), np.stack([datum.values for _, datum in group]),
+              dict(group[0][1].attributes), kind[1])
+        for kind, group in groups.items()
+    )  # fmt: skip
+
+
+def _kind(values: npt.NDArray[Any], shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what values in one array have in common; strings of any width are alike."""
+    # as text: attributes may hold lists, which have no hash
+    dtype = values.dtype if values.dtype.kind != "U" else STRINGS
+    return dtype, shape, repr(attributes) if attributes else ""
 
 
 def joined(several: Sequence[RunRecords]) -> RunRecords:
@@ -137,7 +149,12 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     if len(several) == 1:
         return several[0]
     starts = np.cumsum([0, *(len(records.keys) for records in several)])
-    pairs = zip(starts, several, strict=False)  # `starts` has one entry more
+    alike: dict[object, list[Stack]] = {}
+    for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
+        for each in records.stacks:
+            kind = _kind(each.values, each.values.shape[1:], each.attributes)
+            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, *kind), [])
+            group.append(replace(each, rows=each.rows + start))
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),
         status=np.concatenate([records.status for records in several]),
@@ -145,27 +162,17 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         wall_seconds=np.concatenate([records.wall_seconds for records in several]),
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
-        stacks=_grouped(replace(each, rows=each.rows + start) for start, records in pairs for each in records.stacks),
+        stacks=tuple(map(_concatenated, alike.values())),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
 
 
-def _grouped(stacks: Iterable[Stack]) -> tuple[Stack, ...]:
-    """Concatenate the stacks of one kind; strings of any width are of one kind."""
-    alike: dict[object, list[Stack]] = {}
-    for each in stacks:
-        dtype = each.values.dtype if each.values.dtype.kind != "U" else STRINGS
-        # as text: attributes may hold lists, which have no hash
-        attributes = repr(each.attributes) if each.attributes else ""
-        kind = (each.name, each.role, each.dims, each.absent is None, dtype, each.values.shape[1:], attributes)
-        alike.setdefault(kind, []).append(each)
-    return tuple(
-        replace(
-            group[0],
-            rows=np.concatenate([each.rows for each in group]),
-            values=np.concatenate([each.values for each in group]),
-            attributes=dict(group[0].attributes),
-            absent=None if group[0].absent is None else np.concatenate([each.absent for each in group]),
-        )
-        for group in alike.values()
+def _concatenated(stacks: Sequence[Stack]) -> Stack:
+    """Concatenate stacks of one kind."""
+    absent = [stack.absent for stack in stacks if stack.absent is not None]
+    return replace(
+        stacks[0],
+        rows=np.concatenate([stack.rows for stack in stacks]),
+        values=np.concatenate([stack.values for stack in stacks]),
+        absent=np.concatenate(absent) if absent else None,
     )
