@@ -30,17 +30,7 @@ from evogt_study.results.run_metadata import (
 )
 from evogt_study.results.table import Column, Table, equal, missing_value
 from evogt_study.results.target_precision import precision_coordinates
-from evogt_study.schema.records import (
-    ATTRIBUTE,
-    COORDINATE,
-    EXACT,
-    NUMBERS,
-    STRINGS,
-    VARIABLE,
-    RunRecords,
-    Stack,
-    kind_of,
-)
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import (
     BOOKKEEPING,
@@ -150,9 +140,8 @@ def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str
 
 def _labels(column: Column, along: Mapping[str, Column]) -> list[npt.NDArray[Any]] | None:
     """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
-    if kind_of(column.cells.dtype) not in (STRINGS, "dates") and column.cells.dtype.kind not in "iu":
-        return None
-    if any((each.present & ~column.present).any() for each in along.values()):  # a run without labels
+    # strings (as objects), dates and integers, of each run
+    if column.cells.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
         return None
     missing = column.missing()
     found = [column.cells[case][~missing[case]] for case in np.flatnonzero(column.present)]

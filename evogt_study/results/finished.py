@@ -25,15 +25,7 @@ from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.sources import (
-    Knows,
-    ResultFile,
-    RunSource,
-    ShardFolder,
-    check_runs,
-    source_at,
-    sources_in,
-)
+from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_runs, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
@@ -61,14 +53,7 @@ class FinishedRuns:
     Raises ResultError if the file at `path` is not a result, or is the result of another study.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        path: Path,
-        others: Sequence[Path] = (),
-        *,
-        check: bool = True,
-    ) -> None:
+    def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
         self.history, self._before = _earlier(study, path, check)

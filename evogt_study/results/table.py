@@ -182,15 +182,17 @@ class Table:
         in `replaced`.  attempts: combines two numbers of attempts.  Returns the cases that are new.
         """
         number, case = self._found(records)
-        number, case = _where(np.isin(self.status[case], replaced), number, case)
+        is_open = np.isin(self.status[case], replaced)
+        number, case = number[is_open], case[is_open]
         records = self._checked(records, number)
         self.left_out |= set(records.left_out)
         # also for records that are not added: a failure that runs again has been tried
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
         # a run that is ok stays: another one with its key is equal, and a failure says less
-        takes = np.isin(new, list(filter(wanted, Status)))
-        number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
+        is_better = (self.status[case] == Status.not_run) | (new == Status.ok)
+        takes: npt.NDArray[np.bool_] = is_better & np.isin(new, list(filter(wanted, Status)))
+        number, case = number[takes], case[takes]
         self.status[case] = records.status[number]
         self.messages[case] = np.array(records.messages, dtype=object)[number]
         self.wall_seconds[case] = records.wall_seconds[number]
@@ -251,7 +253,8 @@ class Table:
         """Put the values of the records `number`, out of `count`, into the rows `case`."""
         row_of = np.full(count, -1)  # -1: the record has no value of this variable
         row_of[stack.rows] = np.arange(len(stack.rows))
-        source, target = _where(row_of[number] >= 0, row_of[number], case)
+        has_value = row_of[number] >= 0
+        source, target = row_of[number[has_value]], case[has_value]
         if not len(target):
             return
         columns = self.attributes if stack.role == ATTRIBUTE else self.columns
@@ -274,12 +277,6 @@ class Table:
         """Number of planned cases by status."""
         counts = np.bincount(self.status[self.keys != b""], minlength=len(Status))
         return {status: int(counts[status]) for status in Status}
-
-
-def _where(
-    holds: npt.NDArray[np.bool_], number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    return number[holds], case[holds]
 
 
 class KeyIndex:
