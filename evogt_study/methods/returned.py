@@ -199,15 +199,10 @@ def _is_of_scipy(value: Any) -> bool:
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a result object; private ones of SciPy are left out."""
-    if isinstance(value, Mapping):
-        found = dict(value)
-    elif hasattr(value, "_asdict"):
-        found = value._asdict()
-    elif is_dataclass(value):
+    found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
+    if is_dataclass(value):
         found = {field.name: getattr(value, field.name) for field in fields(value)}
-    else:
-        found = getattr(value, "__dict__", {})
-    for name, part in found.items():
+    for name, part in (value if isinstance(value, Mapping) else found).items():
         if not (_is_of_scipy(value) and name.startswith("_")):
             yield str(name), part
 

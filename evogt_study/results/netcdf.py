@@ -32,8 +32,6 @@ from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
 
-UNFILLED = ("run_status", "run_attempts", "run_software")
-"""Integer variables with a value for every case, also for a case that has not run."""
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
 
@@ -127,9 +125,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
-    for name, variable in data.variables.items():
-        data[name] = _in_types_of_netcdf(variable)
-    for name, variable in data.variables.items():
+    for name, given in data.variables.items():
+        data[name] = variable = _in_types_of_netcdf(given)
         if variable.dtype.kind in "OUS" and name in data.data_vars:
             data[name] = fixed_width(variable)
         elif variable.dtype.kind in "OU" and variable.chunks:
@@ -149,8 +146,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         if name in data.coords and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
         # a coordinate of a dimension has every value
-        empty = np.nan if variable.dtype.kind == "f" and not (name in data.dims or name in UNFILLED) else None
-        encoding.setdefault("_FillValue", empty)
+        encoding.setdefault("_FillValue", np.nan if variable.dtype.kind == "f" and name not in data.dims else None)
         data[name].encoding = encoding
         data[name].attrs = _of_characters(variable.attrs)
     return data.assign_attrs(_of_characters(data.attrs))
