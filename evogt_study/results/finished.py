@@ -151,7 +151,7 @@ class FinishedRuns:
     def keep_unasked(self) -> int:
         """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
-        folder, count = store_folder(self.path), 0
+        folder, about, count = store_folder(self.path), self.changed, 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
         # a generator: only one part of the result is in memory; runs computed since then are planned
         own = self.own(among=self.earlier_shards)
@@ -160,7 +160,7 @@ class FinishedRuns:
             rows = [row for row, key in enumerate(records.keys) if not asked[row] and key not in kept]
             kept.update(records.keys)
             if rows:
-                write_shard(folder, records.selected(np.array(rows)), self.changed)
+                write_shard(folder, records.selected(np.array(rows)), about)
                 count += len(rows)
         return count
 
