@@ -21,7 +21,8 @@ import netCDF4
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]  # it comes from coding.common
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
@@ -214,8 +215,27 @@ def _decoded(variable: xr.Variable) -> xr.Variable:
         encoding["dtype"] = variable.dtype
         dtype = np.dtype(object if name == "object" else float)
         convert = partial(_without_fill, dtype, fill)
-    data = variable._data if convert is None else lazy_elemwise_func(variable._data, convert, dtype)
+    data: Any = variable._data
+    if convert is not None and variable.chunks:
+        data = variable.data.map_blocks(convert, dtype=dtype, meta=np.empty((0,) * variable.ndim, dtype=dtype))
+    elif convert is not None:
+        data = indexing.LazilyIndexedArray(_Converted(variable, convert, dtype))
     return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
+
+
+class _Converted(BackendArray):
+    """Values of a variable of a file, which are converted when they are read."""
+
+    def __init__(
+        self, variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> None:
+        self.variable, self.convert, self.shape, self.dtype = variable, convert, variable.shape, dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        return self.convert(np.asarray(self.variable[key].values))
 
 
 def _to_times(dtype: np.dtype[Any], length: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
