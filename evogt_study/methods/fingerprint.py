@@ -44,18 +44,17 @@ from evogt_study.methods.syntax import (
     code_form,
     codes_of,
     content_of,
-    global_names,
     hash_of,
     imported_files,
     imported_module,
     is_local,
     is_local_path,
     is_made_of_literals,
-    is_same_code,
     last_bindings,
     literal,
     look_up,
     module_path,
+    nested_codes,
     node_of,
     read_text,
     roots,
@@ -435,7 +434,7 @@ class UsedCode:
 
     def _has_code(self, scope: Scope, function: FunctionType) -> bool:
         code = function.__code__
-        return any(is_same_code(code, each) for each in scope.codes if each.co_qualname == code.co_qualname)
+        return any(code_form(code) == code_form(each) for each in scope.codes if each.co_qualname == code.co_qualname)
 
     def _has_defaults(self, scope: Scope, arguments: ast.arguments, function: FunctionType) -> bool:
         """Return True if the defaults of a function are those of its text."""
@@ -537,7 +536,8 @@ class UsedCode:
         if type(value) is float:
             return ["float", repr(value)]
         if isinstance(value, (*LITERALS, np.generic, np.dtype)) and type(value).__module__ in ("builtins", "numpy"):
-            return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", repr(value)]
+            text = hex(value) if type(value) is int else repr(value)
+            return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", text]
         if is_reference and isinstance(value, (FunctionType, CACHED, type)) and not self._is_installed(value):
             found = self.name_of(value)
             if found is not None:
@@ -604,7 +604,7 @@ class UsedCode:
             "compiled code counts; another Python version computes its runs again. Put it into a file, or import it "
             "again"
         ] = None
-        for name in sorted(set(global_names(code))):
+        for name in sorted({name for each in nested_codes(code) for name in each.co_names}):
             self.need(scope, name)
             scope.known.add(name)
             if name in scope.links:

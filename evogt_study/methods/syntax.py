@@ -8,13 +8,11 @@ docstrings, positions or layout.
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import hashlib
 import importlib.machinery
 import json
 import linecache
-import math
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -431,57 +429,49 @@ LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 def codes_of(text: str) -> tuple[CodeType, ...]:
     """Return the compiled code of all functions in a text; none for no Python."""
     try:
-        waiting, found = [compile(text, "<text>", "exec", dont_inherit=True)], list[CodeType]()
+        return tuple(nested_codes(compile(text, "<text>", "exec", dont_inherit=True)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    while waiting:
-        code = waiting.pop()
-        found.append(code)
-        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
-    return tuple(found)
 
 
-def is_same_code(one: CodeType, other: CodeType) -> bool:
-    """True if the code was compiled from the same text, wherever it is."""
-    parts = [
-        (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_qualname, code.co_exceptiontable)
-        for code in (one, other)
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Compiled code, and that of the functions inside it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from nested_codes(each)
+
+
+def code_form(code: CodeType) -> Any:
+    """Return nested lists that stand for compiled code, wherever it is."""
+    constants = [
+        code_form(each)
+        if isinstance(each, CodeType)
+        else sorted(map(repr, each))
+        if isinstance(each, frozenset)
+        else repr(each)
+        for each in code.co_consts
     ]
-    if parts[0] != parts[1] or len(one.co_consts) != len(other.co_consts):
-        return False
-    pairs = zip(one.co_consts, other.co_consts, strict=True)
-    return all(
-        is_same_code(a, b)
-        if isinstance(a, CodeType) and isinstance(b, CodeType)
-        else (type(a), repr(a)) == (type(b), repr(b)) or (isinstance(a, frozenset) and a == b)
-        for a, b in pairs
-    )
+    # without the flags of `from __future__`, which a notebook's cell has from earlier cells
+    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags & 0xFFF]
+    return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]
 
 
 def literal(value: Any) -> str | None:
     """The value as Python text; None for a value without a literal form."""
-    kind = type(value)
-    if kind is float:
-        return repr(value) if math.isfinite(value) else None
-    if kind is complex:
-        return repr(value) if np.isfinite(value) and value.real != 0.0 else None
-    if kind in LITERALS:
-        return hex(value) if kind is int else "..." if value is ... else repr(value)
-    if kind not in (list, tuple, dict, set, frozenset):
-        return None
     try:
-        parts = [literal(part) for part in (value if kind is not dict else [*value, *value.values()])]
-    except RecursionError:  # it contains itself
+        return repr(value) if _is_literal(value) else None
+    except (RecursionError, ValueError):  # it contains itself, or an integer that is too long
         return None
-    if None in parts:
-        return None
-    if kind is dict:
-        return "{" + ", ".join(f"{key}: {part}" for key, part in zip(parts, parts[len(value) :], strict=False)) + "}"
-    text = ", ".join(map(str, parts)) + ("," if kind is tuple and len(parts) == 1 else "")
-    if kind in (list, tuple):
-        return f"[{text}]" if kind is list else f"({text})"
-    text = "{" + text + "}" if value else ""
-    return text if kind is set and value else f"{kind.__name__}({text})"
+
+
+def _is_literal(value: Any) -> bool:
+    kind = type(value)
+    if kind in (float, complex):  # not infinity, and no complex number with a zero that loses its sign
+        return bool(np.isfinite(value)) and repr(ast.literal_eval(repr(value))) == repr(value)
+    if kind in (list, tuple, set, frozenset, dict):
+        return all(map(_is_literal, value if kind is not dict else [*value, *value.values()]))
+    return kind in LITERALS
 
 
 def is_made_of_literals(value: Any) -> bool:
@@ -513,7 +503,9 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
     code, file = function.__code__, function.__code__.co_filename
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file, function.__globals__))
-    if not any(each.co_firstlineno == code.co_firstlineno and is_same_code(each, code) for each in codes_of(text)):
+    if not any(
+        each.co_firstlineno == code.co_firstlineno and code_form(each) == code_form(code) for each in codes_of(text)
+    ):
         return None
     found: list[Any] = [node for node in ast.walk(ast.parse(text)) if _may_be(node, code)]
     if len(found) > 1:  # several lambdas on one line: the smallest that contains the code
@@ -585,20 +577,3 @@ def look_up(module: ModuleType | None, name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
-
-
-def global_names(code: CodeType) -> Iterator[str]:
-    """Names of globals that compiled code, and functions inside it, use."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from global_names(constant)
-
-
-def code_form(code: CodeType) -> Any:
-    """Return nested lists that stand for compiled code."""
-    constants = [code_form(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags]
-    return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]
