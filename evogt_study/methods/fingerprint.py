@@ -18,15 +18,14 @@ import hashlib
 import inspect
 import json
 import math
-import operator
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -70,16 +69,23 @@ UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 
 # what Python puts into every class, which says nothing of what it computes and differs between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
-_OPERATORS: Mapping[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.UAdd: operator.pos,
-    ast.USub: operator.neg, ast.Not: operator.not_,
-}  # fmt: skip
+_SAFE_PARTS = (
+    ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Name,
+    ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
 _SAFE_CALLS = (
     range, list, tuple, dict, set, frozenset, float, int, str, bool, abs, len, min, max, sum, sorted, round, np.array,
     np.asarray, np.arange, np.linspace, np.logspace, np.geomspace, np.zeros, np.ones, np.full, np.eye, np.dtype,
     *(function for function in vars(math).values() if callable(function)),
 )  # fmt: skip
+
+
+def _known(node: ast.AST, names: Mapping[str, Any]) -> Any:
+    """What a name, or an attribute of NumPy or `math`, is among known names; None for any other expression."""
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    owner = names.get(node.value.id) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
+    return getattr(owner, node.attr) if isinstance(node, ast.Attribute) and (owner is np or owner is math) else None
 
 
 @dataclass(frozen=True)
@@ -175,10 +181,13 @@ class Scope:
         }
         return not changed and all(self.is_settled(self.binders.get(name, []), seen | {binders[0]}) for name in names)
 
-    @cached_property
-    def codes(self) -> tuple[CodeType, ...]:
-        """Compiled code of all functions in the text."""
-        return codes_of(self.text)
+    def has_code(self, function: Any) -> bool:
+        """Return False for a function of this file whose text has changed since it was imported."""
+        if not isinstance(function, FunctionType) or function.__globals__ is not self.names:
+            return True
+        code = function.__code__
+        same = [each for each in codes_of(self.text) if each.co_qualname == code.co_qualname]
+        return not same or any(code_form(each) == code_form(code) for each in same)
 
 
 class UnknownValueError(Exception):
@@ -406,126 +415,72 @@ class UsedCode:
     def _is_text(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
         """Return True if the text of a scope gives a name this value."""
         last = scope.statements[binders[-1]]
+        node, function = last.node, unwrapped(value)
         if any(each.name == name for each in last.imports):
             return True
-        function = unwrapped(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
-            if function.__code__.co_qualname == name and not self._has_code(scope, function):
+            if not scope.has_code(function):
                 return False
-            if isinstance(last.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
-                return self._has_defaults(scope, last.node.args, function)
-        if isinstance(value, type) and isinstance(last.node, ast.ClassDef):
-            return self._is_text_of_class(scope, last.node, value)
-        try:
-            if len(binders) > 1 or last.assigned is None or name in scope.changers:
-                raise UnknownValueError
-            return bool(self.form(self.evaluated(scope, last.assigned)) == self.form(value))
-        except UnknownValueError:
-            return self._trusts(scope, value, binders)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
+                nodes = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+                values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+                return len(nodes) == len(values) and all(
+                    self._gives(scope, *pair) for pair in zip(nodes, values, strict=True)
+                )
+        if isinstance(value, type) and isinstance(node, ast.ClassDef):
+            members = vars(value)
+            parts = {next(iter(part.binds), ""): part.assigned for part in map(Statement, node.body)}
+            return all(scope.has_code(unwrapped(each)) for each in members.values()) and all(
+                self._gives(scope, part, members[each])
+                for each, part in parts.items()
+                if part is not None and type(members.get(each)) in LITERALS
+            )
+        is_single = len(binders) == 1 and name not in scope.changers
+        return self._gives(scope, last.assigned if is_single else None, value, scope.is_settled(binders))
 
-    def _trusts(self, scope: Scope, value: Any, binders: Sequence[int] = ()) -> bool:
-        """Return True if the text counts although only executing it would show this value."""
-        if not scope.is_main:
-            return True
-        if not scope.is_settled(binders):
-            return False
-        # the arguments of a script may decide a number, and the data of a notebook may have been read again
-        return literal(value) is None if scope.path else is_made_of_literals(value)
+    def _gives(self, scope: Scope, node: ast.expr | None, value: Any, is_settled: bool = False) -> bool:
+        """Return True if an expression has this value, or if only executing it would show that.
 
-    def _has_code(self, scope: Scope, function: FunctionType) -> bool:
-        code = function.__code__
-        return any(code_form(code) == code_form(each) for each in scope.codes if each.co_qualname == code.co_qualname)
-
-    def _has_defaults(self, scope: Scope, arguments: ast.arguments, function: FunctionType) -> bool:
-        """Return True if the defaults of a function are those of its text."""
-        keywords = {
-            arg.arg: node for arg, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if node
-        }
-        values, given = function.__defaults__ or (), function.__kwdefaults__ or {}
-        if len(values) != len(arguments.defaults) or given.keys() != keywords.keys():
-            return False
-        pairs = [*zip(arguments.defaults, values, strict=True), *((keywords[name], given[name]) for name in given)]
-        return all(self._agrees(scope, node, value) for node, value in pairs)
-
-    def _agrees(self, scope: Scope, node: ast.expr, value: Any) -> bool:
+        The second is not enough in a script or a notebook, unless one statement binds the name, once, to a function.
+        """
         try:
             return bool(self.form(self.evaluated(scope, node)) == self.form(value))
         except UnknownValueError:
-            return not scope.is_main or (bool(scope.path) and literal(value) is None)
+            return not scope.is_main or (is_settled and is_made_of_literals(value))
 
-    def _is_text_of_class(self, scope: Scope, node: ast.ClassDef, kind: type) -> bool:
-        texts = {each.co_qualname for each in scope.codes}
-        for member in vars(kind).values():
-            function = unwrapped(member)
-            is_own = isinstance(function, FunctionType) and function.__globals__ is scope.names
-            if is_own and function.__code__.co_qualname in texts and not self._has_code(scope, function):
-                return False
-        for part in map(Statement, node.body):
-            name = next(iter(part.binds), "")
-            if part.assigned is not None and type(vars(kind).get(name)) in LITERALS and len(part.binds) == 1:
-                try:
-                    if self.form(self.evaluated(scope, part.assigned)) != self.form(vars(kind)[name]):
-                        return False
-                except UnknownValueError:
-                    pass
-        return True
-
-    def evaluated(self, scope: Scope, node: ast.expr, depth: int = 0) -> Any:
+    def evaluated(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
         """Return the value of an expression of literals, operators and functions of NumPy.
 
         Raises UnknownValueError for any other expression.
         """
-        if depth > 50 or scope.names is None:
+        if node is None or depth > 50:
             raise UnknownValueError
-
-        def inner(part: ast.expr) -> Any:
-            return self.evaluated(scope, part, depth + 1)
-
         try:
-            match node:
-                case ast.Constant():
-                    return node.value
-                case ast.List() | ast.Tuple() | ast.Set():
-                    kind: Any = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
-                    return kind(map(inner, node.elts))
-                case ast.Dict() if None not in node.keys:
-                    return {inner(key): inner(value) for key, value in zip(node.keys, node.values, strict=True) if key}
-                case ast.UnaryOp() if type(node.op) in _OPERATORS:
-                    return _OPERATORS[type(node.op)](inner(node.operand))
-                case ast.BinOp() if type(node.op) in _OPERATORS:
-                    return _OPERATORS[type(node.op)](inner(node.left), inner(node.right))
-                case ast.Name():
-                    return self._named_value(scope, node.id, depth)
-                case ast.Attribute():
-                    owner = inner(node.value)
-                    if owner is np or owner is math:
-                        return getattr(owner, node.attr)
-                case ast.Call() if all(each.arg for each in node.keywords):
-                    function = inner(node.func)
-                    is_scalar = isinstance(function, type) and issubclass(function, np.generic)
-                    if is_scalar or isinstance(function, np.ufunc) or any(function is each for each in _SAFE_CALLS):
-                        return function(
-                            *map(inner, node.args), **{str(each.arg): inner(each.value) for each in node.keywords}
-                        )
+            parts = list(ast.walk(node))
+            names = {part.id: self._named_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
+            for part in parts:
+                called = part.func if isinstance(part, ast.Call) else part
+                known = _known(called, names)
+                is_call = isinstance(known, np.ufunc) or (isinstance(known, type) and issubclass(known, np.generic))
+                if isinstance(part, ast.Call) and not is_call and not any(known is each for each in _SAFE_CALLS):
+                    raise UnknownValueError
+                if not isinstance(part, _SAFE_PARTS) and known is None:
+                    raise UnknownValueError
+            return eval(compile(ast.Expression(node), "<text>", "eval"), {"__builtins__": {}}, names)  # noqa: S307
         except UnknownValueError:
             raise
         except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
             raise UnknownValueError from None
-        raise UnknownValueError
 
     def _named_value(self, scope: Scope, name: str, depth: int) -> Any:
-        binders, names = scope.binders.get(name, []), scope.names or {}
-        if not binders and name not in names:
-            return vars(builtins)[name]
-        value = names.get(name)
-        if value is np or value is math:
-            return value
+        binders = scope.binders.get(name, [])
         if len(binders) == 1 and name not in scope.changers:
             node = scope.statements[binders[0]].assigned
             if node is not None:
                 return self.evaluated(scope, node, depth + 1)
-            if any(each is value for each in _SAFE_CALLS):  # imported
-                return value
+        value = (scope.names or {}).get(name, vars(builtins).get(name))
+        if any(each is value for each in (np, math, *_SAFE_CALLS)):
+            return value
         raise UnknownValueError
 
     def form(self, value: Any, is_reference: bool = True) -> Any:
