@@ -555,19 +555,10 @@ def last_bindings(parts: Sequence[Statement]) -> list[Statement]:
     kept: list[Statement] = []
     last: dict[str, Any] = {}
     for part in reversed(parts):
-        is_simple = isinstance(part.node, (*DEFINITIONS, *IMPORTS)) or part.assigned is not None
-        form = shape(part.node)
-        if (
-            is_simple
-            and part.binds
-            and all(
-                name in last and (last[name] == form or isinstance(part.node, (*DEFINITIONS, *IMPORTS)))
-                for name in part.binds
-            )
-        ):
-            continue
-        kept.append(part)
-        last |= dict.fromkeys(part.binds, form)
+        form, is_definition = shape(part.node), isinstance(part.node, (*DEFINITIONS, *IMPORTS))
+        if not part.binds or any(name not in last or not (is_definition or last[name] == form) for name in part.binds):
+            kept.append(part)
+            last |= dict.fromkeys(part.binds, form)
     return kept[::-1]
 
 
