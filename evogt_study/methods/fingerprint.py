@@ -101,8 +101,9 @@ class Scope:
     """The text of one file, or of the cells of a notebook, and the part of it that is used.
 
     folder: where its imports are searched first.  package: dotted name of its package.  names: the values of its names,
-    if it was imported.  path: its file, or "".  links: imported names of the user's own files.  values: forms of
-    values that count in place of the text.  known: names with attributes that its used statements use.
+    if it was imported.  path: its file, or "".  kept: numbers of the statements that count, with what they import in
+    functions.  links: imported names of the user's own files.  values: forms of values that count in place of the text.
+    used: names with attributes that count.
     """
 
     statements: Sequence[Statement]
@@ -112,11 +113,10 @@ class Scope:
     path: str = ""
     text: str = ""
     needed: set[str] = field(default_factory=set)
-    kept: set[int] = field(default_factory=set)
+    kept: dict[int, list[Link]] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
-    inner: dict[int, list[Link]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     @property
     def is_main(self) -> bool:
@@ -279,22 +279,40 @@ class UsedCode:
 
     # --- which definitions are used ---
 
-    def need(self, scope: Scope, name: str) -> None:
-        """Add the definitions of a name."""
-        self.waiting.append((scope, name))
+    def need(self, scope: Scope, dotted: str) -> None:
+        """Add what a name means, with the attributes behind it that are used; "" for everything in a file."""
+        if dotted not in scope.used:
+            scope.used.add(dotted)
+            self.waiting.append((scope, dotted))
 
     def settle(self) -> None:
         """Add all definitions that the needed ones use."""
         while self.waiting:
-            scope, name = self.waiting.pop()
-            if name not in scope.needed:
-                scope.needed.add(name)
-                self._add(scope, name)
+            scope, dotted = self.waiting.pop()
+            first, _, rest = dotted.partition(".")
+            if first:
+                self._bind(scope, first)
+                if first in scope.links:
+                    self._follow(scope.links[first], rest)
+                continue
+            self._add_all(scope)
+            module = sys.modules.get(str((scope.names or {}).get("__name__")))
+            if module is not None:
+                self.whole[module.__name__] = module
 
-    def _add(self, scope: Scope, name: str) -> None:
+    def _bind(self, scope: Scope, name: str) -> None:
+        """Add the definitions of a name."""
+        if name in scope.needed:
+            return
+        scope.needed.add(name)
         binders = scope.binders.get(name, [])
         if scope.names is not None and name in scope.names and self._is_captured(scope, name, binders):
             return
+        for number in binders:
+            for each in scope.statements[number].imports:
+                found = self._target(scope, each) if each.name == name else None
+                if found is not None:
+                    scope.links.setdefault(name, found)
         for number in binders + scope.changers.get(name, []):
             self._keep(scope, number)
         for number in scope.binders.get("*", []):
@@ -303,87 +321,53 @@ class UsedCode:
                 if other is None:
                     self._keep(scope, number)  # what it binds may be any of the names
                 elif not binders and (name in other.binders or "*" in other.binders):
-                    self._link(scope, name, Link(other, name))
+                    scope.links.setdefault(name, Link(other, name))
         if name in UNKNOWN_NAMES and not binders:
-            self.need_all(scope)
+            self._add_all(scope)
 
-    def need_all(self, scope: Scope) -> None:
-        """Add everything in a file."""
+    def _add_all(self, scope: Scope) -> None:
         for number, statement in enumerate(scope.statements):
             if not statement.is_idle:
                 self._keep(scope, number)
+                for name in statement.binds:
+                    self.need(scope, name)
 
     def _keep(self, scope: Scope, number: int) -> None:
-        if number in scope.kept:
-            return
-        scope.kept.add(number)
-        scope.inner[number] = self.use(scope, scope.statements[number])
+        if number not in scope.kept:
+            scope.kept[number] = []
+            scope.kept[number] = self.use(scope, scope.statements[number])
 
     def use(self, scope: Scope, statement: Statement, but: Iterable[str] = ()) -> list[Link]:
         """Add what a statement uses, and return what it imports inside of functions."""
-        inner = []
-        for each in statement.imports:
-            found = self._target(scope, each)
-            if found is None or each.attribute == "*":
-                continue
-            if each.name:
-                self._link(scope, each.name, found)
-            else:
-                inner.append(found)
-                self._follow(found, [])
+        inner = [found for each in statement.imports if not each.name and (found := self._target(scope, each))]
+        for link in inner:
+            self._follow(link, "")
         for name in statement.binds:
-            self.need(scope, name)
-        for dotted in {name for name in statement.uses if name.partition(".")[0] not in but} - scope.known:
-            scope.known.add(dotted)
-            first, *rest = dotted.split(".")
-            self.need(scope, first)
-            if first in scope.links:
-                self._follow(scope.links[first], rest)
+            self._bind(scope, name)
+        for dotted in statement.uses:
+            if dotted.partition(".")[0] not in but:
+                self.need(scope, dotted)
         return inner
 
     def _target(self, scope: Scope, each: Import) -> Link | None:
+        """What an import means, if it is in a file of the user's own."""
         base = imported_module(each, scope.package)
-        if not each.attribute:
-            found = self.module(scope, base)
-            return None if found is None else Link(found, None)
         found = self.module(scope, base)
-        inside = None
-        if found is None or found is scope or each.attribute not in found.binders:
+        if each.attribute and (found is None or found is scope or each.attribute not in found.binders):
             inside = self.module(scope, f"{base}.{each.attribute}".strip("."))
-        if inside is not None:
-            return Link(inside, None)
-        return None if found is None else Link(found, each.attribute)
-
-    def _link(self, scope: Scope, name: str, link: Link) -> None:
-        if name in scope.links:
-            return
-        scope.links[name] = link
-        for dotted in [each for each in scope.known if each.partition(".")[0] == name] or [name]:
-            self._follow(link, dotted.split(".")[1:], is_used=dotted in scope.known)
-
-    def _follow(self, link: Link, attributes: list[str], is_used: bool = True) -> None:
-        """Add what a name of another file means, with the attributes that are used of it."""
-        scope = link.scope
-        if link.name is not None:
-            attributes = [link.name, *attributes]
-        if not attributes:
-            if is_used:  # as a whole: any of its names may be used
-                self.need_all(scope)
-                if scope.names is not None and (module := sys.modules.get(str(scope.names.get("__name__")))):
-                    self.whole[module.__name__] = module
-            return
-        first = attributes[0]
-        if first not in scope.binders and link.name is None:
-            package = scope.package if Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py") else ""
-            inside = self.module(scope, f"{package}.{first}") if package else None
             if inside is not None:
-                self._link(scope, first, Link(inside, None))
-        self.need(scope, first)
-        dotted = ".".join(attributes)
-        if dotted not in scope.known:
-            scope.known.add(dotted)
-            if first in scope.links:
-                self._follow(scope.links[first], attributes[1:])
+                return Link(inside, None)
+        return None if found is None else Link(found, each.attribute.strip("*") or None)
+
+    def _follow(self, link: Link, rest: str) -> None:
+        """Add what a name of another file means, with the attributes that are used of it."""
+        scope, first = link.scope, rest.partition(".")[0]
+        if link.name is None and first and first not in scope.binders:
+            is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
+            inside = self.module(scope, f"{scope.package}.{first}") if scope.package and is_package else None
+            if inside is not None:
+                scope.links.setdefault(first, Link(inside, None))
+        self.need(scope, ".".join(filter(None, (link.name, rest))))
 
     # --- values of objects ---
 
@@ -393,31 +377,26 @@ class UsedCode:
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
         last = scope.statements[binders[-1]] if binders else None
+        is_imported = last is not None and any(each.name == name for each in last.imports)
         if isinstance(value, ModuleType):
-            if last is None or not any(each.name == name for each in last.imports):
-                return self._capture_module(scope, name, value)
             if is_local(value):
                 self.whole[value.__name__] = value
-            return False
-        if last is not None and self._is_text(scope, name, value, binders):
+            if is_imported:
+                return False
+            if is_local(value):
+                scope.links[name] = Link(self.live(vars(value)), None)
+            else:
+                scope.values[name] = ["import", value.__name__]
+            return True
+        if last is not None and (is_imported or self._is_text(scope, name, value, binders)):
             return False
         scope.values[name] = self.form(value, is_reference=False)
-        return True
-
-    def _capture_module(self, scope: Scope, name: str, module: ModuleType) -> bool:
-        if is_local(module):
-            self.whole[module.__name__] = module
-            self._link(scope, name, Link(self.live(vars(module)), None))
-        else:
-            scope.values[name] = ["import", module.__name__]
         return True
 
     def _is_text(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
         """Return True if the text of a scope gives a name this value."""
         last = scope.statements[binders[-1]]
         node, function = last.node, unwrapped(value)
-        if any(each.name == name for each in last.imports):
-            return True
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.has_code(function):
                 return False
@@ -561,9 +540,6 @@ class UsedCode:
         ] = None
         for name in sorted({name for each in nested_codes(code) for name in each.co_names}):
             self.need(scope, name)
-            scope.known.add(name)
-            if name in scope.links:
-                self._follow(scope.links[name], [])
         return ["compiled", code_form(code), *captured, Link(scope, None)]
 
     def _closure(self, function: FunctionType) -> Iterator[Any]:
@@ -602,9 +578,8 @@ class UsedCode:
     def _module(self, module: ModuleType) -> Any:
         if not is_local(module):
             return ["import", module.__name__]
-        self.whole[module.__name__] = module
         scope = self.live(vars(module))
-        self.need_all(scope)
+        self.need(scope, "")
         return Link(scope, None)
 
     def _array(self, array: Any) -> Any:
@@ -652,7 +627,7 @@ def _used_part(scope: Scope) -> Any:
     numbers = [number for number in sorted(scope.kept) if not _is_replaced(scope, scope.statements[number])]
     bound = Counter(name for number in numbers for name in scope.statements[number].binds)
     several = {name for name, count in bound.items() if count > 1}
-    several |= {name for name, by in scope.changers.items() if not scope.kept.isdisjoint(by)}
+    several |= {name for name, by in scope.changers.items() if not scope.kept.keys().isdisjoint(by)}
     made: list[tuple[str, Any]] = [(name, ["value", name, form]) for name, form in scope.values.items()]
     made += [(name, ["value", name, link]) for name, link in scope.links.items() if name in scope.needed]
     ordered = []
@@ -660,7 +635,7 @@ def _used_part(scope: Scope) -> Any:
         statement = scope.statements[number]
         if isinstance(statement.node, IMPORTS) and statement.binds & scope.links.keys():
             continue
-        form = _statement_form(statement, scope.inner.get(number, []))
+        form = _statement_form(statement, scope.kept[number])
         if statement.calls or (statement.binds | statement.runs) & several:
             ordered.append(form)
         else:
