@@ -34,7 +34,7 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
-    depended_contents,
+    depended,
     file_fingerprint,
     helper_contents,
     object_fingerprint,
@@ -65,7 +65,7 @@ class UserCode(ABC):
     folder: the study's, to which paths in parameters are relative.  depends: files that count as a whole.  helpers:
     files that it imports, of which only the part counts that it uses.  content: hash of the source that it uses.
     recorded: the fingerprint of older code, whose runs are to be its own.  objects: pickled objects among the values of
-    its parameters, by their fingerprints.
+    its parameters, by their fingerprints.  text: its source, as far as it is there to be read.
     """
 
     reference: str
@@ -76,20 +76,11 @@ class UserCode(ABC):
     content: str = ""
     recorded: str = ""
     objects: tuple[tuple[str, bytes], ...] = ()
+    text: str = ""
 
     @abstractmethod
     def load(self) -> Any:
         """The thing itself.  Raises StudyError where it cannot be had."""
-
-    @property
-    def place(self) -> str:
-        """Path or name, for messages."""
-        return self.reference
-
-    @property
-    def text(self) -> str:
-        """Its source, as far as it is there to be read."""
-        return ""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -144,14 +135,6 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return declared
 
 
-def depended(names: Iterable[str], folder: Path) -> Contents:
-    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
-    try:
-        return depended_contents(names, folder)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
-
-
 def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
     """The code that a study file names.  Raises StudyError where there is none."""
     if reference.rpartition(":")[0].endswith(".py"):
@@ -167,7 +150,6 @@ class PythonFile(UserCode):
     """
 
     path: str
-    source: str
     used: Contents = ()
 
     @staticmethod
@@ -187,16 +169,8 @@ class PythonFile(UserCode):
         return PythonFile(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
             helpers=helper_contents(imported_files(whole, source, whole.parent), folder, depends),
-            path=str(whole), source=source, used=used,
+            path=str(whole), text=source, used=used,
         )  # fmt: skip
-
-    @property
-    def place(self) -> str:
-        return self.path
-
-    @property
-    def text(self) -> str:
-        return self.source
 
     @property
     def _beside(self) -> Contents:
@@ -207,7 +181,7 @@ class PythonFile(UserCode):
 
     def load(self) -> Any:
         try:
-            names = vars(_module(self.path, self.source, self._beside))
+            names = vars(_module(self.path, self.text, self._beside))
         except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
         if self.attribute not in names:
@@ -269,7 +243,6 @@ class InstalledCode(UserCode):
     """Something in a module that can be imported here and on the workers, with the content that it had here."""
 
     module: str
-    text: str = ""
 
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
@@ -372,7 +345,6 @@ class PickledCode(UserCode):
 
     payload: bytes
     file: str = ""
-    text: str = ""
 
     def load(self) -> Any:
         return _unpickled(self.payload, self.helpers)

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import CodeWarning, warn
+from evogt_study.errors import CodeWarning, StudyError, shortened, warn
 from evogt_study.methods.syntax import (
     CACHED,
     DEFINITIONS,
@@ -123,11 +123,6 @@ class Scope:
         """True of a script that runs, and of a notebook: its names may have had other values before."""
         return self.names is not None and (self.names.get("__name__") == "__main__" or not self.path)
 
-    @property
-    def is_installed(self) -> bool:
-        """True of a file of an installed package."""
-        return bool(self.path) and not is_local_path(Path(self.path))
-
     @cached_property
     def binders(self) -> Mapping[str, list[int]]:
         """Numbers of the statements that bind each name."""
@@ -207,10 +202,9 @@ class UsedCode:
         self.files: dict[str, str] = {}
         self.modules: dict[str, ModuleType] = {}
         self.whole: dict[str, ModuleType] = {}
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, str] = {}
         self._forms: dict[int, tuple[Any, Any]] = {}
         self._open: list[int] = []
-        self._in_foreign = False
 
     # --- files ---
 
@@ -240,7 +234,8 @@ class UsedCode:
         if known is not None:
             return self.live(vars(known)) if is_local(known) else None
         top = name.partition(".")[0]
-        if scope.is_installed and top != scope.package.partition(".")[0]:
+        is_installed = bool(scope.path) and not is_local_path(Path(scope.path))
+        if is_installed and top != scope.package.partition(".")[0]:
             return None
         found = module_path(scope.folder, name)
         folder = scope.folder if found is not None else search_folder(top)
@@ -533,11 +528,11 @@ class UsedCode:
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self.use(scope, statement, {function.__name__, *code.co_freevars})
             return ["function", shape(node), *captured, *inner, Link(scope, None)]
-        self.notes[
+        self.notes[function.__qualname__] = (
             f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
             "compiled code counts; another Python version computes its runs again. Put it into a file, or import it "
             "again"
-        ] = None
+        )
         for name in sorted({name for each in nested_codes(code) for name in each.co_names}):
             self.need(scope, name)
         return ["compiled", code_form(code), *captured, Link(scope, None)]
@@ -599,18 +594,14 @@ class UsedCode:
         if isinstance(made, str):
             return ["import", f"{kind.__module__}.{made}"]
         package = kind.__module__.partition(".")[0]
-        is_foreign = package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__))
-        if is_foreign and not self._in_foreign:
-            self.notes[
+        if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
+            self.notes.setdefault(
+                "pickled",
                 f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so it counts by its "
                 f"pickled content; another version of {package} may compute the runs again. Make it in the file of the "
-                "function, or inside the function"
-            ] = None
-        before, self._in_foreign = self._in_foreign, is_foreign or self._in_foreign
-        try:
-            return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
-        finally:
-            self._in_foreign = before
+                "function, or inside the function",
+            )
+        return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
 
     # --- the fingerprint ---
 
@@ -715,7 +706,7 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     if named is not None:
         used.need(*named)
     found = used.hash([used.form(function) if named is None else Link(*named)])
-    for note in used.notes:
+    for note in used.notes.values():
         warn(note, CodeWarning)
     return found, used
 
@@ -734,14 +725,16 @@ def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[s
     return tuple((key, content_of(path)) for key, path in files.items() if path.resolve() not in listed)
 
 
-def depended_contents(depends: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
-    """The content of the files on which a study in `folder` depends.  Raises OSError, with the name first."""
+def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
+    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
     found = {}
-    for name in depends:
-        path = folder / name
-        if not path.is_file():
-            raise FileNotFoundError(2, "no such file", str(path))
-        found[name] = content_of(path)
+    try:
+        for name in names:
+            if not (folder / name).is_file():
+                raise FileNotFoundError(2, "no such file", str(folder / name))
+            found[name] = content_of(folder / name)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
     return tuple(sorted(found.items()))
 
 
@@ -761,7 +754,7 @@ def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tup
     """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
     whole, source = path.resolve(), path.read_text(encoding="utf-8-sig")
     helpers = helper_contents(imported_files(whole, source, whole.parent), folder, depends)
-    return source, json.dumps([depended_contents(depends, folder), helpers])
+    return source, json.dumps([depended(depends, folder), helpers])
 
 
 def text_of(function: Any) -> str:

@@ -408,16 +408,11 @@ def _imported_names(source: str, package: str) -> Iterator[str]:
 
 def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
     """Files that importing the dotted `name` runs, as far as they are below `root`, each with its package."""
-    place = root
     parts = name.split(".")
-    for number, part in enumerate(parts):
-        place = place / part
-        package = ".".join(parts[: number + 1])
-        if (place / "__init__.py").is_file():
-            yield place / "__init__.py", package
-        elif place.with_suffix(".py").is_file():
-            yield place.with_suffix(".py"), package.rpartition(".")[0]
-            return
+    for inner in (".".join(parts[: number + 1]) for number in range(len(parts))):
+        path = module_path(root, inner)
+        if path is not None and path.is_file():
+            yield path, inner if path.name == "__init__.py" else inner.rpartition(".")[0]
 
 
 CACHED = type(functools.lru_cache(lambda: None))
@@ -476,13 +471,11 @@ def _is_literal(value: Any) -> bool:
 
 def is_made_of_literals(value: Any) -> bool:
     """True of a function that captures only literals: what was called to make it is in the text."""
+    parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
         parts = [value.func, *value.args, *value.keywords.values()]
-    elif isinstance(value, FunctionType):
-        parts = [cell.cell_contents for cell in value.__closure__ or ()]
-    else:
-        return isinstance(value, CACHED)
-    return all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
+    is_function = isinstance(value, (functools.partial, FunctionType, CACHED))
+    return is_function and all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
 
 
 def unwrapped(value: Any) -> Any:
