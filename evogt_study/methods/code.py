@@ -34,6 +34,7 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
+    UsedCode,
     depended,
     file_fingerprint,
     helper_contents,
@@ -155,7 +156,10 @@ class PythonFile(UserCode):
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> PythonFile:
         """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
-        path, attribute = _parts(reference, folder)
+        file, _, attribute = reference.rpartition(":")
+        if not file.endswith(".py") or not attribute.isidentifier():
+            raise StudyError(f"`{reference}` must read file.py:name")
+        path = folder / file
         try:
             special = path.exists() and not path.is_file()
             source = "" if special else path.read_text(encoding="utf-8-sig")
@@ -188,14 +192,6 @@ class PythonFile(UserCode):
             raise StudyError(f"{self.path} has no `{self.attribute}`")
         check_generators(names[self.attribute], self.reference)
         return names[self.attribute]
-
-
-def _parts(reference: str, folder: Path) -> tuple[Path, str]:
-    """Path and attribute of ``file.py:attribute``, relative to `folder`.  Raises StudyError."""
-    file, _, attribute = reference.rpartition(":")
-    if not file.endswith(".py") or not attribute.isidentifier():
-        raise StudyError(f"`{reference}` must read file.py:name")
-    return folder / file, attribute
 
 
 @lru_cache(maxsize=32)
@@ -367,35 +363,37 @@ def code_of(function: Any, folder: Path) -> UserCode:
         # a function inside of another cannot be looked up in its module, and travels by value
         if function.__qualname__.isidentifier():
             return InstalledCode.named(reference, folder)
-    check_generators(function, name)
-    try:
-        content, used = object_fingerprint(function)
-        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
-            payload = _pickled(function)
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise StudyError(
-            f"`{name}` must be a function that can be sent to workers, got one that uses what cannot: "
-            f"{shortened(str(error))}; make that inside the function"
-        ) from None
+    content, used, payload = _pickled(function, name, "a function")
     named = used.name_of(function)
     file, attribute = ("", name) if named is None else (named[0].path, named[1])
+    paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
+    helpers = {path.name: content_of(path) for path in paths if path.is_file()}
     return PickledCode(
         reference=f"{module}:{attribute}", attribute=attribute, folder=str(folder.resolve()),
-        helpers=tuple(sorted(dict(_files(used.whole)).items())), payload=payload, content=content, file=file,
+        helpers=tuple(sorted(helpers.items())), payload=payload, content=content, file=file,
         text=text_of(function),
     )  # fmt: skip
 
 
 def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
     """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
+    fingerprint, _, payload = _pickled(value, name, "an object")
+    return fingerprint, payload
+
+
+def _pickled(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
+    """The fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
     check_generators(value, name)
     try:
-        fingerprint, used = object_fingerprint(value)
-        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
-            return fingerprint, _pickled(value)
+        content, used = object_fingerprint(value)
+        modules = [known for each, known in used.modules.items() if each not in used.whole]
+        with _by_value(modules), io.BytesIO() as file:
+            _Pickler(file).dump(value)
+            return content, used, file.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
-            f"`{name}` must be an object that can be sent to workers: {shortened(str(error))}; make it in the function"
+            f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
+            f"{shortened(str(error))}; make that inside the function"
         ) from None
 
 
@@ -407,13 +405,11 @@ def _name(function: Any) -> str:
 
 
 @contextmanager
-def _by_value(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
     """Functions of these modules are pickled with their code, since workers may not have the files."""
-    registered = []
-    for module in modules.values():
-        if module.__name__ in sys.modules:
-            cloudpickle.register_pickle_by_value(module)
-            registered.append(module)
+    registered = [module for module in modules if module.__name__ in sys.modules]
+    for module in registered:
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
@@ -434,12 +430,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         return super().reducer_override(value)
 
 
-def _pickled(function: Any) -> bytes:
-    with io.BytesIO() as file:
-        _Pickler(file).dump(function)
-        return file.getvalue()
-
-
 def _cached_property(function: Any, name: str | None) -> Any:
     made = functools.cached_property(function)
     made.attrname = name
@@ -448,14 +438,6 @@ def _cached_property(function: Any, name: str | None) -> Any:
 
 def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:
-    """The files of the user's own modules with their content."""
-    for module in modules.values():
-        path = Path(str(module.__file__)).resolve()
-        if path.is_file():
-            yield path.name, content_of(path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -237,13 +237,12 @@ class UsedCode:
         is_installed = bool(scope.path) and not is_local_path(Path(scope.path))
         if is_installed and top != scope.package.partition(".")[0]:
             return None
-        found = module_path(scope.folder, name)
-        folder = scope.folder if found is not None else search_folder(top)
-        found = found or (module_path(folder, name) if folder is not None else None)
-        if found is None or folder is None:
-            return None
-        package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
-        return self.file(found, folder, package)
+        for folder in (scope.folder, search_folder(top)):
+            found = None if folder is None else module_path(folder, name)
+            if folder is not None and found is not None:
+                package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
+                return self.file(found, folder, package)
+        return None
 
     # --- objects ---
 
@@ -700,7 +699,10 @@ def file_fingerprint(
 
 
 def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
-    """Return the fingerprint of a function or another object, and what it uses."""
+    """Return the fingerprint of a function or another object, and what it uses.
+
+    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
+    """
     used = UsedCode()
     named = used.name_of(function) if callable(function) else None
     if named is not None:
@@ -709,14 +711,6 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     for note in used.notes.values():
         warn(note, CodeWarning)
     return found, used
-
-
-def value_fingerprint(value: Any) -> str:
-    """Return the hash of one value that a function captures or receives.
-
-    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
-    """
-    return object_fingerprint(value)[0]
 
 
 def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[str]) -> tuple[tuple[str, str], ...]:

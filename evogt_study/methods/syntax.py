@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib.machinery
 import json
 import linecache
 import sys
@@ -336,24 +335,13 @@ def module_path(folder: Path, name: str) -> Path | None:
     return place if place.is_dir() and any(place.glob("*.py")) else None
 
 
-@lru_cache(maxsize=256)
-def _search(name: str, places: tuple[str, ...]) -> str | None:
-    try:
-        spec = importlib.machinery.PathFinder.find_spec(name, list(places))
-    except Exception:  # noqa: BLE001  # what is on the path may be anything
-        return None
-    return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
-
-
 def search_folder(top: str) -> Path | None:
     """The folder on Python's path in which a module of the user's own is; None for any other name."""
-    if top in sys.stdlib_module_names:
-        return None
-    origin = _search(top, tuple(sys.path))
-    if origin is None or not is_local_path(Path(origin)):
-        return None
-    path = Path(origin).resolve()
-    return path.parents[1] if path.name == "__init__.py" else path.parent
+    for place in sys.path if top not in sys.stdlib_module_names else ():
+        path = module_path(Path(place), top)
+        if path is not None and path.is_file():
+            return Path(place).resolve() if is_local_path(path) else None
+    return None
 
 
 def is_local(module: ModuleType | None) -> bool:

@@ -21,7 +21,6 @@ from evogt_study.errors import CodeWarning
 from evogt_study.methods.fingerprint import (
     file_fingerprint,
     object_fingerprint,
-    value_fingerprint,
     with_depends,
 )
 from evogt_study.methods.syntax import imported_files, is_local
@@ -228,6 +227,10 @@ def cell(source, *earlier, **names):
     return module.f
 
 
+def value_fingerprint(value):
+    return object_fingerprint(value)[0]
+
+
 def content(function):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CodeWarning)
@@ -327,7 +330,7 @@ def test_a_cell_that_was_run_again_counts_as_it_is_now():
 
 SCRIPT = """
 import json, sys
-from evogt_study.methods.fingerprint import value_fingerprint
+from evogt_study.methods.fingerprint import object_fingerprint
 class Box:
     def __init__(self, value):
         self.value = value
@@ -341,12 +344,12 @@ for box in [Box(1), Box(2)]:
     f = make(box)
     def h(seed, box=box):
         return box.value
-    found += [value_fingerprint(f), value_fingerprint(h)]
+    found += [object_fingerprint(f)[0], object_fingerprint(h)[0]]
 k = make(Box(1))
-found.append(value_fingerprint(k))
+found.append(object_fingerprint(k)[0])
 k = make(Box(2))
-found.append(value_fingerprint(k))
-print(json.dumps([*found, value_fingerprint(g)]))
+found.append(object_fingerprint(k)[0])
+print(json.dumps([*found, object_fingerprint(g)[0]]))
 """
 
 
