@@ -44,7 +44,7 @@ from evogt_study.methods.fingerprint import (
 )
 from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local
+from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local, read_text
 from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
@@ -244,16 +244,15 @@ class InstalledCode(UserCode):
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
         """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
         module, _, attribute = _entry_point(reference).partition(":")
-        path = _module_file(module, reference)
-        source, (root, package) = _source_of(path), _package(path, module)
+        path, source, root, package, content = _installed(module, attribute, reference)
         return InstalledCode(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
             helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
-            module=module, text=source, content=_installed_content(path, module, attribute),
+            module=module, text=source, content=content,
         )  # fmt: skip
 
     def load(self) -> Any:
-        if _installed_content(_module_file(self.module, self.reference), self.module, self.attribute) != self.content:
+        if _installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
         try:
             found: Any = _imported(self.module, (self.content, *self.helpers))
@@ -298,19 +297,14 @@ def _module_file(module: str, reference: str) -> Path:
     raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
 
 
-def _source_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
-
-
-def _package(path: Path, module: str) -> tuple[Path, str]:
-    """The folder in which a module's imports are, and the package to which it belongs."""
+def _installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
+    """A module's file and text, the folder in which its imports are, its package, and the hash of the attribute."""
+    path = _module_file(module, reference)
+    source = read_text(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return (path.parents[len(package.split("."))] if package else path.parent), package
-
-
-def _installed_content(path: Path, module: str, attribute: str) -> str:
-    source = _source_of(path)
-    return _source_content(source, attribute, path, *_package(path, module))[0] if source else content_of(path)
+    root = path.parents[len(package.split("."))] if package else path.parent
+    content = _source_content(source, attribute, path, root, package)[0] if source else content_of(path)
+    return path, source, root, package, content
 
 
 def _source_content(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:

@@ -51,7 +51,6 @@ from evogt_study.methods.syntax import (
     is_made_of_literals,
     last_bindings,
     literal,
-    look_up,
     module_path,
     nested_codes,
     node_of,
@@ -466,8 +465,10 @@ class UsedCode:
         if isinstance(value, (*LITERALS, np.generic, np.dtype)) and type(value).__module__ in ("builtins", "numpy"):
             text = hex(value) if type(value) is int else repr(value)
             return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", text]
-        if is_reference and isinstance(value, (FunctionType, CACHED, type)) and not self._is_installed(value):
-            found = self.name_of(value)
+        if isinstance(value, (FunctionType, CACHED, type)):
+            if self._is_installed(value):
+                return ["import", f"{value.__module__}.{value.__qualname__}"]
+            found = self.name_of(value) if is_reference else None
             if found is not None:
                 self.need(*found)
                 return Link(*found)
@@ -490,22 +491,21 @@ class UsedCode:
 
     def _is_installed(self, thing: Any) -> bool:
         module = sys.modules.get(thing.__module__ or "")
-        return not is_local(module) and look_up(module, thing.__qualname__) is thing
+        found = functools.reduce(lambda each, name: getattr(each, name, None), thing.__qualname__.split("."), module)
+        return not is_local(module) and found is thing
 
     def name_of(self, thing: Any) -> tuple[Scope, str] | None:
         """The scope and the name of something that has a name in a file or a notebook of the user; None without."""
-        spaces: list[Mapping[str, Any]] = []
         inner = unwrapped(thing)
         while isinstance(inner, (functools.partial, MethodType)):
             inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
         if isinstance(inner, FunctionType):
-            spaces.append(inner.__globals__)
+            spaces = [inner.__globals__]
         else:
             kind = inner if isinstance(inner, type) else type(inner)
-            spaces += [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
-            spaces += [
-                vars(module) for module in [sys.modules.get(kind.__module__ or "")] if is_local(module) and module
-            ]
+            spaces = [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
+            module = sys.modules.get(kind.__module__ or "")
+            spaces += [vars(module)] if module is not None and is_local(module) else []
         for names in spaces:
             own = getattr(thing, "__name__", "")
             name = own if names.get(own) is thing else ""
@@ -516,8 +516,6 @@ class UsedCode:
 
     def _function(self, function: FunctionType) -> Any:
         """A function without a name in its file, or one whose name means something else: its own text."""
-        if self._is_installed(function):
-            return ["import", f"{function.__module__}.{function.__qualname__}"]
         scope, node, code = self.live(function.__globals__), node_of(function), function.__code__
         captured = [
             ["defaults", self.form(function.__defaults__ or ()), self.form(function.__kwdefaults__ or {})],
@@ -544,8 +542,6 @@ class UsedCode:
                 yield [name]
 
     def _class(self, kind: type) -> Any:
-        if self._is_installed(kind):
-            return ["import", f"{kind.__module__}.{kind.__qualname__}"]
         members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
         # of a dataclass: Field objects cannot be pickled, and say nothing more
         fields = members.pop("__dataclass_fields__", {}).values()
@@ -557,11 +553,6 @@ class UsedCode:
             "class", kind.__qualname__, self._all("bases", kind.__bases__), self._named("members", members),
             self._all("fields", ((each.name, each.default, each.default_factory) for each in fields)),
         ]  # fmt: skip
-
-    def _cached(self, function: Any) -> Any:
-        if self._is_installed(function):
-            return ["import", f"{function.__module__}.{function.__qualname__}"]
-        return self._all("cached", (function.__wrapped__, dict(function.cache_parameters())))
 
     def _built_in(self, function: Any) -> Any:
         owner = function.__self__
@@ -614,27 +605,24 @@ class UsedCode:
 
 def _used_part(scope: Scope) -> Any:
     """The used statements of a scope; their order counts only as far as it changes the values."""
-    numbers = [number for number in sorted(scope.kept) if not _is_replaced(scope, scope.statements[number])]
-    bound = Counter(name for number in numbers for name in scope.statements[number].binds)
+    kept = [(scope.statements[number], inner) for number, inner in sorted(scope.kept.items())]
+    # without statements whose values count in their place
+    kept = [(each, inner) for each, inner in kept if not each.binds or not each.binds <= scope.values.keys()]
+    bound = Counter(name for each, _ in kept for name in each.binds)
     several = {name for name, count in bound.items() if count > 1}
     several |= {name for name, by in scope.changers.items() if not scope.kept.keys().isdisjoint(by)}
     made: list[tuple[str, Any]] = [(name, ["value", name, form]) for name, form in scope.values.items()]
     made += [(name, ["value", name, link]) for name, link in scope.links.items() if name in scope.needed]
     ordered = []
-    for number in numbers:
-        statement = scope.statements[number]
+    for statement, inner in kept:
         if isinstance(statement.node, IMPORTS) and statement.binds & scope.links.keys():
             continue
-        form = _statement_form(statement, scope.kept[number])
+        form = _statement_form(statement, inner)
         if statement.calls or (statement.binds | statement.runs) & several:
             ordered.append(form)
         else:
             made.append((min(statement.binds, default=""), form))
     return [[form for _, form in sorted(made, key=lambda each: (each[0], sort_key(each[1])))], ordered]
-
-
-def _is_replaced(scope: Scope, statement: Statement) -> bool:
-    return bool(statement.binds) and statement.binds <= scope.values.keys()
 
 
 def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
@@ -662,7 +650,7 @@ def sort_key(form: Any) -> str:
 
 _WAYS: tuple[tuple[Any, Any], ...] = (
     (FunctionType, UsedCode._function),
-    (CACHED, UsedCode._cached),
+    (CACHED, lambda self, value: self._all("cached", (value.__wrapped__, dict(value.cache_parameters())))),
     (type, UsedCode._class),
     (ModuleType, UsedCode._module),
     (MethodType, lambda self, value: self._all("method", (value.__func__, value.__self__))),

@@ -494,18 +494,14 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
             (line, column) for line, last, column, end in code.co_positions() if last and end and column is not None
         ]
         first, last = min(places[1:] or places), max(places)
-        bodies = [(node, node.body) for node in found]
-        found = [node for node, body in bodies if _start(body) <= first and last <= _end(body)]
+        found = [
+            node
+            for node in found
+            if (node.body.lineno, node.body.col_offset) <= first
+            and last <= (node.body.end_lineno, node.body.end_col_offset)
+        ]
         found.sort(key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
     return found[0] if found else None
-
-
-def _start(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _may_be(node: Any, code: CodeType) -> bool:
@@ -541,11 +537,3 @@ def last_bindings(parts: Sequence[Statement]) -> list[Statement]:
             kept.append(part)
             last |= dict.fromkeys(part.binds, form)
     return kept[::-1]
-
-
-def look_up(module: ModuleType | None, name: str) -> Any:
-    """Return what a module has by a dotted name; None if it has nothing."""
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found

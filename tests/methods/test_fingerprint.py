@@ -23,7 +23,6 @@ from evogt_study.methods.fingerprint import (
     object_fingerprint,
     with_depends,
 )
-from evogt_study.methods.syntax import imported_files, is_local
 
 SOURCE = '''
 """A file."""
@@ -463,24 +462,3 @@ def test_cycles_end():
     cycle = [1]
     cycle.append(cycle)
     assert content(cell(USES, RATE=cycle))
-
-
-def test_what_is_installed_counts_by_name():
-    assert not any(map(is_local, (np, sys, sys.modules["evogt_study"])))
-    assert is_local(sys.modules[__name__])
-
-
-def test_imported_files_are_found_in_turn(tmp_path):
-    files = {
-        "method.py": (
-            "import numpy, helper\ndef f():\n"
-            "    from package.part import thing"
-        ), "helper.py": "import further",
-        "further.py": "import method", "package/__init__.py": "", "package/part.py": "from . import beside",
-        "package/beside.py": "", "unused.py": "",
-    }  # fmt: skip
-    for name, source in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(source)
-    found = imported_files(tmp_path / "method.py", files["method.py"], tmp_path)
-    assert list(found) == ["further.py", "helper.py", "package/__init__.py", "package/beside.py", "package/part.py"]
