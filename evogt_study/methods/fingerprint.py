@@ -79,14 +79,6 @@ _SAFE_CALLS = (
 )  # fmt: skip
 
 
-def _known(node: ast.AST, names: Mapping[str, Any]) -> Any:
-    """What a name, or an attribute of NumPy or `math`, is among known names; None for any other expression."""
-    if isinstance(node, ast.Name):
-        return names[node.id]
-    owner = names.get(node.value.id) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
-    return getattr(owner, node.attr) if isinstance(node, ast.Attribute) and (owner is np or owner is math) else None
-
-
 @dataclass(frozen=True)
 class Link:
     """A name of another file, or the file as a module."""
@@ -218,7 +210,7 @@ class UsedCode:
                 if text is not None:
                     raise
                 parts = ()  # Python of another version counts by its bytes
-            scope = self.scopes[key] = Scope(parts, folder, package, path=key, text=found)
+            scope = self.scopes[key] = Scope(parts, folder, package, path=key)
             if path.is_file():
                 self.files[key] = content_of(path)
                 if found and not parts:
@@ -250,20 +242,16 @@ class UsedCode:
         known = self.scopes.get(id(names))
         if known is not None:
             return known
-        file = names.get("__file__")
-        path = Path(file).resolve() if isinstance(file, str) and file.endswith(".py") else None
-        package = str(names.get("__package__") or "")
+        package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
+        is_file = path.suffix == ".py" and path.is_file()
+        folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
+        texts = [read_text(path)] if is_file else list(cells_of(names))
         try:
-            if path is None or not path.is_file():
-                texts = list(cells_of(names))
-                parts: Sequence[Statement] = last_bindings([each for text in texts for each in statements(text)])
-                scope = Scope(parts, Path.cwd(), package, names, text="\n".join(texts))
-            else:
-                parts, folder = statements(read_text(path)), path.parents[len(package.split(".")) if package else 0]
-                scope = Scope(parts, folder, package, names, str(path), read_text(path))
-                self.files[str(path)] = content_of(path)
+            parts = [each for text in texts for each in statements(text)]
         except (SyntaxError, ValueError, RecursionError):
-            scope = Scope((), Path.cwd(), package, names, str(path or ""))
+            parts = []
+        parts = parts if is_file else last_bindings(parts)
+        scope = Scope(parts, folder, package, names, str(path) if is_file else "", "\n".join(texts))
         self.scopes[id(names)] = scope
         module = sys.modules.get(str(names.get("__name__")))
         if module is not None and vars(module) is names and module.__name__ != "__main__":
@@ -427,18 +415,24 @@ class UsedCode:
         """
         if node is None or depth > 50:
             raise UnknownValueError
+        names: dict[str, Any] = {}
+
+        def value(part: ast.expr) -> Any:
+            return eval(compile(ast.Expression(part), "<text>", "eval"), {"__builtins__": {}}, names)  # noqa: S307
+
         try:
             parts = list(ast.walk(node))
-            names = {part.id: self._named_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
+            names |= {part.id: self._named_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
             for part in parts:
-                called = part.func if isinstance(part, ast.Call) else part
-                known = _known(called, names)
-                is_call = isinstance(known, np.ufunc) or (isinstance(known, type) and issubclass(known, np.generic))
-                if isinstance(part, ast.Call) and not is_call and not any(known is each for each in _SAFE_CALLS):
+                owner = names.get(getattr(part.value, "id", "")) if isinstance(part, ast.Attribute) else None
+                if not isinstance(part, _SAFE_PARTS) and owner is not np and owner is not math:
                     raise UnknownValueError
-                if not isinstance(part, _SAFE_PARTS) and known is None:
+            for part in reversed(parts):  # a call inside of another first
+                called = value(part.func) if isinstance(part, ast.Call) else float
+                is_numpy = isinstance(called, np.ufunc) or (isinstance(called, type) and issubclass(called, np.generic))
+                if not is_numpy and not any(called is each for each in _SAFE_CALLS):
                     raise UnknownValueError
-            return eval(compile(ast.Expression(node), "<text>", "eval"), {"__builtins__": {}}, names)  # noqa: S307
+            return value(node)
         except UnknownValueError:
             raise
         except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value

@@ -268,19 +268,16 @@ def _single(node: ast.stmt) -> Iterator[ast.stmt]:
     elif isinstance(node, ast.Assign) and len(node.targets) > 1 and isinstance(node.value, ast.Constant):
         for target in node.targets:
             yield from _single(ast.Assign([target], node.value))
-    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _are_paired(node.targets[0], node.value):
-        for target, value in zip(node.targets[0].elts, node.value.elts, strict=True):  # type: ignore[attr-defined]
-            yield ast.Assign([target], value)
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
+        # only constants: a, b = b, a is more than a = b and b = a
+        names, values = getattr(node.targets[0], "elts", []), node.value.elts
+        is_plain = len(names) == len(values) > 0 and all(map(_is_constant, values))
+        if is_plain and all(isinstance(each, ast.Name) for each in names):
+            yield from (ast.Assign([target], value) for target, value in zip(names, values, strict=True))
+        else:
+            yield node
     else:
         yield node
-
-
-def _are_paired(targets: ast.expr, values: ast.expr) -> bool:
-    # only constants: a, b = b, a is more than a = b and b = a
-    if not isinstance(targets, (ast.Tuple, ast.List)) or not isinstance(values, (ast.Tuple, ast.List)):
-        return False
-    is_plain = all(isinstance(each, ast.Name) for each in targets.elts)
-    return is_plain and len(targets.elts) == len(values.elts) and all(map(_is_constant, values.elts))
 
 
 def _is_set(node: ast.AST) -> bool:
