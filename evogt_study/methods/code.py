@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import io
 import json
+import operator
 import pickle
 import sys
 from abc import ABC, abstractmethod
@@ -255,15 +256,15 @@ class InstalledCode(UserCode):
         if _installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
         try:
-            found: Any = _imported(self.module, (self.content, *self.helpers))
+            module = _imported(self.module, (self.content, *self.helpers))
         except (Exception, SystemExit) as error:
             raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
-        for name in self.attribute.split("."):
-            if not hasattr(found, name):
-                raise StudyError(
-                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
-                )
-            found = getattr(found, name)
+        try:
+            found = operator.attrgetter(self.attribute)(module)
+        except AttributeError:
+            raise StudyError(
+                f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
+            ) from None
         check_generators(found, self.reference)
         return found
 
