@@ -433,8 +433,6 @@ class UsedCode:
                 if not is_numpy and not any(called is each for each in _SAFE_CALLS):
                     raise UnknownValueError
             return value(node)
-        except UnknownValueError:
-            raise
         except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
             raise UnknownValueError from None
 
