@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import io
 import json
+import operator
 import pickle
 import sys
 from abc import ABC, abstractmethod
@@ -34,7 +35,8 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
-    depended_contents,
+    UsedCode,
+    depended,
     file_fingerprint,
     helper_contents,
     object_fingerprint,
@@ -43,7 +45,7 @@ from evogt_study.methods.fingerprint import (
 )
 from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local
+from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local, read_text
 from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
@@ -65,7 +67,7 @@ class UserCode(ABC):
     folder: the study's, to which paths in parameters are relative.  depends: files that count as a whole.  helpers:
     files that it imports, of which only the part counts that it uses.  content: hash of the source that it uses.
     recorded: the fingerprint of older code, whose runs are to be its own.  objects: pickled objects among the values of
-    its parameters, by their fingerprints.
+    its parameters, by their fingerprints.  text: its source, as far as it is there to be read.
     """
 
     reference: str
@@ -76,20 +78,11 @@ class UserCode(ABC):
     content: str = ""
     recorded: str = ""
     objects: tuple[tuple[str, bytes], ...] = ()
+    text: str = ""
 
     @abstractmethod
     def load(self) -> Any:
         """The thing itself.  Raises StudyError where it cannot be had."""
-
-    @property
-    def place(self) -> str:
-        """Path or name, for messages."""
-        return self.reference
-
-    @property
-    def text(self) -> str:
-        """Its source, as far as it is there to be read."""
-        return ""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -144,14 +137,6 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return declared
 
 
-def depended(names: Iterable[str], folder: Path) -> Contents:
-    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
-    try:
-        return depended_contents(names, folder)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
-
-
 def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
     """The code that a study file names.  Raises StudyError where there is none."""
     if reference.rpartition(":")[0].endswith(".py"):
@@ -167,13 +152,15 @@ class PythonFile(UserCode):
     """
 
     path: str
-    source: str
     used: Contents = ()
 
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> PythonFile:
         """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
-        path, attribute = _parts(reference, folder)
+        file, _, attribute = reference.rpartition(":")
+        if not file.endswith(".py") or not attribute.isidentifier():
+            raise StudyError(f"`{reference}` must read file.py:name")
+        path = folder / file
         try:
             special = path.exists() and not path.is_file()
             source = "" if special else path.read_text(encoding="utf-8-sig")
@@ -187,16 +174,8 @@ class PythonFile(UserCode):
         return PythonFile(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
             helpers=helper_contents(imported_files(whole, source, whole.parent), folder, depends),
-            path=str(whole), source=source, used=used,
+            path=str(whole), text=source, used=used,
         )  # fmt: skip
-
-    @property
-    def place(self) -> str:
-        return self.path
-
-    @property
-    def text(self) -> str:
-        return self.source
 
     @property
     def _beside(self) -> Contents:
@@ -207,21 +186,13 @@ class PythonFile(UserCode):
 
     def load(self) -> Any:
         try:
-            names = vars(_module(self.path, self.source, self._beside))
+            names = vars(_module(self.path, self.text, self._beside))
         except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
         if self.attribute not in names:
             raise StudyError(f"{self.path} has no `{self.attribute}`")
         check_generators(names[self.attribute], self.reference)
         return names[self.attribute]
-
-
-def _parts(reference: str, folder: Path) -> tuple[Path, str]:
-    """Path and attribute of ``file.py:attribute``, relative to `folder`.  Raises StudyError."""
-    file, _, attribute = reference.rpartition(":")
-    if not file.endswith(".py") or not attribute.isidentifier():
-        raise StudyError(f"`{reference}` must read file.py:name")
-    return folder / file, attribute
 
 
 @lru_cache(maxsize=32)
@@ -269,33 +240,31 @@ class InstalledCode(UserCode):
     """Something in a module that can be imported here and on the workers, with the content that it had here."""
 
     module: str
-    text: str = ""
 
     @staticmethod
     def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
         """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
         module, _, attribute = _entry_point(reference).partition(":")
-        path = _module_file(module, reference)
-        source, (root, package) = _source_of(path), _package(path, module)
+        path, source, root, package, content = _installed(module, attribute, reference)
         return InstalledCode(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
             helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
-            module=module, text=source, content=_installed_content(path, module, attribute),
+            module=module, text=source, content=content,
         )  # fmt: skip
 
     def load(self) -> Any:
-        if _installed_content(_module_file(self.module, self.reference), self.module, self.attribute) != self.content:
+        if _installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
         try:
-            found: Any = _imported(self.module, (self.content, *self.helpers))
+            module = _imported(self.module, (self.content, *self.helpers))
         except (Exception, SystemExit) as error:
             raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
-        for name in self.attribute.split("."):
-            if not hasattr(found, name):
-                raise StudyError(
-                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
-                )
-            found = getattr(found, name)
+        try:
+            found = operator.attrgetter(self.attribute)(module)
+        except AttributeError:
+            raise StudyError(
+                f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
+            ) from None
         check_generators(found, self.reference)
         return found
 
@@ -329,19 +298,14 @@ def _module_file(module: str, reference: str) -> Path:
     raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
 
 
-def _source_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
-
-
-def _package(path: Path, module: str) -> tuple[Path, str]:
-    """The folder in which a module's imports are, and the package to which it belongs."""
+def _installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
+    """A module's file and text, the folder in which its imports are, its package, and the hash of the attribute."""
+    path = _module_file(module, reference)
+    source = read_text(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return (path.parents[len(package.split("."))] if package else path.parent), package
-
-
-def _installed_content(path: Path, module: str, attribute: str) -> str:
-    source = _source_of(path)
-    return _source_content(source, attribute, path, *_package(path, module))[0] if source else content_of(path)
+    root = path.parents[len(package.split("."))] if package else path.parent
+    content = _source_content(source, attribute, path, root, package)[0] if source else content_of(path)
+    return path, source, root, package, content
 
 
 def _source_content(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:
@@ -372,7 +336,6 @@ class PickledCode(UserCode):
 
     payload: bytes
     file: str = ""
-    text: str = ""
 
     def load(self) -> Any:
         return _unpickled(self.payload, self.helpers)
@@ -395,35 +358,37 @@ def code_of(function: Any, folder: Path) -> UserCode:
         # a function inside of another cannot be looked up in its module, and travels by value
         if function.__qualname__.isidentifier():
             return InstalledCode.named(reference, folder)
-    check_generators(function, name)
-    try:
-        content, used = object_fingerprint(function)
-        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
-            payload = _pickled(function)
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise StudyError(
-            f"`{name}` must be a function that can be sent to workers, got one that uses what cannot: "
-            f"{shortened(str(error))}; make that inside the function"
-        ) from None
+    content, used, payload = _pickled(function, name, "a function")
     named = used.name_of(function)
     file, attribute = ("", name) if named is None else (named[0].path, named[1])
+    paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
+    helpers = {path.name: content_of(path) for path in paths if path.is_file()}
     return PickledCode(
         reference=f"{module}:{attribute}", attribute=attribute, folder=str(folder.resolve()),
-        helpers=tuple(sorted(dict(_files(used.whole)).items())), payload=payload, content=content, file=file,
+        helpers=tuple(sorted(helpers.items())), payload=payload, content=content, file=file,
         text=text_of(function),
     )  # fmt: skip
 
 
 def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
     """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
+    fingerprint, _, payload = _pickled(value, name, "an object")
+    return fingerprint, payload
+
+
+def _pickled(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
+    """The fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
     check_generators(value, name)
     try:
-        fingerprint, used = object_fingerprint(value)
-        with _by_value({each: known for each, known in used.modules.items() if each not in used.whole}):
-            return fingerprint, _pickled(value)
+        content, used = object_fingerprint(value)
+        modules = [known for each, known in used.modules.items() if each not in used.whole]
+        with _by_value(modules), io.BytesIO() as file:
+            _Pickler(file).dump(value)
+            return content, used, file.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
-            f"`{name}` must be an object that can be sent to workers: {shortened(str(error))}; make it in the function"
+            f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
+            f"{shortened(str(error))}; make that inside the function"
         ) from None
 
 
@@ -435,13 +400,11 @@ def _name(function: Any) -> str:
 
 
 @contextmanager
-def _by_value(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
     """Functions of these modules are pickled with their code, since workers may not have the files."""
-    registered = []
-    for module in modules.values():
-        if module.__name__ in sys.modules:
-            cloudpickle.register_pickle_by_value(module)
-            registered.append(module)
+    registered = [module for module in modules if module.__name__ in sys.modules]
+    for module in registered:
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
@@ -462,12 +425,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         return super().reducer_override(value)
 
 
-def _pickled(function: Any) -> bytes:
-    with io.BytesIO() as file:
-        _Pickler(file).dump(function)
-        return file.getvalue()
-
-
 def _cached_property(function: Any, name: str | None) -> Any:
     made = functools.cached_property(function)
     made.attrname = name
@@ -476,14 +433,6 @@ def _cached_property(function: Any, name: str | None) -> Any:
 
 def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:
-    """The files of the user's own modules with their content."""
-    for module in modules.values():
-        path = Path(str(module.__file__)).resolve()
-        if path.is_file():
-            yield path.name, content_of(path)
 
 
 @dataclass(frozen=True, kw_only=True)

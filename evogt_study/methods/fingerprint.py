@@ -18,20 +18,19 @@ import hashlib
 import inspect
 import json
 import math
-import operator
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import CodeWarning, warn
+from evogt_study.errors import CodeWarning, StudyError, shortened, warn
 from evogt_study.methods.syntax import (
     CACHED,
     DEFINITIONS,
@@ -44,18 +43,16 @@ from evogt_study.methods.syntax import (
     code_form,
     codes_of,
     content_of,
-    global_names,
     hash_of,
     imported_files,
     imported_module,
     is_local,
     is_local_path,
     is_made_of_literals,
-    is_same_code,
     last_bindings,
     literal,
-    look_up,
     module_path,
+    nested_codes,
     node_of,
     read_text,
     roots,
@@ -71,11 +68,10 @@ UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 
 # what Python puts into every class, which says nothing of what it computes and differs between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
-_OPERATORS: Mapping[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.UAdd: operator.pos,
-    ast.USub: operator.neg, ast.Not: operator.not_,
-}  # fmt: skip
+_SAFE_PARTS = (
+    ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Name,
+    ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
 _SAFE_CALLS = (
     range, list, tuple, dict, set, frozenset, float, int, str, bool, abs, len, min, max, sum, sorted, round, np.array,
     np.asarray, np.arange, np.linspace, np.logspace, np.geomspace, np.zeros, np.ones, np.full, np.eye, np.dtype,
@@ -96,8 +92,9 @@ class Scope:
     """The text of one file, or of the cells of a notebook, and the part of it that is used.
 
     folder: where its imports are searched first.  package: dotted name of its package.  names: the values of its names,
-    if it was imported.  path: its file, or "".  links: imported names of the user's own files.  values: forms of
-    values that count in place of the text.  known: names with attributes that its used statements use.
+    if it was imported.  path: its file, or "".  kept: numbers of the statements that count, with what they import in
+    functions.  links: imported names of the user's own files.  values: forms of values that count in place of the text.
+    used: names with attributes that count.
     """
 
     statements: Sequence[Statement]
@@ -107,21 +104,15 @@ class Scope:
     path: str = ""
     text: str = ""
     needed: set[str] = field(default_factory=set)
-    kept: set[int] = field(default_factory=set)
+    kept: dict[int, list[Link]] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
-    inner: dict[int, list[Link]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     @property
     def is_main(self) -> bool:
         """True of a script that runs, and of a notebook: its names may have had other values before."""
         return self.names is not None and (self.names.get("__name__") == "__main__" or not self.path)
-
-    @property
-    def is_installed(self) -> bool:
-        """True of a file of an installed package."""
-        return bool(self.path) and not is_local_path(Path(self.path))
 
     @cached_property
     def binders(self) -> Mapping[str, list[int]]:
@@ -176,10 +167,13 @@ class Scope:
         }
         return not changed and all(self.is_settled(self.binders.get(name, []), seen | {binders[0]}) for name in names)
 
-    @cached_property
-    def codes(self) -> tuple[CodeType, ...]:
-        """Compiled code of all functions in the text."""
-        return codes_of(self.text)
+    def has_code(self, function: Any) -> bool:
+        """Return False for a function of this file whose text has changed since it was imported."""
+        if not isinstance(function, FunctionType) or function.__globals__ is not self.names:
+            return True
+        code = function.__code__
+        same = [each for each in codes_of(self.text) if each.co_qualname == code.co_qualname]
+        return not same or any(code_form(each) == code_form(code) for each in same)
 
 
 class UnknownValueError(Exception):
@@ -199,10 +193,9 @@ class UsedCode:
         self.files: dict[str, str] = {}
         self.modules: dict[str, ModuleType] = {}
         self.whole: dict[str, ModuleType] = {}
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, str] = {}
         self._forms: dict[int, tuple[Any, Any]] = {}
         self._open: list[int] = []
-        self._in_foreign = False
 
     # --- files ---
 
@@ -217,7 +210,7 @@ class UsedCode:
                 if text is not None:
                     raise
                 parts = ()  # Python of another version counts by its bytes
-            scope = self.scopes[key] = Scope(parts, folder, package, path=key, text=found)
+            scope = self.scopes[key] = Scope(parts, folder, package, path=key)
             if path.is_file():
                 self.files[key] = content_of(path)
                 if found and not parts:
@@ -232,15 +225,15 @@ class UsedCode:
         if known is not None:
             return self.live(vars(known)) if is_local(known) else None
         top = name.partition(".")[0]
-        if scope.is_installed and top != scope.package.partition(".")[0]:
+        is_installed = bool(scope.path) and not is_local_path(Path(scope.path))
+        if is_installed and top != scope.package.partition(".")[0]:
             return None
-        found = module_path(scope.folder, name)
-        folder = scope.folder if found is not None else search_folder(top)
-        found = found or (module_path(folder, name) if folder is not None else None)
-        if found is None or folder is None:
-            return None
-        package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
-        return self.file(found, folder, package)
+        for folder in (scope.folder, search_folder(top)):
+            found = None if folder is None else module_path(folder, name)
+            if folder is not None and found is not None:
+                package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
+                return self.file(found, folder, package)
+        return None
 
     # --- objects ---
 
@@ -249,20 +242,16 @@ class UsedCode:
         known = self.scopes.get(id(names))
         if known is not None:
             return known
-        file = names.get("__file__")
-        path = Path(file).resolve() if isinstance(file, str) and file.endswith(".py") else None
-        package = str(names.get("__package__") or "")
+        package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
+        is_file = path.suffix == ".py" and path.is_file()
+        folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
+        texts = [read_text(path)] if is_file else list(cells_of(names))
         try:
-            if path is None or not path.is_file():
-                texts = list(cells_of(names))
-                parts: Sequence[Statement] = last_bindings([each for text in texts for each in statements(text)])
-                scope = Scope(parts, Path.cwd(), package, names, text="\n".join(texts))
-            else:
-                parts, folder = statements(read_text(path)), path.parents[len(package.split(".")) if package else 0]
-                scope = Scope(parts, folder, package, names, str(path), read_text(path))
-                self.files[str(path)] = content_of(path)
+            parts = [each for text in texts for each in statements(text)]
         except (SyntaxError, ValueError, RecursionError):
-            scope = Scope((), Path.cwd(), package, names, str(path or ""))
+            parts = []
+        parts = parts if is_file else last_bindings(parts)
+        scope = Scope(parts, folder, package, names, str(path) if is_file else "", "\n".join(texts))
         self.scopes[id(names)] = scope
         module = sys.modules.get(str(names.get("__name__")))
         if module is not None and vars(module) is names and module.__name__ != "__main__":
@@ -271,22 +260,40 @@ class UsedCode:
 
     # --- which definitions are used ---
 
-    def need(self, scope: Scope, name: str) -> None:
-        """Add the definitions of a name."""
-        self.waiting.append((scope, name))
+    def need(self, scope: Scope, dotted: str) -> None:
+        """Add what a name means, with the attributes behind it that are used; "" for everything in a file."""
+        if dotted not in scope.used:
+            scope.used.add(dotted)
+            self.waiting.append((scope, dotted))
 
     def settle(self) -> None:
         """Add all definitions that the needed ones use."""
         while self.waiting:
-            scope, name = self.waiting.pop()
-            if name not in scope.needed:
-                scope.needed.add(name)
-                self._add(scope, name)
+            scope, dotted = self.waiting.pop()
+            first, _, rest = dotted.partition(".")
+            if first:
+                self._bind(scope, first)
+                if first in scope.links:
+                    self._follow(scope.links[first], rest)
+                continue
+            self._add_all(scope)
+            module = sys.modules.get(str((scope.names or {}).get("__name__")))
+            if module is not None:
+                self.whole[module.__name__] = module
 
-    def _add(self, scope: Scope, name: str) -> None:
+    def _bind(self, scope: Scope, name: str) -> None:
+        """Add the definitions of a name."""
+        if name in scope.needed:
+            return
+        scope.needed.add(name)
         binders = scope.binders.get(name, [])
         if scope.names is not None and name in scope.names and self._is_captured(scope, name, binders):
             return
+        for number in binders:
+            for each in scope.statements[number].imports:
+                found = self._target(scope, each) if each.name == name else None
+                if found is not None:
+                    scope.links.setdefault(name, found)
         for number in binders + scope.changers.get(name, []):
             self._keep(scope, number)
         for number in scope.binders.get("*", []):
@@ -295,87 +302,53 @@ class UsedCode:
                 if other is None:
                     self._keep(scope, number)  # what it binds may be any of the names
                 elif not binders and (name in other.binders or "*" in other.binders):
-                    self._link(scope, name, Link(other, name))
+                    scope.links.setdefault(name, Link(other, name))
         if name in UNKNOWN_NAMES and not binders:
-            self.need_all(scope)
+            self._add_all(scope)
 
-    def need_all(self, scope: Scope) -> None:
-        """Add everything in a file."""
+    def _add_all(self, scope: Scope) -> None:
         for number, statement in enumerate(scope.statements):
             if not statement.is_idle:
                 self._keep(scope, number)
+                for name in statement.binds:
+                    self.need(scope, name)
 
     def _keep(self, scope: Scope, number: int) -> None:
-        if number in scope.kept:
-            return
-        scope.kept.add(number)
-        scope.inner[number] = self.use(scope, scope.statements[number])
+        if number not in scope.kept:
+            scope.kept[number] = []
+            scope.kept[number] = self.use(scope, scope.statements[number])
 
     def use(self, scope: Scope, statement: Statement, but: Iterable[str] = ()) -> list[Link]:
         """Add what a statement uses, and return what it imports inside of functions."""
-        inner = []
-        for each in statement.imports:
-            found = self._target(scope, each)
-            if found is None or each.attribute == "*":
-                continue
-            if each.name:
-                self._link(scope, each.name, found)
-            else:
-                inner.append(found)
-                self._follow(found, [])
+        inner = [found for each in statement.imports if not each.name and (found := self._target(scope, each))]
+        for link in inner:
+            self._follow(link, "")
         for name in statement.binds:
-            self.need(scope, name)
-        for dotted in {name for name in statement.uses if name.partition(".")[0] not in but} - scope.known:
-            scope.known.add(dotted)
-            first, *rest = dotted.split(".")
-            self.need(scope, first)
-            if first in scope.links:
-                self._follow(scope.links[first], rest)
+            self._bind(scope, name)
+        for dotted in statement.uses:
+            if dotted.partition(".")[0] not in but:
+                self.need(scope, dotted)
         return inner
 
     def _target(self, scope: Scope, each: Import) -> Link | None:
+        """What an import means, if it is in a file of the user's own."""
         base = imported_module(each, scope.package)
-        if not each.attribute:
-            found = self.module(scope, base)
-            return None if found is None else Link(found, None)
         found = self.module(scope, base)
-        inside = None
-        if found is None or found is scope or each.attribute not in found.binders:
+        if each.attribute and (found is None or found is scope or each.attribute not in found.binders):
             inside = self.module(scope, f"{base}.{each.attribute}".strip("."))
-        if inside is not None:
-            return Link(inside, None)
-        return None if found is None else Link(found, each.attribute)
-
-    def _link(self, scope: Scope, name: str, link: Link) -> None:
-        if name in scope.links:
-            return
-        scope.links[name] = link
-        for dotted in [each for each in scope.known if each.partition(".")[0] == name] or [name]:
-            self._follow(link, dotted.split(".")[1:], is_used=dotted in scope.known)
-
-    def _follow(self, link: Link, attributes: list[str], is_used: bool = True) -> None:
-        """Add what a name of another file means, with the attributes that are used of it."""
-        scope = link.scope
-        if link.name is not None:
-            attributes = [link.name, *attributes]
-        if not attributes:
-            if is_used:  # as a whole: any of its names may be used
-                self.need_all(scope)
-                if scope.names is not None and (module := sys.modules.get(str(scope.names.get("__name__")))):
-                    self.whole[module.__name__] = module
-            return
-        first = attributes[0]
-        if first not in scope.binders and link.name is None:
-            package = scope.package if Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py") else ""
-            inside = self.module(scope, f"{package}.{first}") if package else None
             if inside is not None:
-                self._link(scope, first, Link(inside, None))
-        self.need(scope, first)
-        dotted = ".".join(attributes)
-        if dotted not in scope.known:
-            scope.known.add(dotted)
-            if first in scope.links:
-                self._follow(scope.links[first], attributes[1:])
+                return Link(inside, None)
+        return None if found is None else Link(found, each.attribute.strip("*") or None)
+
+    def _follow(self, link: Link, rest: str) -> None:
+        """Add what a name of another file means, with the attributes that are used of it."""
+        scope, first = link.scope, rest.partition(".")[0]
+        if link.name is None and first and first not in scope.binders:
+            is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
+            inside = self.module(scope, f"{scope.package}.{first}") if scope.package and is_package else None
+            if inside is not None:
+                scope.links.setdefault(first, Link(inside, None))
+        self.need(scope, ".".join(filter(None, (link.name, rest))))
 
     # --- values of objects ---
 
@@ -385,148 +358,93 @@ class UsedCode:
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
         last = scope.statements[binders[-1]] if binders else None
+        is_imported = last is not None and any(each.name == name for each in last.imports)
         if isinstance(value, ModuleType):
-            if last is None or not any(each.name == name for each in last.imports):
-                return self._capture_module(scope, name, value)
             if is_local(value):
                 self.whole[value.__name__] = value
-            return False
-        if last is not None and self._is_text(scope, name, value, binders):
+            if is_imported:
+                return False
+            if is_local(value):
+                scope.links[name] = Link(self.live(vars(value)), None)
+            else:
+                scope.values[name] = ["import", value.__name__]
+            return True
+        if last is not None and (is_imported or self._is_text(scope, name, value, binders)):
             return False
         scope.values[name] = self.form(value, is_reference=False)
-        return True
-
-    def _capture_module(self, scope: Scope, name: str, module: ModuleType) -> bool:
-        if is_local(module):
-            self.whole[module.__name__] = module
-            self._link(scope, name, Link(self.live(vars(module)), None))
-        else:
-            scope.values[name] = ["import", module.__name__]
         return True
 
     def _is_text(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
         """Return True if the text of a scope gives a name this value."""
         last = scope.statements[binders[-1]]
-        if any(each.name == name for each in last.imports):
-            return True
-        function = unwrapped(value)
+        node, function = last.node, unwrapped(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
-            if function.__code__.co_qualname == name and not self._has_code(scope, function):
+            if not scope.has_code(function):
                 return False
-            if isinstance(last.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
-                return self._has_defaults(scope, last.node.args, function)
-        if isinstance(value, type) and isinstance(last.node, ast.ClassDef):
-            return self._is_text_of_class(scope, last.node, value)
-        try:
-            if len(binders) > 1 or last.assigned is None or name in scope.changers:
-                raise UnknownValueError
-            return bool(self.form(self.evaluated(scope, last.assigned)) == self.form(value))
-        except UnknownValueError:
-            return self._trusts(scope, value, binders)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
+                nodes = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+                values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+                return len(nodes) == len(values) and all(
+                    self._gives(scope, *pair) for pair in zip(nodes, values, strict=True)
+                )
+        if isinstance(value, type) and isinstance(node, ast.ClassDef):
+            members = vars(value)
+            parts = {next(iter(part.binds), ""): part.assigned for part in map(Statement, node.body)}
+            return all(scope.has_code(unwrapped(each)) for each in members.values()) and all(
+                self._gives(scope, part, members[each])
+                for each, part in parts.items()
+                if part is not None and type(members.get(each)) in LITERALS
+            )
+        is_single = len(binders) == 1 and name not in scope.changers
+        return self._gives(scope, last.assigned if is_single else None, value, scope.is_settled(binders))
 
-    def _trusts(self, scope: Scope, value: Any, binders: Sequence[int] = ()) -> bool:
-        """Return True if the text counts although only executing it would show this value."""
-        if not scope.is_main:
-            return True
-        if not scope.is_settled(binders):
-            return False
-        # the arguments of a script may decide a number, and the data of a notebook may have been read again
-        return literal(value) is None if scope.path else is_made_of_literals(value)
+    def _gives(self, scope: Scope, node: ast.expr | None, value: Any, is_settled: bool = False) -> bool:
+        """Return True if an expression has this value, or if only executing it would show that.
 
-    def _has_code(self, scope: Scope, function: FunctionType) -> bool:
-        code = function.__code__
-        return any(is_same_code(code, each) for each in scope.codes if each.co_qualname == code.co_qualname)
-
-    def _has_defaults(self, scope: Scope, arguments: ast.arguments, function: FunctionType) -> bool:
-        """Return True if the defaults of a function are those of its text."""
-        keywords = {
-            arg.arg: node for arg, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if node
-        }
-        values, given = function.__defaults__ or (), function.__kwdefaults__ or {}
-        if len(values) != len(arguments.defaults) or given.keys() != keywords.keys():
-            return False
-        pairs = [*zip(arguments.defaults, values, strict=True), *((keywords[name], given[name]) for name in given)]
-        return all(self._agrees(scope, node, value) for node, value in pairs)
-
-    def _agrees(self, scope: Scope, node: ast.expr, value: Any) -> bool:
+        The second is not enough in a script or a notebook, unless one statement binds the name, once, to a function.
+        """
         try:
             return bool(self.form(self.evaluated(scope, node)) == self.form(value))
         except UnknownValueError:
-            return not scope.is_main or (bool(scope.path) and literal(value) is None)
+            return not scope.is_main or (is_settled and is_made_of_literals(value))
 
-    def _is_text_of_class(self, scope: Scope, node: ast.ClassDef, kind: type) -> bool:
-        texts = {each.co_qualname for each in scope.codes}
-        for member in vars(kind).values():
-            function = unwrapped(member)
-            is_own = isinstance(function, FunctionType) and function.__globals__ is scope.names
-            if is_own and function.__code__.co_qualname in texts and not self._has_code(scope, function):
-                return False
-        for part in map(Statement, node.body):
-            name = next(iter(part.binds), "")
-            if part.assigned is not None and type(vars(kind).get(name)) in LITERALS and len(part.binds) == 1:
-                try:
-                    if self.form(self.evaluated(scope, part.assigned)) != self.form(vars(kind)[name]):
-                        return False
-                except UnknownValueError:
-                    pass
-        return True
-
-    def evaluated(self, scope: Scope, node: ast.expr, depth: int = 0) -> Any:
+    def evaluated(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
         """Return the value of an expression of literals, operators and functions of NumPy.
 
         Raises UnknownValueError for any other expression.
         """
-        if depth > 50 or scope.names is None:
+        if node is None or depth > 50:
             raise UnknownValueError
+        names: dict[str, Any] = {}
 
-        def inner(part: ast.expr) -> Any:
-            return self.evaluated(scope, part, depth + 1)
+        def value(part: ast.expr) -> Any:
+            return eval(compile(ast.Expression(part), "<text>", "eval"), {"__builtins__": {}}, names)  # noqa: S307
 
         try:
-            match node:
-                case ast.Constant():
-                    return node.value
-                case ast.List() | ast.Tuple() | ast.Set():
-                    kind: Any = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
-                    return kind(map(inner, node.elts))
-                case ast.Dict() if None not in node.keys:
-                    return {inner(key): inner(value) for key, value in zip(node.keys, node.values, strict=True) if key}
-                case ast.UnaryOp() if type(node.op) in _OPERATORS:
-                    return _OPERATORS[type(node.op)](inner(node.operand))
-                case ast.BinOp() if type(node.op) in _OPERATORS:
-                    return _OPERATORS[type(node.op)](inner(node.left), inner(node.right))
-                case ast.Name():
-                    return self._named_value(scope, node.id, depth)
-                case ast.Attribute():
-                    owner = inner(node.value)
-                    if owner is np or owner is math:
-                        return getattr(owner, node.attr)
-                case ast.Call() if all(each.arg for each in node.keywords):
-                    function = inner(node.func)
-                    is_scalar = isinstance(function, type) and issubclass(function, np.generic)
-                    if is_scalar or isinstance(function, np.ufunc) or any(function is each for each in _SAFE_CALLS):
-                        return function(
-                            *map(inner, node.args), **{str(each.arg): inner(each.value) for each in node.keywords}
-                        )
-        except UnknownValueError:
-            raise
+            parts = list(ast.walk(node))
+            names |= {part.id: self._named_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
+            for part in parts:
+                owner = names.get(getattr(part.value, "id", "")) if isinstance(part, ast.Attribute) else None
+                if not isinstance(part, _SAFE_PARTS) and owner is not np and owner is not math:
+                    raise UnknownValueError
+            for part in reversed(parts):  # a call inside of another first
+                called = value(part.func) if isinstance(part, ast.Call) else float
+                is_numpy = isinstance(called, np.ufunc) or (isinstance(called, type) and issubclass(called, np.generic))
+                if not is_numpy and not any(called is each for each in _SAFE_CALLS):
+                    raise UnknownValueError
+            return value(node)
         except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
             raise UnknownValueError from None
-        raise UnknownValueError
 
     def _named_value(self, scope: Scope, name: str, depth: int) -> Any:
-        binders, names = scope.binders.get(name, []), scope.names or {}
-        if not binders and name not in names:
-            return vars(builtins)[name]
-        value = names.get(name)
-        if value is np or value is math:
-            return value
+        binders = scope.binders.get(name, [])
         if len(binders) == 1 and name not in scope.changers:
             node = scope.statements[binders[0]].assigned
             if node is not None:
                 return self.evaluated(scope, node, depth + 1)
-            if any(each is value for each in _SAFE_CALLS):  # imported
-                return value
+        value = (scope.names or {}).get(name, vars(builtins).get(name))
+        if any(each is value for each in (np, math, *_SAFE_CALLS)):
+            return value
         raise UnknownValueError
 
     def form(self, value: Any, is_reference: bool = True) -> Any:
@@ -537,9 +455,12 @@ class UsedCode:
         if type(value) is float:
             return ["float", repr(value)]
         if isinstance(value, (*LITERALS, np.generic, np.dtype)) and type(value).__module__ in ("builtins", "numpy"):
-            return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", repr(value)]
-        if is_reference and isinstance(value, (FunctionType, CACHED, type)) and not self._is_installed(value):
-            found = self.name_of(value)
+            text = hex(value) if type(value) is int else repr(value)
+            return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", text]
+        if isinstance(value, (FunctionType, CACHED, type)):
+            if self._is_installed(value):
+                return ["import", f"{value.__module__}.{value.__qualname__}"]
+            found = self.name_of(value) if is_reference else None
             if found is not None:
                 self.need(*found)
                 return Link(*found)
@@ -562,22 +483,21 @@ class UsedCode:
 
     def _is_installed(self, thing: Any) -> bool:
         module = sys.modules.get(thing.__module__ or "")
-        return not is_local(module) and look_up(module, thing.__qualname__) is thing
+        found = functools.reduce(lambda each, name: getattr(each, name, None), thing.__qualname__.split("."), module)
+        return not is_local(module) and found is thing
 
     def name_of(self, thing: Any) -> tuple[Scope, str] | None:
         """The scope and the name of something that has a name in a file or a notebook of the user; None without."""
-        spaces: list[Mapping[str, Any]] = []
         inner = unwrapped(thing)
         while isinstance(inner, (functools.partial, MethodType)):
             inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
         if isinstance(inner, FunctionType):
-            spaces.append(inner.__globals__)
+            spaces = [inner.__globals__]
         else:
             kind = inner if isinstance(inner, type) else type(inner)
-            spaces += [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
-            spaces += [
-                vars(module) for module in [sys.modules.get(kind.__module__ or "")] if is_local(module) and module
-            ]
+            spaces = [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
+            module = sys.modules.get(kind.__module__ or "")
+            spaces += [vars(module)] if module is not None and is_local(module) else []
         for names in spaces:
             own = getattr(thing, "__name__", "")
             name = own if names.get(own) is thing else ""
@@ -588,8 +508,6 @@ class UsedCode:
 
     def _function(self, function: FunctionType) -> Any:
         """A function without a name in its file, or one whose name means something else: its own text."""
-        if self._is_installed(function):
-            return ["import", f"{function.__module__}.{function.__qualname__}"]
         scope, node, code = self.live(function.__globals__), node_of(function), function.__code__
         captured = [
             ["defaults", self.form(function.__defaults__ or ()), self.form(function.__kwdefaults__ or {})],
@@ -599,16 +517,13 @@ class UsedCode:
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self.use(scope, statement, {function.__name__, *code.co_freevars})
             return ["function", shape(node), *captured, *inner, Link(scope, None)]
-        self.notes[
+        self.notes[function.__qualname__] = (
             f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
             "compiled code counts; another Python version computes its runs again. Put it into a file, or import it "
             "again"
-        ] = None
-        for name in sorted(set(global_names(code))):
+        )
+        for name in sorted({name for each in nested_codes(code) for name in each.co_names}):
             self.need(scope, name)
-            scope.known.add(name)
-            if name in scope.links:
-                self._follow(scope.links[name], [])
         return ["compiled", code_form(code), *captured, Link(scope, None)]
 
     def _closure(self, function: FunctionType) -> Iterator[Any]:
@@ -619,8 +534,6 @@ class UsedCode:
                 yield [name]
 
     def _class(self, kind: type) -> Any:
-        if self._is_installed(kind):
-            return ["import", f"{kind.__module__}.{kind.__qualname__}"]
         members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
         # of a dataclass: Field objects cannot be pickled, and say nothing more
         fields = members.pop("__dataclass_fields__", {}).values()
@@ -633,11 +546,6 @@ class UsedCode:
             self._all("fields", ((each.name, each.default, each.default_factory) for each in fields)),
         ]  # fmt: skip
 
-    def _cached(self, function: Any) -> Any:
-        if self._is_installed(function):
-            return ["import", f"{function.__module__}.{function.__qualname__}"]
-        return self._all("cached", (function.__wrapped__, dict(function.cache_parameters())))
-
     def _built_in(self, function: Any) -> Any:
         owner = function.__self__
         if isinstance(owner, ModuleType):
@@ -647,9 +555,8 @@ class UsedCode:
     def _module(self, module: ModuleType) -> Any:
         if not is_local(module):
             return ["import", module.__name__]
-        self.whole[module.__name__] = module
         scope = self.live(vars(module))
-        self.need_all(scope)
+        self.need(scope, "")
         return Link(scope, None)
 
     def _array(self, array: Any) -> Any:
@@ -669,18 +576,14 @@ class UsedCode:
         if isinstance(made, str):
             return ["import", f"{kind.__module__}.{made}"]
         package = kind.__module__.partition(".")[0]
-        is_foreign = package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__))
-        if is_foreign and not self._in_foreign:
-            self.notes[
+        if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
+            self.notes.setdefault(
+                "pickled",
                 f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so it counts by its "
                 f"pickled content; another version of {package} may compute the runs again. Make it in the file of the "
-                "function, or inside the function"
-            ] = None
-        before, self._in_foreign = self._in_foreign, is_foreign or self._in_foreign
-        try:
-            return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
-        finally:
-            self._in_foreign = before
+                "function, or inside the function",
+            )
+        return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
 
     # --- the fingerprint ---
 
@@ -694,27 +597,24 @@ class UsedCode:
 
 def _used_part(scope: Scope) -> Any:
     """The used statements of a scope; their order counts only as far as it changes the values."""
-    numbers = [number for number in sorted(scope.kept) if not _is_replaced(scope, scope.statements[number])]
-    bound = Counter(name for number in numbers for name in scope.statements[number].binds)
+    kept = [(scope.statements[number], inner) for number, inner in sorted(scope.kept.items())]
+    # without statements whose values count in their place
+    kept = [(each, inner) for each, inner in kept if not each.binds or not each.binds <= scope.values.keys()]
+    bound = Counter(name for each, _ in kept for name in each.binds)
     several = {name for name, count in bound.items() if count > 1}
-    several |= {name for name, by in scope.changers.items() if not scope.kept.isdisjoint(by)}
+    several |= {name for name, by in scope.changers.items() if not scope.kept.keys().isdisjoint(by)}
     made: list[tuple[str, Any]] = [(name, ["value", name, form]) for name, form in scope.values.items()]
     made += [(name, ["value", name, link]) for name, link in scope.links.items() if name in scope.needed]
     ordered = []
-    for number in numbers:
-        statement = scope.statements[number]
+    for statement, inner in kept:
         if isinstance(statement.node, IMPORTS) and statement.binds & scope.links.keys():
             continue
-        form = _statement_form(statement, scope.inner.get(number, []))
+        form = _statement_form(statement, inner)
         if statement.calls or (statement.binds | statement.runs) & several:
             ordered.append(form)
         else:
             made.append((min(statement.binds, default=""), form))
     return [[form for _, form in sorted(made, key=lambda each: (each[0], sort_key(each[1])))], ordered]
-
-
-def _is_replaced(scope: Scope, statement: Statement) -> bool:
-    return bool(statement.binds) and statement.binds <= scope.values.keys()
 
 
 def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
@@ -742,7 +642,7 @@ def sort_key(form: Any) -> str:
 
 _WAYS: tuple[tuple[Any, Any], ...] = (
     (FunctionType, UsedCode._function),
-    (CACHED, UsedCode._cached),
+    (CACHED, lambda self, value: self._all("cached", (value.__wrapped__, dict(value.cache_parameters())))),
     (type, UsedCode._class),
     (ModuleType, UsedCode._module),
     (MethodType, lambda self, value: self._all("method", (value.__func__, value.__self__))),
@@ -779,23 +679,18 @@ def file_fingerprint(
 
 
 def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
-    """Return the fingerprint of a function or another object, and what it uses."""
+    """Return the fingerprint of a function or another object, and what it uses.
+
+    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
+    """
     used = UsedCode()
     named = used.name_of(function) if callable(function) else None
     if named is not None:
         used.need(*named)
     found = used.hash([used.form(function) if named is None else Link(*named)])
-    for note in used.notes:
+    for note in used.notes.values():
         warn(note, CodeWarning)
     return found, used
-
-
-def value_fingerprint(value: Any) -> str:
-    """Return the hash of one value that a function captures or receives.
-
-    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
-    """
-    return object_fingerprint(value)[0]
 
 
 def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -804,14 +699,16 @@ def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[s
     return tuple((key, content_of(path)) for key, path in files.items() if path.resolve() not in listed)
 
 
-def depended_contents(depends: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
-    """The content of the files on which a study in `folder` depends.  Raises OSError, with the name first."""
+def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
+    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
     found = {}
-    for name in depends:
-        path = folder / name
-        if not path.is_file():
-            raise FileNotFoundError(2, "no such file", str(path))
-        found[name] = content_of(path)
+    try:
+        for name in names:
+            if not (folder / name).is_file():
+                raise FileNotFoundError(2, "no such file", str(folder / name))
+            found[name] = content_of(folder / name)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
     return tuple(sorted(found.items()))
 
 
@@ -831,7 +728,7 @@ def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tup
     """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
     whole, source = path.resolve(), path.read_text(encoding="utf-8-sig")
     helpers = helper_contents(imported_files(whole, source, whole.parent), folder, depends)
-    return source, json.dumps([depended_contents(depends, folder), helpers])
+    return source, json.dumps([depended(depends, folder), helpers])
 
 
 def text_of(function: Any) -> str:

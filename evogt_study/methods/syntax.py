@@ -8,13 +8,10 @@ docstrings, positions or layout.
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import hashlib
-import importlib.machinery
 import json
 import linecache
-import math
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -271,19 +268,16 @@ def _single(node: ast.stmt) -> Iterator[ast.stmt]:
     elif isinstance(node, ast.Assign) and len(node.targets) > 1 and isinstance(node.value, ast.Constant):
         for target in node.targets:
             yield from _single(ast.Assign([target], node.value))
-    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _are_paired(node.targets[0], node.value):
-        for target, value in zip(node.targets[0].elts, node.value.elts, strict=True):  # type: ignore[attr-defined]
-            yield ast.Assign([target], value)
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
+        # only constants: a, b = b, a is more than a = b and b = a
+        names, values = getattr(node.targets[0], "elts", []), node.value.elts
+        is_plain = len(names) == len(values) > 0 and all(map(_is_constant, values))
+        if is_plain and all(isinstance(each, ast.Name) for each in names):
+            yield from (ast.Assign([target], value) for target, value in zip(names, values, strict=True))
+        else:
+            yield node
     else:
         yield node
-
-
-def _are_paired(targets: ast.expr, values: ast.expr) -> bool:
-    # only constants: a, b = b, a is more than a = b and b = a
-    if not isinstance(targets, (ast.Tuple, ast.List)) or not isinstance(values, (ast.Tuple, ast.List)):
-        return False
-    is_plain = all(isinstance(each, ast.Name) for each in targets.elts)
-    return is_plain and len(targets.elts) == len(values.elts) and all(map(_is_constant, values.elts))
 
 
 def _is_set(node: ast.AST) -> bool:
@@ -338,24 +332,13 @@ def module_path(folder: Path, name: str) -> Path | None:
     return place if place.is_dir() and any(place.glob("*.py")) else None
 
 
-@lru_cache(maxsize=256)
-def _search(name: str, places: tuple[str, ...]) -> str | None:
-    try:
-        spec = importlib.machinery.PathFinder.find_spec(name, list(places))
-    except Exception:  # noqa: BLE001  # what is on the path may be anything
-        return None
-    return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
-
-
 def search_folder(top: str) -> Path | None:
     """The folder on Python's path in which a module of the user's own is; None for any other name."""
-    if top in sys.stdlib_module_names:
-        return None
-    origin = _search(top, tuple(sys.path))
-    if origin is None or not is_local_path(Path(origin)):
-        return None
-    path = Path(origin).resolve()
-    return path.parents[1] if path.name == "__init__.py" else path.parent
+    for place in sys.path if top not in sys.stdlib_module_names else ():
+        path = module_path(Path(place), top)
+        if path is not None and path.is_file():
+            return Path(place).resolve() if is_local_path(path) else None
+    return None
 
 
 def is_local(module: ModuleType | None) -> bool:
@@ -410,16 +393,11 @@ def _imported_names(source: str, package: str) -> Iterator[str]:
 
 def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
     """Files that importing the dotted `name` runs, as far as they are below `root`, each with its package."""
-    place = root
     parts = name.split(".")
-    for number, part in enumerate(parts):
-        place = place / part
-        package = ".".join(parts[: number + 1])
-        if (place / "__init__.py").is_file():
-            yield place / "__init__.py", package
-        elif place.with_suffix(".py").is_file():
-            yield place.with_suffix(".py"), package.rpartition(".")[0]
-            return
+    for inner in (".".join(parts[: number + 1]) for number in range(len(parts))):
+        path = module_path(root, inner)
+        if path is not None and path.is_file():
+            yield path, inner if path.name == "__init__.py" else inner.rpartition(".")[0]
 
 
 CACHED = type(functools.lru_cache(lambda: None))
@@ -431,68 +409,58 @@ LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 def codes_of(text: str) -> tuple[CodeType, ...]:
     """Return the compiled code of all functions in a text; none for no Python."""
     try:
-        waiting, found = [compile(text, "<text>", "exec", dont_inherit=True)], list[CodeType]()
+        return tuple(nested_codes(compile(text, "<text>", "exec", dont_inherit=True)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    while waiting:
-        code = waiting.pop()
-        found.append(code)
-        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
-    return tuple(found)
 
 
-def is_same_code(one: CodeType, other: CodeType) -> bool:
-    """True if the code was compiled from the same text, wherever it is."""
-    parts = [
-        (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_qualname, code.co_exceptiontable)
-        for code in (one, other)
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Compiled code, and that of the functions inside it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from nested_codes(each)
+
+
+def code_form(code: CodeType) -> Any:
+    """Return nested lists that stand for compiled code, wherever it is."""
+    constants = [
+        code_form(each)
+        if isinstance(each, CodeType)
+        else sorted(map(repr, each))
+        if isinstance(each, frozenset)
+        else repr(each)
+        for each in code.co_consts
     ]
-    if parts[0] != parts[1] or len(one.co_consts) != len(other.co_consts):
-        return False
-    pairs = zip(one.co_consts, other.co_consts, strict=True)
-    return all(
-        is_same_code(a, b)
-        if isinstance(a, CodeType) and isinstance(b, CodeType)
-        else (type(a), repr(a)) == (type(b), repr(b)) or (isinstance(a, frozenset) and a == b)
-        for a, b in pairs
-    )
+    # without the flags of `from __future__`, which a notebook's cell has from earlier cells
+    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags & 0xFFF]
+    return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]
 
 
 def literal(value: Any) -> str | None:
     """The value as Python text; None for a value without a literal form."""
-    kind = type(value)
-    if kind is float:
-        return repr(value) if math.isfinite(value) else None
-    if kind is complex:
-        return repr(value) if np.isfinite(value) and value.real != 0.0 else None
-    if kind in LITERALS:
-        return hex(value) if kind is int else "..." if value is ... else repr(value)
-    if kind not in (list, tuple, dict, set, frozenset):
-        return None
     try:
-        parts = [literal(part) for part in (value if kind is not dict else [*value, *value.values()])]
-    except RecursionError:  # it contains itself
+        return repr(value) if _is_literal(value) else None
+    except (RecursionError, ValueError):  # it contains itself, or an integer that is too long
         return None
-    if None in parts:
-        return None
-    if kind is dict:
-        return "{" + ", ".join(f"{key}: {part}" for key, part in zip(parts, parts[len(value) :], strict=False)) + "}"
-    text = ", ".join(map(str, parts)) + ("," if kind is tuple and len(parts) == 1 else "")
-    if kind in (list, tuple):
-        return f"[{text}]" if kind is list else f"({text})"
-    text = "{" + text + "}" if value else ""
-    return text if kind is set and value else f"{kind.__name__}({text})"
+
+
+def _is_literal(value: Any) -> bool:
+    kind = type(value)
+    if kind in (float, complex):  # not infinity, and no complex number with a zero that loses its sign
+        return bool(np.isfinite(value)) and repr(ast.literal_eval(repr(value))) == repr(value)
+    if kind in (list, tuple, set, frozenset, dict):
+        return all(map(_is_literal, value if kind is not dict else [*value, *value.values()]))
+    return kind in LITERALS
 
 
 def is_made_of_literals(value: Any) -> bool:
     """True of a function that captures only literals: what was called to make it is in the text."""
+    parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
         parts = [value.func, *value.args, *value.keywords.values()]
-    elif isinstance(value, FunctionType):
-        parts = [cell.cell_contents for cell in value.__closure__ or ()]
-    else:
-        return isinstance(value, CACHED)
-    return all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
+    is_function = isinstance(value, (functools.partial, FunctionType, CACHED))
+    return is_function and all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
 
 
 def unwrapped(value: Any) -> Any:
@@ -513,7 +481,9 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
     code, file = function.__code__, function.__code__.co_filename
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file, function.__globals__))
-    if not any(each.co_firstlineno == code.co_firstlineno and is_same_code(each, code) for each in codes_of(text)):
+    if not any(
+        each.co_firstlineno == code.co_firstlineno and code_form(each) == code_form(code) for each in codes_of(text)
+    ):
         return None
     found: list[Any] = [node for node in ast.walk(ast.parse(text)) if _may_be(node, code)]
     if len(found) > 1:  # several lambdas on one line: the smallest that contains the code
@@ -521,18 +491,14 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
             (line, column) for line, last, column, end in code.co_positions() if last and end and column is not None
         ]
         first, last = min(places[1:] or places), max(places)
-        bodies = [(node, node.body) for node in found]
-        found = [node for node, body in bodies if _start(body) <= first and last <= _end(body)]
+        found = [
+            node
+            for node in found
+            if (node.body.lineno, node.body.col_offset) <= first
+            and last <= (node.body.end_lineno, node.body.end_col_offset)
+        ]
         found.sort(key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
     return found[0] if found else None
-
-
-def _start(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _may_be(node: Any, code: CodeType) -> bool:
@@ -563,42 +529,8 @@ def last_bindings(parts: Sequence[Statement]) -> list[Statement]:
     kept: list[Statement] = []
     last: dict[str, Any] = {}
     for part in reversed(parts):
-        is_simple = isinstance(part.node, (*DEFINITIONS, *IMPORTS)) or part.assigned is not None
-        form = shape(part.node)
-        if (
-            is_simple
-            and part.binds
-            and all(
-                name in last and (last[name] == form or isinstance(part.node, (*DEFINITIONS, *IMPORTS)))
-                for name in part.binds
-            )
-        ):
-            continue
-        kept.append(part)
-        last |= dict.fromkeys(part.binds, form)
+        form, is_definition = shape(part.node), isinstance(part.node, (*DEFINITIONS, *IMPORTS))
+        if not part.binds or any(name not in last or not (is_definition or last[name] == form) for name in part.binds):
+            kept.append(part)
+            last |= dict.fromkeys(part.binds, form)
     return kept[::-1]
-
-
-def look_up(module: ModuleType | None, name: str) -> Any:
-    """Return what a module has by a dotted name; None if it has nothing."""
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def global_names(code: CodeType) -> Iterator[str]:
-    """Names of globals that compiled code, and functions inside it, use."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from global_names(constant)
-
-
-def code_form(code: CodeType) -> Any:
-    """Return nested lists that stand for compiled code."""
-    constants = [code_form(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags]
-    return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]

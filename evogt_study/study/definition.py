@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.methods.code import PickledCode, PythonFile, UserCode, code_of, depended, named_code, pickled_object
+from evogt_study.methods.code import PickledCode, PythonFile, UserCode, code_of, named_code, pickled_object
+from evogt_study.methods.fingerprint import depended
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.exact import FINGERPRINT, OBJECT, TYPE, to_json, to_plain
 from evogt_study.schema.values import is_composite

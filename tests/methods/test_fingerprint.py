@@ -21,10 +21,8 @@ from evogt_study.errors import CodeWarning
 from evogt_study.methods.fingerprint import (
     file_fingerprint,
     object_fingerprint,
-    value_fingerprint,
     with_depends,
 )
-from evogt_study.methods.syntax import imported_files, is_local
 
 SOURCE = '''
 """A file."""
@@ -228,6 +226,10 @@ def cell(source, *earlier, **names):
     return module.f
 
 
+def value_fingerprint(value):
+    return object_fingerprint(value)[0]
+
+
 def content(function):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CodeWarning)
@@ -327,7 +329,7 @@ def test_a_cell_that_was_run_again_counts_as_it_is_now():
 
 SCRIPT = """
 import json, sys
-from evogt_study.methods.fingerprint import value_fingerprint
+from evogt_study.methods.fingerprint import object_fingerprint
 class Box:
     def __init__(self, value):
         self.value = value
@@ -341,12 +343,12 @@ for box in [Box(1), Box(2)]:
     f = make(box)
     def h(seed, box=box):
         return box.value
-    found += [value_fingerprint(f), value_fingerprint(h)]
+    found += [object_fingerprint(f)[0], object_fingerprint(h)[0]]
 k = make(Box(1))
-found.append(value_fingerprint(k))
+found.append(object_fingerprint(k)[0])
 k = make(Box(2))
-found.append(value_fingerprint(k))
-print(json.dumps([*found, value_fingerprint(g)]))
+found.append(object_fingerprint(k)[0])
+print(json.dumps([*found, object_fingerprint(g)[0]]))
 """
 
 
@@ -460,24 +462,3 @@ def test_cycles_end():
     cycle = [1]
     cycle.append(cycle)
     assert content(cell(USES, RATE=cycle))
-
-
-def test_what_is_installed_counts_by_name():
-    assert not any(map(is_local, (np, sys, sys.modules["evogt_study"])))
-    assert is_local(sys.modules[__name__])
-
-
-def test_imported_files_are_found_in_turn(tmp_path):
-    files = {
-        "method.py": (
-            "import numpy, helper\ndef f():\n"
-            "    from package.part import thing"
-        ), "helper.py": "import further",
-        "further.py": "import method", "package/__init__.py": "", "package/part.py": "from . import beside",
-        "package/beside.py": "", "unused.py": "",
-    }  # fmt: skip
-    for name, source in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(source)
-    found = imported_files(tmp_path / "method.py", files["method.py"], tmp_path)
-    assert list(found) == ["further.py", "helper.py", "package/__init__.py", "package/beside.py", "package/part.py"]

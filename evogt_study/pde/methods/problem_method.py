@@ -79,7 +79,7 @@ class ProblemSource:
         loaded = given.load()
         if isinstance(loaded, FormulaProblem):
             return _from_statement(loaded)
-        name = f"{Path(given.place).name}:{given.attribute}" if ".py" in given.place else given.reference
+        name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
         parameters, make = signature_parameters(loaded, name), _checked(loaded, name, dict(given.objects))
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
