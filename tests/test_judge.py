@@ -103,6 +103,6 @@ def test_the_program_computes_and_compares(tmp_path):
     assert same.stdout.splitlines()[-2:] == ["p1_fem_target: no differences", "all studies: no differences"]
     other = judge("--baseline", changed(tmp_path / "kept" / STORED.name, tmp_path / "flipped", flip).parent)
     assert other.returncode == 1
-    assert "    study: error: 1 of 3 values differ, by at most " in other.stdout
+    assert "    main: error: 1 of 3 values differ, by at most " in other.stdout
     assert judge("--baseline", tmp_path / "none").returncode == 2
     assert judge("--keep", tmp_path / "kept").returncode == 2

@@ -51,11 +51,11 @@ def shown(outputs, kind):
 
 def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
     texts = [text for outputs in executed.values() for text in shown(outputs, "text/plain")]
-    progress = [text for text in texts if re.match(r"study: \d+/\d+ runs, ", text)]
+    progress = [text for text in texts if re.match(r"main: \d+/\d+ runs, ", text)]
     assert [re.sub(r"done in .*", "done", text) for text in progress] == [
-        "study: 42/42 runs, 0 failed, done",
-        "study: 80/80 runs, 42 of them from before, 0 failed, done",
-        "study: 60/60 runs, 0 failed, done",
+        "main: 42/42 runs, 0 failed, done",
+        "main: 80/80 runs, 42 of them from before, 0 failed, done",
+        "main: 60/60 runs, 0 failed, done",
     ]
     bars = [bar for outputs in executed.values() for bar in shown(outputs, "text/html") if "<progress" in bar]
     assert ['max="42" value="42"' in bars[0], 'max="80" value="80"' in bars[1], "firebrick" in "".join(bars)] == [

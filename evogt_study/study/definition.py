@@ -227,7 +227,7 @@ def _section(key: str, value: Any) -> Any:
             raise StudyError(
                 "`method` must be a function or the name of a method, got a problem; give it as problem=..."
             )
-        return dict(value.table)
+        return {name: to_plain(each) for name, each in value.table.items()}
     if key in ("when", "depends", "exclude"):
         listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
         kind, told = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")

@@ -269,7 +269,7 @@ def compute(name, limit=None):
         if study.pilot is not None:
             pilot, _ = provisional_plans(study)
             errors = np.full(pilot.space.size, np.nan)
-            with xr.open_dataset(shipped, group="pilot") as pilot_data:
+            with xr.open_dataset(shipped, group="run_pilot") as pilot_data:
                 loaded = pilot_data.load()
             for case in some(pilot, limit):
                 found = METHODS[pilot.spec.method](pilot.spec, case.values)

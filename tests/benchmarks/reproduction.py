@@ -49,7 +49,7 @@ def seconds_of_runs(path):
         seconds = float(study.wall_seconds.sum())
         piloted = "pilot_group" in study.attrs
     if piloted:
-        with xr.open_dataset(path, group="pilot") as pilot:
+        with xr.open_dataset(path, group="run_pilot") as pilot:
             seconds += float(pilot.run_seconds.sum())
     return seconds
 

@@ -98,7 +98,7 @@ def runs_of(path):
     with xr.open_dataset(path) as data:
         count, piloted = int((data.run_status != 0).sum()), "pilot_group" in data.attrs
     if piloted:
-        with xr.open_dataset(path, group="pilot") as pilot:
+        with xr.open_dataset(path, group="run_pilot") as pilot:
             count += int((pilot.run_status != 0).sum())
     return count
 

@@ -94,7 +94,7 @@ def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command
     told, beside = asked("status", path)
     state, counts, by_seed = told.splitlines()
     assert state == f"{path}: not running; `evogt run` computes the rest"
-    assert re.fullmatch(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok", counts)
+    assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
     assert by_seed.startswith("  not run by seed: ")
     assert "is not finished; this is what there is" in beside
     told, beside = asked("summary", path, "--over", "seed")
@@ -212,11 +212,11 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
             told, beside = asked("status", path, "--html", page)
             state, counts, *_ = told.splitlines()
             assert re.fullmatch(
-                rf"{path}: running: process {process.pid} on \S+ since \S+Z; study: \d+/100 runs, 0 failed, "
+                rf"{path}: running: process {process.pid} on \S+ since \S+Z; main: \d+/100 runs, 0 failed, "
                 r"[\d.]+ runs/s, .* left \(.* ago\)",
                 state,
             )
-            assert re.fullmatch(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok", counts)
+            assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
             assert "is not finished" in beside
             assert '<meta http-equiv="refresh" content="60">' in page.read_text()
             assert f"Running: process {process.pid} on " in page.read_text()

@@ -230,3 +230,24 @@ def test_a_script_of_a_few_lines(tmp_path):
 def test_a_dataset_comes_back_whole(client):
     study = evs.Study(lambda seed: xr.Dataset({"u": ("x", [seed, 2.0])}, {"x": [0.0, 1.0]}), axes={"seed": [0, 1]})
     assert evs.run(study, client=client).u.sel(x=0.0).values.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"advection": ["1"]},
+        {"dimension": 2, "diffusion": [["1", "0.1"], ["0.1", "2"]], "advection": ["y", "-x"]},
+        {"dimension": 2, "domain": {"lower": [0, 0], "upper": [1, 2]}},
+        {"boundary": {"x0": {"flux": "1"}, "x1": {"transfer": "1", "outside": "2"}}},
+        {"boundary": {"x": "periodic"}},
+    ],
+    ids=str,
+)
+def test_a_problem_of_lists_and_tables_is_itself_in_a_study_and_in_its_file(stated, tmp_path):
+    problem = pde.FormulaProblem(**{"dimension": 1, "initial": "0", "source": "1", **stated})
+    constants = {
+        "dictionary": "transnet", "N": 10, "gamma": 3, "quadrature": 24, "validation": 16, "final_time": 0.1, "dt": 0.05,
+    }  # fmt: skip
+    study = evs.Study(problem=problem, axes={"seed": [0]}, constants=constants)
+    assert study.spec.problem == problem
+    assert evs.Study.from_file(study.to_file(tmp_path / "own.toml")).spec.problem == problem

@@ -103,7 +103,7 @@ def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
         assert time.monotonic() - killed < 10
         assert (first.returncode, output) == (1, "")
         assert errors.splitlines()[-1] == f"evogt: {GONE}"
-        assert all(line.startswith("study: ") for line in errors.splitlines()[:-1])
+        assert all(line.startswith("main: ") for line in errors.splitlines()[:-1])
     for process in beside:
         process.kill()
         process.wait(30)

@@ -37,7 +37,7 @@ def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp
     study = own_study(KILLER, f'[axes]\nseed = {{ start = 0, count = 40 }}\n[constants]\ndeadly = 23\nway = "{way}"')
     data = evs.run(study, workers=2, output=tmp_path / "own.nc")
     expected = np.where(np.arange(40) == 23, Status.lost, Status.ok)
-    np.testing.assert_array_equal(data.status, expected)
+    np.testing.assert_array_equal(status_codes(data.run_status), expected)
     np.testing.assert_array_equal(data.error, np.where(np.arange(40) == 23, np.nan, np.arange(40)))
     assert "worker process died 3 times" in str(data.run_message.sel(seed=23).item())
     assert int(data.run_attempts.sel(seed=23)) == 3
@@ -61,7 +61,9 @@ def method(seed):
 def test_a_run_over_its_time_limit_is_timed_out_and_the_rest_goes_on(own_study, client):
     study = own_study(ENDLESS, "[axes]\nseed = { start = 0, count = 8 }")
     data = evs.run(study, client=client, limits=Limits(run_seconds=0.5))
-    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.timed_out, Status.ok))
+    np.testing.assert_array_equal(
+        status_codes(data.run_status), np.where(np.arange(8) == 3, Status.timed_out, Status.ok)
+    )
     assert "over its time limit of 0.5 s" in str(data.run_message.sel(seed=3).item())
     assert np.isnan(data.error.sel(seed=3))
 
@@ -80,7 +82,7 @@ def test_an_interrupt_of_a_runs_own_is_its_failure(own_study, client):
     """Ctrl-C reaches the main thread, which on a worker computes nothing."""
     data = evs.run(own_study(INTERRUPTED, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
     failed = np.isin(np.arange(8), (3, 4))
-    np.testing.assert_array_equal(data.status, np.where(failed, Status.failed, Status.ok))
+    np.testing.assert_array_equal(status_codes(data.run_status), np.where(failed, Status.failed, Status.ok))
     assert data.run_message.values[failed].tolist() == ["KeyboardInterrupt: of its own", "GeneratorExit"]
     np.testing.assert_array_equal(data.error, np.where(failed, np.nan, np.arange(8)))
 
@@ -97,7 +99,7 @@ def method(seed):
 def test_a_run_that_leaves_its_worker_no_file_handles_is_lost_and_the_rest_goes_on(own_study):
     """Its worker computes on, but cannot be connected to any more."""
     data = evs.run(own_study(WITHOUT_HANDLES, "[axes]\nseed = { start = 0, count = 8 }"), workers=1)
-    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
+    np.testing.assert_array_equal(status_codes(data.run_status), np.where(np.arange(8) == 3, Status.lost, Status.ok))
     assert "file descriptors" in str(data.run_message.sel(seed=3).item())
 
 
@@ -146,7 +148,7 @@ def method(seed):
 
 def test_a_run_that_its_worker_cannot_return_is_lost_and_the_rest_goes_on(own_study, client):
     data = evs.run(own_study(TOO_LARGE, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
-    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
+    np.testing.assert_array_equal(status_codes(data.run_status), np.where(np.arange(8) == 3, Status.lost, Status.ok))
     assert "could not return it 3 times (" in str(data.run_message.sel(seed=3).item())
     assert "MemoryError: Unable to allocate 128. TiB" in str(data.run_message.sel(seed=3).item())
     assert int(data.run_attempts.sel(seed=3)) == 3
@@ -166,7 +168,7 @@ def test_a_study_stops_after_too_many_failures_and_keeps_them(own_study, client,
     assert not path.exists()
     data = evs.run(study, client=client, output=path)  # without the limit it goes on with what is kept
     assert (status_codes(data.run_status) == Status.failed).all()
-    np.testing.assert_array_equal(data.attempts, 1)
+    np.testing.assert_array_equal(data.run_attempts, 1)
 
 
 def test_within_the_limit_nothing_is_raised_or_left():

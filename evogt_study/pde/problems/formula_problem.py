@@ -123,7 +123,10 @@ class FormulaProblem:
     @property
     def table(self) -> dict[str, Any]:
         """Section ``[problem]`` of a study file: the study has its own name, and its own T."""
-        return {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
+        table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
+        if self.boundary:
+            table["boundary"] = {side: each if isinstance(each, str) else dict(each) for side, each in self.boundary}
+        return table
 
     @property
     def parameters(self) -> frozenset[str]:
