@@ -246,7 +246,8 @@ def test_a_dataset_comes_back_whole(client):
 def test_a_problem_of_lists_and_tables_is_itself_in_a_study_and_in_its_file(stated, tmp_path):
     problem = pde.FormulaProblem(**{"dimension": 1, "initial": "0", "source": "1", **stated})
     constants = {
-        "dictionary": "transnet", "N": 10, "gamma": 3, "quadrature": 24, "validation": 16, "final_time": 0.1, "dt": 0.05,
+        "dictionary": "transnet", "N": 10, "gamma": 3, "quadrature": 24, "validation": 16, "final_time": 0.1,
+        "dt": 0.05,
     }  # fmt: skip
     study = evs.Study(problem=problem, axes={"seed": [0]}, constants=constants)
     assert study.spec.problem == problem
