@@ -458,4 +458,4 @@ def test_candidate_is_refused_in_a_study_with_a_pilot():
 
 def test_the_examples_of_the_documentation():
     page = Path(__file__).parents[2] / "docs" / "values.md"
-    assert doctest.testfile(str(page), module_relative=False) == (0, 12)
+    assert doctest.testfile(str(page), module_relative=False) == (0, 14)
