@@ -115,15 +115,16 @@ class UserFunction(Method):
 
 
 @dataclass(frozen=True, eq=False)
-class UserCase(BoundCase):
-    """One call of a user function."""
+class FunctionCase(BoundCase):
+    """One call of a function: its method has one `setup` for all cases, and every value enters the key unchanged."""
 
-    method: UserFunction
+    method: Any
     values: Values
 
     @property
     def setup(self) -> str:
-        return self.method.setup
+        setup: str = self.method.setup
+        return setup
 
     @property
     def plain(self) -> Values:
@@ -131,7 +132,12 @@ class UserCase(BoundCase):
 
     @property
     def defaults(self) -> Values:
-        return self.method.defaults
+        defaults: Values = self.method.defaults
+        return defaults
+
+
+class UserCase(FunctionCase):
+    """One call of a user function."""
 
     def check(self) -> None:
         check_seed(self.method.names, self.values)

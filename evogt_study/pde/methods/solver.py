@@ -18,6 +18,7 @@ from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.function import (
     PROBLEM,
+    FunctionCase,
     argument_names,
     check_error,
     given_arguments,
@@ -25,7 +26,7 @@ from evogt_study.methods.function import (
     own_parameters,
     path_arguments,
 )
-from evogt_study.methods.protocol import BoundCase, MethodSpec
+from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.returned import as_record, without_parameters
 from evogt_study.methods.streams import RNG, Common, add_generator, check_seed, describe_common, omit_unused_seed
 from evogt_study.pde.galerkin.problem import Problem
@@ -104,24 +105,8 @@ class UserSolver(ProblemMethod):
         return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
 
 
-@dataclass(frozen=True, eq=False)
-class UserSolverCase(BoundCase):
+class UserSolverCase(FunctionCase):
     """One call of the function for one problem."""
-
-    method: UserSolver
-    values: Values
-
-    @property
-    def setup(self) -> str:
-        return self.method.setup
-
-    @property
-    def plain(self) -> Values:
-        return self.values
-
-    @property
-    def defaults(self) -> Values:
-        return self.method.defaults
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
