@@ -65,7 +65,7 @@ class UserCode(ABC):
     """One thing of the user's own: `reference` is how a study names it, `attribute` its name in its file.
 
     folder: the study's, to which paths in parameters are relative.  depends: files that count as a whole.  helpers:
-    files that it imports, of which only the part counts that it uses.  content: hash of the source that it uses.
+    files that it imports; only the part that it uses counts.  content: hash of the source that it uses.
     recorded: the fingerprint of older code, whose runs are to be its own.  objects: pickled objects among the values of
     its parameters, by their fingerprints.  text: its source, as far as it is there to be read.
     """
@@ -91,7 +91,7 @@ class UserCode(ABC):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Part of a run key that stands for it."""
+        """Part of a run key that identifies it."""
         return {"code": self.fingerprint}
 
     @property
@@ -148,7 +148,7 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
 class PythonFile(UserCode):
     """A Python file's path and text.  The text travels to the workers, which need no file system in common.
 
-    used: paths of other files of which it uses something, with their content.
+    used: paths of other files that it uses, with their content.
     """
 
     path: str

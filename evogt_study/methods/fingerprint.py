@@ -183,7 +183,7 @@ class UnknownValueError(Exception):
 class UsedCode:
     """Walks through the definitions that a function uses.
 
-    files: the user's files of which something counts, with their content.  modules: modules of the user of which an
+    files: the user's files that it uses, with their content.  modules: modules of the user of which an
     object uses functions; whole: those that it uses as modules.  notes: why a value counts by more than its text.
     """
 
@@ -662,7 +662,7 @@ _WAYS: tuple[tuple[Any, Any], ...] = (
 def file_fingerprint(
     text: str, attribute: str, path: Path, folder: Path, package: str = ""
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the fingerprint of `attribute` in a file, and the other files of which something counts, with content.
+    """Return the fingerprint of `attribute` in a file, and the other files that it uses, with their content.
 
     folder: where its imports are searched first.  Raises SyntaxError or ValueError for what is no Python.
     """

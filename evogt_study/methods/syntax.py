@@ -32,7 +32,7 @@ _GUARDS = ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def shape(node: Any) -> Any:
-    """Return a syntax tree as nested lists without what is empty."""
+    """Return a syntax tree as nested lists without empty parts."""
     if isinstance(node, list):
         return [shape(each) for each in node]
     if isinstance(node, ast.Constant):

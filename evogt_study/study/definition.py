@@ -256,7 +256,7 @@ def _no_mapping(key: str, value: Any) -> StudyError:
 
 
 def _axis(name: str, values: Any, objects: dict[str, bytes]) -> Any:
-    """The values of an axis, of which consecutive integers are the first one and their number."""
+    """The values of an axis; consecutive integers are their first one and their number."""
     if isinstance(values, Mapping):
         return _labelled(name, values, objects)
     if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays of their own

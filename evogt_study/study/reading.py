@@ -194,7 +194,7 @@ class Reader:
         return found
 
     def _has_problems(self, raw: Any) -> bool:
-        """Return True for labels of which one has the name, the function or the table of a problem."""
+        """Return True if one of the labels has the name, the function or the table of a problem."""
         folder = Path(self.file).parent
         return isinstance(raw, dict) and TYPE not in raw and any(states_problem(each, folder) for each in raw.values())
 
