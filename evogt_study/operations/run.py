@@ -40,7 +40,7 @@ from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
-from evogt_study.schema.variables import FINAL, MAIN, Status, warn_of_doubts
+from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
@@ -354,8 +354,12 @@ class _Sweep:
             yield from Flow(plan, plan.cases(missing), len(missing), client, self.limits).records()
 
     def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
-        """Raise StudyError if runs return a variable with the name of a dimension of the study."""
+        """Raise StudyError if runs return a variable with the name of a dimension or coordinate of the study."""
+        own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
         for stack in (stack for each in records for stack in each.stacks if stack.role != ATTRIBUTE):
+            for name in sorted(own & {stack.name, *stack.dims}):
+                problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
+                raise StudyError(f"{problem} ({self.study.file}). Rename it.")
             for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
                 problem = f"`{name}` must be another name, since the method returns something of this one"
                 raise StudyError(f"{problem} ({self.study.file}); rename the dimension")

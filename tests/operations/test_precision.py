@@ -8,6 +8,7 @@ import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
 from evogt_study.operations.run import work
+from evogt_study.schema.variables import COORDINATES
 from evogt_study.workers.clusters import connected
 
 SOURCE = """
@@ -211,3 +212,12 @@ def test_a_precision_that_cannot_be_is_told_with_its_place(own_study, old, new, 
     assert said in str(caught.value)
     assert "own.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted({*COORDINATES} - {"candidate"}))
+@pytest.mark.parametrize("value", ["1.0", "('k', [1.0])"], ids=["a number", "an array"])
+def test_an_output_with_the_name_of_a_coordinate_is_refused_by_the_first_run(own_study, client, name, value):
+    source = f"def method(seed):\n    return {{'error': 1.0, '{name}': {value}}}\n"
+    study = own_study(source, '[axes]\nseed = { start = 0, count = 10 }\n[precision]\nhalf_width = "10 %"\n')
+    with pytest.raises(StudyError, match=f"the function returned `{name}`, a name that"):
+        evs.run(study, client=client)
