@@ -22,6 +22,7 @@ from evogt_study.results.run_metadata import (
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
+    RETURNED_TYPES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacking,
@@ -40,7 +41,9 @@ Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
 NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
 """Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
-OF_ONE_STUDY = {DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
+OF_ONE_STUDY = {
+    DIGESTS, RETURNED_ATTRIBUTES, RETURNED_TYPES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+}  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
 
@@ -276,7 +279,8 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in attributes.items() if key not in (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)}
+    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES, RETURNED_TYPES)
+    return {key: str(value) for key, value in attributes.items() if key not in left_out}
 
 
 def _write(output: Path, joined: xr.Dataset) -> None:

@@ -22,10 +22,12 @@ from evogt_study.results.run_metadata import (
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
+    RETURNED_TYPES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     recorded,
     returned_attributes,
+    returned_types,
     software_sets,
 )
 from evogt_study.results.table import Column, Table, equal, missing_value
@@ -54,7 +56,8 @@ from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.study import Study
 
 OWN_ATTRIBUTES = (
-    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, RETURNED_TYPES, CONCATENATED, "merged_from",
+    *(f"{phase}_group" for phase in EARLIER_PHASES),
 )  # fmt: skip
 """Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
@@ -92,6 +95,8 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
     data |= _bookkeeping(table)
+    types = [[*key, sorted(map(str, each))] for key, each in sorted(table.shapes.types.items()) if len(each) > 1]
+    attributes |= {RETURNED_TYPES: json.dumps(types)} if types else {}
     attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
     order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *BOOKKEEPING]
@@ -385,6 +390,8 @@ def records_of(data: xr.Dataset) -> RunRecords:
             value = np.asarray(data.attrs[place])
             values = np.broadcast_to(value, (len(ok), *value.shape))
             stacks.append(Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE))
+    types = returned_types(data)
+    stacks = [replace(stack, types=types.get((stack.name, stack.role == ATTRIBUTE), ())) for stack in stacks]
     return RunRecords(
         keys=tuple(map(str, data["run_key"].values.ravel()[done])),
         status=status[done],

@@ -24,6 +24,11 @@ RETURNED_ATTRIBUTES = "returned_attributes"
 
 An attribute that differs between runs is a coordinate of the result.
 """
+RETURNED_TYPES = "returned_types"
+"""Global attribute: the dtypes that runs returned, if a variable has more than one, as JSON.
+
+One entry for each such variable: its name, whether it is an attribute, and the dtypes, whose common type the file has.
+"""
 CONCATENATED = "concatenated_from"
 """Global attribute of a joined result: the global attributes of its parts, as JSON."""
 RESULT_SCHEMA = "result_schema"
@@ -42,6 +47,12 @@ def recorded(data: xr.Dataset) -> list[str]:
 def returned_attributes(data: xr.Dataset) -> dict[str, str]:
     """The attributes of returned Datasets, with their names in the result."""
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
+
+
+def returned_types(data: xr.Dataset) -> dict[tuple[str, bool], tuple[str, ...]]:
+    """The dtypes that runs returned, of variables with more than one, by the keys of `results.table.key_of`."""
+    entries = json.loads(data.attrs.get(RETURNED_TYPES, "[]"))
+    return {(str(name), bool(is_attribute)): tuple(types) for name, is_attribute, types in entries}
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
@@ -111,3 +122,9 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         missing = ["other text"]
     if missing:
         yield f"`{RETURNED_ATTRIBUTES}` must name attributes, got {missing[0]}"
+    try:
+        numbers = all(np.dtype(each).kind in "biuf" for types in returned_types(data).values() for each in types)
+    except (TypeError, ValueError, RecursionError):
+        numbers = False
+    if not numbers:
+        yield f"`{RETURNED_TYPES}` must name types of numbers, got other text"

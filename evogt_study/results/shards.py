@@ -29,7 +29,7 @@ from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
 
 FAMILY = b"evogt shard "
-FORMAT = FAMILY + b"4\n"
+FORMAT = FAMILY + b"5\n"
 # 256 bits: no damage agrees by chance, and BLAKE2 takes 1 ms for a megabyte
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
@@ -163,7 +163,8 @@ def _packed(records: RunRecords, about: str) -> bytes:
 
 def _description(stack: Stack) -> dict[str, Any]:
     attributes = {key: _plain(value) for key, value in stack.attributes.items()}
-    return {"name": stack.name, "dims": stack.dims, "role": stack.role, "attributes": attributes}
+    own = {"name": stack.name, "dims": stack.dims, "role": stack.role, "types": stack.types}
+    return {**own, "attributes": attributes}
 
 
 def _plain(value: Any) -> Any:
@@ -202,4 +203,5 @@ def _stack(described: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]],
         {key: _attribute(plain) for key, plain in described["attributes"].items()},
         described["role"],
         arrays.get(f"absent_{number}"),
+        tuple(described["types"]),
     )

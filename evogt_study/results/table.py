@@ -75,7 +75,7 @@ class Shapes:
         if shape.role != ATTRIBUTE and (message := self._conflict(name, shape)):
             return message
         if shape.kind == NUMBERS:
-            types = self.types.get(key, set()) | {stack.values.dtype}
+            types = self.types.get(key, set()) | stack.dtypes
             large = self.large | ({key} if _is_large(stack.values) else set())
             if key in large and common_type(types).kind == "f":
                 return f"`{name}` has integers above 2^53 in some runs and other numbers in others"

@@ -60,6 +60,7 @@ class Stack:
     """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
 
     absent: the integers or booleans that are missing, for values that were read from a file; None: no value is.
+    types: names of the dtypes that runs returned, for values that a file has in their common type; empty: one dtype.
     """
 
     name: str
@@ -69,6 +70,12 @@ class Stack:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
     absent: npt.NDArray[np.bool_] | None = None
+    types: tuple[str, ...] = ()
+
+    @property
+    def dtypes(self) -> set[np.dtype[Any]]:
+        """The dtypes that runs returned."""
+        return set(map(np.dtype, self.types)) or {self.values.dtype}
 
     def taken(self, kept: npt.NDArray[Any]) -> Stack:
         """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
@@ -153,7 +160,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for each in records.stacks:
             kind = _kind(each.values, each.values.shape[1:], each.attributes)
-            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, *kind), [])
+            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, each.types, *kind), [])
             group.append(replace(each, rows=each.rows + start))
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),

@@ -18,6 +18,7 @@ from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.records import RunRecords, stacked
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
+from evogt_study.workers.batch import Batch, run_batch
 
 SEEDS = 4
 """Runs of an example.  The last one is added to a result of the others."""
@@ -209,3 +210,53 @@ def test_runs_of_other_labels_keep_their_values_at_them(own_study, tmp_path_fact
             cells = data["v"].isel(seed=number)
             missing = cells == "" if dtype == "str" else cells.isnull()
             assert int(missing.sum()) == cells.size - len(own[number])
+
+
+# --- types of numbers that differ between runs ------------------------------------------------------------------------
+
+# an attribute of a file is no boolean and no float16
+NUMBERS = ["bool", "float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))]
+# common types: int32 of int16 and uint16, float32 of all three, but float64 of int32 and float32
+TRIPLES = [["int8", "uint8", "float16"], ["int16", "uint16", "float32"]]
+PLACES = {
+    "variable": ("{'v': number}", lambda data: data.v),
+    "array": ("{'v': ('k', np.full(1 + seed % 2, number))}", lambda data: data.v),
+    "coordinate": ("xr.Dataset({'w': 1.0}, {'v': number})", lambda data: data.v),
+    "attribute": ("xr.Dataset({'w': 1.0}, attrs={'v': number})", lambda data: data.v),
+    "common attribute": ("xr.Dataset({'w': 1.0}, attrs={'v': types[seed].type(1)})", lambda data: data.attrs["v"]),
+}
+
+
+def ran(study, path, seeds):
+    """The result after the runs of these seeds, which are in shards, are added to the file."""
+    cases = [case for case in study_plan(study).cases() if case.values["seed"] in seeds]
+    write_shard(shard_folder(path), run_batch(Batch.of(study.spec, cases)))
+    return evs.run(study, output=path)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(derandomize=True, deadline=None, max_examples=15, phases=PHASES, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_runs_that_are_added_give_the_type_of_a_fresh_result(own_study, tmp_path_factory, place, data):
+    triple = data.draw(st.sampled_from(TRIPLES["attribute" in place :]))
+    numbers = NUMBERS[2:] if "attribute" in place else NUMBERS
+    types = [*triple, *data.draw(st.lists(st.sampled_from(numbers), max_size=1))]
+    order = data.draw(st.permutations(range(len(types))))
+    ends = data.draw(st.sets(st.integers(1, len(types) - 1), min_size=1))
+    expression, chosen = PLACES[place]
+    study = own_study(
+        f"import numpy as np\nimport xarray as xr\ntypes = [np.dtype(each) for each in {types}]\n"
+        f"def method(seed):\n    number = types[seed].type(seed % 3)\n    return {expression}\n", AXES % len(types)
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("types")
+    start, path = 0, folder / "grown.nc"
+    for end in [*sorted(ends), len(types)]:
+        grown = ran(study.replace(axes={"seed": sorted(order[:end])}), path, set(order[start:end]))
+        start = end
+    fresh = ran(study, folder / "fresh.nc", set(order))
+    with evs.open(folder / "grown.nc") as opened:
+        for found, expected in zip(map(chosen, (grown, opened.load())), map(chosen, (fresh, fresh)), strict=True):
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+            np.testing.assert_array_equal(found, expected)
+    if place == "variable":
+        assert fresh.v.dtype == np.result_type(*types)

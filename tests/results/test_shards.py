@@ -91,7 +91,7 @@ def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, t
     assert unread(tmp_path) == [DamagedShardError]
 
 
-@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 4\n", b"PK\x03\x04" + bytes(100)], ids=repr)
+@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 5\n", b"PK\x03\x04" + bytes(100)], ids=repr)
 def test_what_is_no_shard_is_damaged(tmp_path, content):
     (tmp_path / "a.shard").write_bytes(content)
     with pytest.raises(ResultError, match="damaged"):
@@ -101,7 +101,7 @@ def test_what_is_no_shard_is_damaged(tmp_path, content):
 
 def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     path = write_shard(tmp_path, records)
-    path.write_bytes(path.read_bytes().replace(b"evogt shard 4", b"evogt shard 5", 1))
+    path.write_bytes(path.read_bytes().replace(b"evogt shard 5", b"evogt shard 6", 1))
     with pytest.raises(ResultError, match="another format"):
         read_shard(path)
     assert unread(tmp_path) == [ResultError]
