@@ -286,9 +286,8 @@ def _of_pandas(raw: Any) -> Any:
     made = {TYPE: name, "unit": raw.unit}
     if name == "pd.DatetimeIndex":
         naive = raw if raw.tz is None else raw.tz_convert(_UTC).tz_localize(None)
-        first = raw[0] if len(raw) and raw.tz is not None else None
         made |= {VALUE: naive.to_numpy().astype("i8").tolist(), "freq": raw.freqstr or "", "name": raw.name or ""}
-        made |= {} if first is None else _of_zone(first.replace(fold=0))
+        made |= _of_zone(datetime(2020, 1, 1, tzinfo=raw.tz))
         back = from_json(made)
         same = raw.identical(back) and raw.freq == back.freq
     else:

@@ -2,6 +2,7 @@
 
 import datetime
 import doctest
+import math
 import tomllib
 import zoneinfo
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -67,8 +68,9 @@ DATES = st.one_of(
     st.datetimes(FIRST, LAST, timezones=st.sampled_from(ZONES)).filter(lambda x: "zone" not in repr(x) or x.fold == 0),
     st.dates(FIRST.date(), LAST.date()),
     st.timedeltas(datetime.timedelta(-100_000), datetime.timedelta(100_000)),
-    st.builds(np.datetime64, st.integers(-(2**31), 2**31), st.sampled_from(["s", "ms", "us", "ns", "25s"])),
-    st.builds(np.timedelta64, st.integers(-(2**31), 2**31), st.sampled_from(["s", "ms", "us", "ns", "h"])),
+    # less than 292 years, which nanoseconds of 64 bits hold
+    st.builds(np.datetime64, st.integers(-(2**28), 2**28), st.sampled_from(["s", "ms", "us", "ns", "25s"])),
+    st.builds(np.timedelta64, st.integers(-(2**21), 2**21), st.sampled_from(["s", "ms", "us", "ns", "h"])),
     st.builds(
         lambda n, unit: pd.Timestamp(np.datetime64(n, unit)), st.integers(0, 2**31), st.sampled_from(["s", "ns"])
     ),
@@ -94,8 +96,17 @@ ARRAYS = npst.arrays(
     npst.array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=4),
     elements={"allow_nan": False, "alphabet": "abc\u00e9"},
 )
+SEQUENCES = st.one_of(
+    st.builds(range, st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([1, 2, -3])),
+    st.builds(
+        lambda periods, freq, zone, name: pd.date_range("2020", periods=periods, freq=freq, tz=zone, name=name),
+        st.integers(0, 4), st.sampled_from(["D", "h", "MS"]), st.sampled_from([None, "Europe/Berlin"]),
+        st.sampled_from([None, "day"]),
+    ),
+    st.lists(SCALARS, max_size=4).map(lambda entries: np.array([*entries, None], object)[:-1]),
+)  # fmt: skip
 VALUES = st.recursive(
-    SCALARS | ARRAYS,
+    SCALARS | ARRAYS | SEQUENCES,
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.lists(inner, max_size=4).map(tuple),
@@ -103,6 +114,13 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+OBJECTS = st.one_of(
+    st.binary(max_size=4), st.complex_numbers(), st.frozensets(st.integers(0, 9), max_size=1), st.fractions(),
+    st.floats().map(np.longdouble), st.sampled_from([len, math.sin, int]),
+)  # fmt: skip
+"""Objects that only a name can stand for."""
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
@@ -126,19 +144,45 @@ def test_a_default_arrives_as_a_constant_does(value):
     assert arrived(evs.Study(function, axes={"seed": [0]})) == {0: describe(value)}
 
 
-MANY = [
-    0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1, 2**64 - 1, True, None, "word", np.float32(0.1), np.int8(7),
-    np.uint64(9), datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(2021, 1, 1, tzinfo=ZONES[3]),
-    datetime.date(2022, 2, 2), datetime.timedelta(1, 2, 3), np.datetime64("2023-01-01", "h"), np.timedelta64(9, "ns"),
-    pd.Timestamp("2024-01-01 00:00:00.000000001"), [1, [2.5, None]], (3, "x"), np.linspace(0, 1, 4),
-    np.arange(12).reshape(3, 4), np.array(["a", "bc"]), np.array([None, 1.5]),
-    pd.date_range("2020", periods=3, freq="D", tz="Europe/Berlin"), range(4, 9), {"a": {"b": (1, None)}}, {2: "two"},
-]  # fmt: skip
+@st.composite
+def values_of_an_axis(draw):
+    """Values of any kinds with different coordinates, which are strings."""
+    found = {"some text": "some text"}
+    for value in draw(st.lists(VALUES, min_size=12, max_size=24)):
+        if value is None or not pd.api.types.is_scalar(value) or pd.notna(value):  # no axis has nan or NaT
+            found.setdefault(evs.Study(describe, axes={"x": ["some text", value]}).axes["x"][1], value)
+    return list(found.values())
 
 
-def test_values_arrive_on_a_worker(client):
-    data = evs.run(evs.Study(received, axes={"seed": [0], "x": MANY}), client=client)
-    assert data.what.values[0].tolist() == [describe(value) for value in MANY]
+@settings(
+    derandomize=True, deadline=None, max_examples=15, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(
+    x=values_of_an_axis(),
+    objects=st.dictionaries(TEXT.filter(len), VALUES | OBJECTS, min_size=2, max_size=3),
+    constants=st.lists(VALUES, min_size=4, max_size=4),
+    defaults=st.lists(VALUES, min_size=4, max_size=4),
+)
+@pytest.mark.filterwarnings("ignore:.*has no literal form:evogt_study.errors.CodeWarning")
+@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.DoubtWarning")
+def test_values_of_an_axis_objects_constants_and_defaults_arrive_on_a_worker(client, x, objects, constants, defaults):
+    d0, d1, d2, d3 = defaults
+    assume(not any(isinstance(value, dict) and "formula" in value for value in constants))
+
+    def function(x, thing, c0, c1, c2, c3, d0=d0, d1=d1, d2=d2, d3=d3):
+        parts = {"axis": x, "object": thing, "constants": [c0, c1, c2, c3], "defaults": [d0, d1, d2, d3]}
+        return {f"what_{name}": describe(part) for name, part in parts.items()}
+
+    given_constants = {f"c{number}": value for number, value in enumerate(constants)}
+    data = evs.run(evs.Study(function, axes={"x": x, "thing": objects}, constants=given_constants), client=client)
+    assert set(data.run_message.values.ravel()) == {""}
+    assert data.thing.values.tolist() == list(objects)
+    for i, value in enumerate(x):
+        for j, thing in enumerate(objects.values()):
+            parts = {"axis": value, "object": thing, "constants": constants, "defaults": defaults}
+            assert {name: data[f"what_{name}"].values[i, j] for name in parts} == {
+                name: describe(part) for name, part in parts.items()
+            }
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -304,8 +348,8 @@ def function(tmp_path):
 
 
 def without_none(value):
-    if isinstance(value, (list, tuple)):
-        return all(map(without_none, value))
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return all(map(without_none, np.ravel(value) if isinstance(value, np.ndarray) else value))
     return all(map(without_none, [*value, *value.values()])) if isinstance(value, dict) else value is not None
 
 
