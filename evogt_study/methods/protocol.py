@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -40,6 +40,11 @@ class Method(ABC):
     """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
     plain_parameters: Collection[str] = ()
     """Parameters that decide neither `BoundCase.setup`, nor what is required, nor the work and memory of a case."""
+    separate_parameters: Sequence[frozenset[str]] = ()
+    """Groups of parameters for `BoundCase.split_setup`.
+
+    The entries of a group in the setup, and whether its values are valid, depend on no parameter of another group.
+    """
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 
@@ -73,6 +78,10 @@ class BoundCase(ABC):
 
         It contains neither parameters that the case does not use nor parameters that have their default value.
         """
+
+    def split_setup(self) -> tuple[str, Mapping[str, str], str]:
+        """Return `setup` as text, the JSON texts of an object by name, and text, for `Method.separate_parameters`."""
+        raise NotImplementedError
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:

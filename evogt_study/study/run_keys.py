@@ -1,14 +1,17 @@
 """Compute the run key of each case of a plan: the hash of everything that determines a run.
 
-`BoundCase.key` is the key of one case.  Here, a million cases that differ in a plain parameter, such as the seed, are
-bound once: their setup is hashed once, and each key is then one short hash.
+`BoundCase.key` is the key of one case.  Here, a million cases that differ in plain parameters, such as the seed, are
+bound once: their setup is hashed once, and each key is then one short hash.  Parameters that enter a setup separately
+are bound once for each of their values, and setups are put together from their texts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
@@ -16,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.methods.protocol import BoundCase, Method, hash_setup, make_entry
-from evogt_study.schema.values import KEY_DIGITS, Values, json_text
+from evogt_study.schema.values import KEY_DIGITS, Value, Values, is_number, json_text
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -27,23 +30,22 @@ Keys = npt.NDArray[np.bytes_]
 def run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the key of every case, by its number; empty if none is planned."""
     plain = frozenset(method.plain_parameters)
-    inner = [i for i, axis in enumerate(space.axes) if plain >= {*axis.parameters} and not space.decides(axis)]
-    outer = [i for i in range(len(space.axes)) if i not in inner]
-    axes, others = ([space.axes[i] for i in numbers] for numbers in (inner, outer))
-    first = {axis.name: axis.values[0] for axis in axes}
-    entries = _Entries(axes)
+    known = plain.union(*method.separate_parameters)
+    free = [axis for axis in space.axes if known >= {*axis.parameters} and not space.decides(axis)]
+    inner = [axis for axis in free if plain >= {*axis.parameters}]
+    units = _units([axis for axis in free if axis not in inner], method)
+    bound = [axis for axis in space.axes if axis not in free]
+    others = [axis for unit in units for axis in unit.axes] + inner
+    first = {axis.name: axis.values[0] for axis in others}
+    texts = _Texts(method, units, inner)
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # plain axes come last, so that all keys of one setup are one stretch
-    rows = keys.transpose(outer + inner)  # a view
-    for position in np.ndindex(rows.shape[: len(outer)]):
-        at = {axis.name: axis.values[i] for axis, i in zip(others, position, strict=True)}
+    rows = keys.transpose([space.names.index(axis.name) for axis in bound + others])  # a view
+    for position in np.ndindex(rows.shape[: len(bound)]):
+        at = {axis.name: axis.values[i] for axis, i in zip(bound, position, strict=True)}
         values = space.resolved(at | first)
-        if values is None:
-            continue
-        if inner:
-            _fill_row(rows[(*position, ...)], entries.make_texts(method.bind(values)))
-        else:
-            rows[position] = method.bind(values).key
+        if values is not None:
+            _fill_row(rows[(*position, ...)], texts.make_texts(values))
     return keys.ravel()
 
 
@@ -58,34 +60,145 @@ def _fill_row(row: Keys, texts: Iterator[bytes]) -> None:
         start += len(some)
 
 
-class _Entries:
-    """The entries of the parameters along some axes in the texts of run keys, made once for all setups."""
+class _Unit:
+    """Axes whose values decide texts of the setup together: axes with parameters of the same `groups`."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
-        self.axes = axes
-        self.names = {name for axis in axes for name in axis.parameters}
+    def __init__(self, axes: Sequence[Axis], groups: Sequence[frozenset[str]]) -> None:
+        self.axes, self.groups = axes, groups
+        self.setup_names = sorted(frozenset[str]().union(*groups))
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Value]]:
+        """The values of each parameter at the points of the axes, in C order."""
+        if len(self.axes) == 1:
+            return self.axes[0].parameters
+        names = [name for axis in self.axes for name in axis.parameters]
+        points = itertools.product(*(zip(*axis.parameters.values(), strict=True) for axis in self.axes))
+        return dict(zip(names, zip(*map(itertools.chain.from_iterable, points), strict=True), strict=True))
+
+    def make_setup_entries(self, method: Method, values: Values) -> Iterator[tuple[str, ...]]:
+        """The entries of `setup_names` in the setup at each point; "" for a parameter without one."""
+        known: dict[tuple[int, ...], tuple[str, ...]] = {}
+        for parts in zip(*[self._make_group(method, values, group) for group in self.groups], strict=True):
+            key = tuple(map(id, parts))  # equal for points with the same values
+            if key not in known:
+                found = {name: text for part in parts for name, text in part.items()}
+                known[key] = tuple([found.get(name, "") for name in self.setup_names])
+            yield known[key]
+
+    def _make_group(self, method: Method, values: Values, group: frozenset[str]) -> Iterator[Mapping[str, str]]:
+        """The entries of a group at each point.  Values are bound when they occur for the first time."""
+        names = [name for axis in self.axes for name in _deciding(axis, method) if name in group]
+        known: dict[tuple[str, ...], Mapping[str, str]] = {}
+        for given in zip(*(self.columns[name] for name in names), strict=True):
+            texts = tuple(map(json_text, given))  # not the values: 1 and 1.0 are equal
+            if texts not in known:
+                _, found, _ = method.bind({**values, **dict(zip(names, given, strict=True))}).split_setup()
+                known[texts] = {name: _setup_entry(name, text) for name, text in found.items() if name in group}
+            yield known[texts]
+
+
+def _deciding(axis: Axis, method: Method) -> list[str]:
+    """The parameters that are not plain numbers.  A plain list may not fit to the setup."""
+    plain = method.plain_parameters
+    return [name for name, each in axis.parameters.items() if name not in plain or not all(map(is_number, each))]
+
+
+def _setup_entry(name: str, text: str) -> str:
+    return f"{json_text(name)}:{text},"
+
+
+def _units(axes: Sequence[Axis], method: Method) -> list[_Unit]:
+    """Combine the axes that have parameters of the same groups."""
+    groups = method.separate_parameters
+    units = [_Unit([axis], [group for group in groups if group & {*_deciding(axis, method)}]) for axis in axes]
+    for group in groups:
+        same = [unit for unit in units if group in unit.groups]
+        if len(same) > 1:
+            every = dict.fromkeys(group for unit in same for group in unit.groups)
+            units = [unit for unit in units if unit not in same]
+            units.append(_Unit([axis for unit in same for axis in unit.axes], list(every)))
+    return units
+
+
+class _Texts:
+    """The texts of run keys, made from one case for all points of `units` and of `inner` axes."""
+
+    def __init__(self, method: Method, units: Sequence[_Unit], inner: Sequence[Axis]) -> None:
+        self.method, self.units, self.inner = method, units, inner
         self.known: dict[tuple[str, str], list[bytes]] = {}
 
-    def make_texts(self, case: BoundCase) -> Iterator[bytes]:
+    def make_texts(self, values: Values) -> Iterator[bytes]:
         """The texts, as in `BoundCase.key`, for all combinations of the values of these axes, in C order."""
+        case = self.method.bind(values)
         plain, defaults = case.plain, case.defaults
-        fixed = [name for name in plain if name not in self.names]
-        # b"", since an itemgetter of one position gives no tuple
-        start = hash_setup(case.setup), b"", *(make_entry(name, plain[name], defaults) for name in fixed)
-        parts: list[list[tuple[bytes, ...]]] = [[start]]
-        names = ["", "", *fixed]
-        for axis in self.axes:
-            used = [name for name in axis.parameters if name in plain]
-            columns = [self.make_column(name, axis, defaults) for name in used]
+        along = [name for unit in self.units for name in unit.columns if name in plain]
+        inner = [[name for name in axis.parameters if name in plain] for axis in self.inner]
+        varied = {*along, *itertools.chain.from_iterable(inner)}
+        fixed = [name for name in plain if name not in varied]
+        # b"" twice, since an itemgetter of one position gives no tuple
+        parts: list[list[tuple[bytes, ...]]] = [
+            [(b"", b"", *(make_entry(name, plain[name], defaults) for name in fixed))]
+        ]
+        for axis, used in zip(self.inner, inner, strict=True):
+            columns = [self.make_column(name, axis.parameters[name], defaults) for name in used]
             parts.append(list(zip(*columns, strict=True)) if used else [()] * len(axis.values))
-            names += used
-        in_order = itemgetter(*sorted(range(len(names)), key=names.__getitem__))
-        combinations = map(tuple, map(itertools.chain.from_iterable, itertools.product(*parts)))
-        return map(b"".join, map(in_order, combinations))
+        names = ["", "", *fixed, *itertools.chain.from_iterable(inner)]
+        heads: Iterable[Any] = self._make_heads(case, values)
+        tails: Callable[[], Iterable[Any]] = partial(_combinations, parts)
+        if not along:  # the usual case: all setups have the same texts behind their hashes
+            heads, tails = (head for (head,) in heads), lambda: _joined(names, _combinations(parts))
+        if math.prod(map(len, parts)) <= SLAB:
+            kept = list(tails())
+            tails = lambda: kept  # noqa: E731
+        texts = (head + tail for head in heads for tail in tails())
+        return _joined(["", *along, *names], texts) if along else texts
 
-    def make_column(self, name: str, axis: Axis, defaults: Values) -> list[bytes]:
-        """The entry of a parameter at each point of an axis."""
+    def _make_heads(self, case: BoundCase, values: Values) -> Iterator[tuple[bytes, ...]]:
+        """The hash of each setup, with the entries of the plain parameters along its unit."""
+        if not self.units:
+            yield (hash_setup(case.setup),)
+            return
+        opening, texts, closing = case.split_setup()
+        names = [name for unit in self.units for name in unit.setup_names]
+        fixed = [name for name in texts if name not in names]
+        order = sorted(range(len(names) + len(fixed)), key=[*fixed, *names].__getitem__)
+        entries = tuple(_setup_entry(name, texts[name]) for name in fixed)
+        points = [
+            list(zip(unit.make_setup_entries(self.method, values), self._plain_of(unit, case), strict=True))
+            for unit in self.units
+        ]
+        for combination in itertools.product(*points):
+            of_setup = entries
+            of_case: tuple[bytes, ...] = ()
+            for some, others in combination:
+                of_setup, of_case = of_setup + some, of_case + others
+            whole = "".join([of_setup[i] for i in order])[:-1]
+            yield hash_setup(f"{opening}{{{whole}}}{closing}"), *of_case
+
+    def _plain_of(self, unit: _Unit, case: BoundCase) -> Iterable[tuple[bytes, ...]]:
+        """The entries of plain parameters at each point of a unit."""
+        columns = [
+            self.make_column(name, values, case.defaults) for name, values in unit.columns.items() if name in case.plain
+        ]
+        return (
+            zip(*columns, strict=True)
+            if columns
+            else itertools.repeat((), math.prod(len(axis.values) for axis in unit.axes))
+        )
+
+    def make_column(self, name: str, values: Sequence[Value], defaults: Values) -> list[bytes]:
+        """The entries of a parameter for its values along an axis, made once for all cases."""
         key = name, json_text(defaults[name]) if name in defaults else ""
         if key not in self.known:
-            self.known[key] = [make_entry(name, value, defaults) for value in axis.parameters[name]]
+            self.known[key] = [make_entry(name, value, defaults) for value in values]
         return self.known[key]
+
+
+def _combinations(parts: Iterable[Sequence[tuple[bytes, ...]]]) -> Iterator[tuple[bytes, ...]]:
+    return map(tuple, map(itertools.chain.from_iterable, itertools.product(*parts)))
+
+
+def _joined(names: Sequence[str], several: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
+    """Join entries of these names in the order of the names."""
+    return map(b"".join, map(itemgetter(*sorted(range(len(names)), key=names.__getitem__)), several))

@@ -19,6 +19,7 @@ SCRIPTS = {
     "exponents.py": ["{folder}/exponents.png", "--small", "--runs", "20", "40"],
     "kernels.py": ["--small", "--repeats", "1"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
+    "planning.py": ["50"],
     "open_problems.py": ["--features", "12", "--repeat", "1"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],

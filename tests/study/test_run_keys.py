@@ -1,7 +1,10 @@
 """The parts of a run key: what enters it and what does not, for every kind of method."""
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
+from evogt_study.errors import ParameterError
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
@@ -197,3 +200,53 @@ def test_keys_of_parameters_that_formulas_give(formula):
     keys = plan.keys.astype(str).tolist()
     assert keys == keys_of(plan)
     assert len(set(keys)) == 6
+
+
+COLUMNS = {
+    "N": [3, 4, 3], "N1": [2, 3, 2], "hidden": [[2, 2], [3], [4]], "gamma": [1, 2.5, 3], "quadrature": [9, 10, 11],
+    "validation": [8, 9, 8], "assessment": [7, 8, 9], "tau": [1e-12, 1e-11, 0.5], "seed": [0, 1, 2], "k": [1, 2.5, 3],
+    "dictionary": ["gtransnet", "sine", "transnet"], "dt": [0.125, 0.25, 0.5], "delta": [0.4, 0.5, 0.6],
+    "time_integrator": ["implicit_midpoint", "adaptive_radau", "implicit_midpoint"],
+}  # fmt: skip
+RULES = {
+    "": (),
+    "[[when]]\nmatch = { N = 4 }\nset = { final_time = 2 }": ("N",),
+    '[[exclude]]\nmatch = { quadrature = 9, dictionary = "sine" }': ("quadrature", "dictionary"),
+}
+
+
+@settings(derandomize=True, deadline=None, max_examples=40, phases=[Phase.generate])
+@given(data=st.data())
+def test_keys_of_any_design_made_together_are_those_made_one_by_one(data):
+    names = data.draw(st.permutations([*COLUMNS]))
+    names.remove(data.draw(st.sampled_from(["N1", "hidden"])))
+    n_axes, n_zip = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([0, 2, 3, 4]))
+    axes, zipped, constants = names[:n_axes], names[n_axes : n_axes + n_zip], names[n_axes + n_zip :]
+    rule = data.draw(st.sampled_from([rule for rule, matched in RULES.items() if {*matched} <= {*axes}]))
+    different = {name: list({repr(value): value for value in COLUMNS[name]}.values()) for name in axes}
+    lines = ["[axes]", *(f"{name} = {values!r}" for name, values in different.items())]
+    lines += ["[[zip]]", 'name = "point"', *(f"{name} = {COLUMNS[name]!r}" for name in zipped)] if zipped else []
+    lines += [
+        "[constants]",
+        *(f"{name} = {COLUMNS[name][0]!r}" for name in constants),
+        "final_time = 1\nrtol = 1e-5\natol = 1e-8",
+        rule,
+    ]
+    problem = '[problem]\ndimension = 1\ninitial = "x*(1 - x)*k"\ndiffusion = "1/10"\n'
+    plan = study_plan(Study.from_text("\n".join(['name = "any"', problem, *lines])))
+    assert plan.keys.astype(str).tolist() == keys_of(plan)
+
+
+def test_values_that_do_not_fit_together_are_found_at_every_setup(monkeypatch):
+    monkeypatch.setattr("evogt_study.study.study.MAX_CHECKED", 2)  # more are not checked when a study is read
+    rows = [{"N": 3 + number, "N1": 2, "gamma": [1, 2]} for number in range(5)]
+    rows[3]["gamma"] = [1, 2, 3]
+    table = "\n".join(f"  {{ N = {each['N']}, N1 = {each['N1']}, gamma = {each['gamma']} }}," for each in rows)
+    design = (
+        f'[[table]]\nname = "case"\nrows = [\n{table}\n]\n[axes]\nseed = [0, 1]\n[constants]\ndictionary = "gtransnet"'
+    )
+    plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", design)))
+    with pytest.raises(
+        ParameterError, match="`gamma` must be one number or 2, one per first-layer neuron, got '3 numbers'"
+    ):
+        plan.keys  # noqa: B018

@@ -105,9 +105,8 @@ class BaselineCase(ProblemCase, Generic[P]):
         return Baseline.of(spec, cls)
 
     @property
-    def setup(self) -> str:
-        output = self.method.output
-        return self.make_setup(canonical_json(self.observed.saved_times.tolist()) if output.record else "null")
+    def times_text(self) -> str:
+        return canonical_json(self.observed.saved_times.tolist()) if self.method.output.record else "null"
 
     def check(self) -> None:
         output, problem = self.method.output, self.method.problem(self.values)

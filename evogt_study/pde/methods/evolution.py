@@ -137,8 +137,8 @@ class EvolutionCase(ProblemCase):
         )
 
     @property
-    def setup(self) -> str:
-        return self.make_setup(_saved_text(self.discretisation.grid) if arrays(self.method.output) else "null")
+    def times_text(self) -> str:
+        return _saved_text(self.discretisation.grid) if arrays(self.method.output) else "null"
 
     def make_texts(self) -> dict[str, str]:
         code = self.method.references.get(str(self.given.reference))

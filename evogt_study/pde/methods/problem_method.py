@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,8 @@ them, and making one takes as long as the rest of a case's key."""
 
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""
+RULES = ("quadrature", "validation", "assessment")
+"""Parameters of the methods that are quadrature rules."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +213,11 @@ class ProblemMethod(Method):
         return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
 
     @cached_property
+    def separate_parameters(self) -> tuple[frozenset[str], ...]:  # type: ignore[override]
+        groups = [self.of_kinds.get("dictionary", ()), *((name,) for name in RULES if name in self.parameters)]
+        return tuple(frozenset(group).difference(self.source.parameters) for group in groups)
+
+    @cached_property
     def defaults(self) -> Mapping[str, Value]:
         """Default values of the parameters that have one."""
         return get_defaults(self.parameters)
@@ -328,11 +336,20 @@ class ProblemCase(BoundCase):
     def defaults(self) -> Values:
         return self.usage.defaults
 
-    def make_setup(self, times: str) -> str:
-        """The setup; `times` is the canonical JSON of the saved times, or null if they decide nothing."""
+    @property
+    @abstractmethod
+    def times_text(self) -> str:
+        """The canonical JSON of the saved times, or null if they decide nothing."""
+
+    @property
+    def setup(self) -> str:
+        opening, texts, closing = self.split_setup()
+        return f"{opening}{json_object(texts)}{closing}"
+
+    def split_setup(self) -> tuple[str, Mapping[str, str], str]:
         method = self.method
         fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
-        return f'{{"fixed":{fixed},"times":{times},"values":{json_object(self.make_texts())}}}'
+        return f'{{"fixed":{fixed},"times":{self.times_text},"values":', self.make_texts(), "}"
 
     def make_texts(self) -> dict[str, str]:
         """Canonical JSON of the values that are not plain, except default values."""
