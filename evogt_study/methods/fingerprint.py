@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copyreg
 import functools
 import hashlib
 import inspect
@@ -21,7 +22,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -154,26 +155,67 @@ class Scope:
                     waiting += roots(statement.uses)
         return found
 
-    def is_settled(self, binders: Sequence[int], seen: frozenset[int] = frozenset()) -> bool:
+    def is_settled(self, binders: Sequence[int]) -> bool:
         """Return True if one statement binds a name, once, and so each name that it uses: no loop, no second cell."""
-        if len(binders) != 1 or binders[0] in seen:
-            return len(binders) == 1
-        statement = self.statements[binders[0]]
-        if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
-            return False
-        names = {name for name in roots(statement.uses) if name in (self.names or {}) and name[:2] != "__"}
-        changed = {
-            name for name in names & self.changers.keys() if not isinstance((self.names or {})[name], ModuleType)
-        }
-        return not changed and all(self.is_settled(self.binders.get(name, []), seen | {binders[0]}) for name in names)
+        waiting, seen, known = [binders], set[int](), self.names or {}
+        while waiting:
+            binders = waiting.pop()
+            if len(binders) != 1:
+                return False
+            if binders[0] in seen:
+                continue
+            seen.add(binders[0])
+            statement = self.statements[binders[0]]
+            if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
+                return False
+            names = {name for name in roots(statement.uses) if name in known and name[:2] != "__"}
+            if any(not isinstance(known[name], ModuleType) for name in names & self.changers.keys()):
+                return False
+            waiting += [self.binders.get(name, []) for name in names]
+        return True
 
     def has_code(self, function: Any) -> bool:
         """Return False for a function of this file whose text has changed since it was imported."""
         if not isinstance(function, FunctionType) or function.__globals__ is not self.names:
             return True
         code = function.__code__
-        same = [each for each in codes_of(self.text) if each.co_qualname == code.co_qualname]
+        same = codes_of(self.text).get(code.co_qualname, ())
         return not same or any(code_form(each) == code_form(code) for each in same)
+
+
+Making = Generator[Any, Any, Any]
+"""Makes a form: yields the values inside of a value, and receives their forms."""
+MAX_PARTS, MAX_DEPTH = 2_000, 100
+"""Size of a form that stands in others as it is."""
+
+
+class Form(list[Any]):
+    """The form of a value that contains others, with the number of its parts, and how deep they are nested.
+
+    What several values share is written once for each, and so on inside of these: 30 levels are a billion parts.
+    So a large form stands in others by its hash.  It depends on the parts alone, not on which of them are shared.
+    """
+
+    extent: tuple[int, int]
+
+    @staticmethod
+    def of(parts: Any) -> Form:
+        """The form with these parts, or with their hash and what it refers to."""
+        form = Form(parts if isinstance(parts, list) else [parts])
+        form.extent = _extent(list(form))
+        if form.extent[0] > MAX_PARTS or form.extent[1] > MAX_DEPTH:
+            order: list[Scope] = []
+            return Form.of(["hash", hash_of(_encoded(form, order)), *(Link(scope, None) for scope in order)])
+        return form
+
+
+def _extent(form: Any) -> tuple[int, int]:
+    if isinstance(form, Form):
+        return form.extent
+    if not isinstance(form, (list, tuple)):
+        return 1, 0
+    inner = [_extent(part) for part in form]
+    return 1 + sum(size for size, _ in inner), 1 + max((depth for _, depth in inner), default=0)
 
 
 class UnknownValueError(Exception):
@@ -189,13 +231,13 @@ class UsedCode:
 
     def __init__(self) -> None:
         self.scopes: dict[Any, Scope] = {}
-        self.waiting: list[tuple[Scope, str]] = []
+        self.waiting: list[tuple[Scope, str, bool]] = []
         self.files: dict[str, str] = {}
         self.modules: dict[str, ModuleType] = {}
         self.whole: dict[str, ModuleType] = {}
         self.notes: dict[str, str] = {}
         self._forms: dict[int, tuple[Any, Any]] = {}
-        self._open: list[int] = []
+        self._open: dict[int, int] = {}
 
     # --- files ---
 
@@ -264,16 +306,16 @@ class UsedCode:
         """Add what a name means, with the attributes behind it that are used; "" for everything in a file."""
         if dotted not in scope.used:
             scope.used.add(dotted)
-            self.waiting.append((scope, dotted))
+            self.waiting.append((scope, dotted, True))
 
     def settle(self) -> None:
         """Add all definitions that the needed ones use."""
         while self.waiting:
-            scope, dotted = self.waiting.pop()
+            scope, dotted, is_followed = self.waiting.pop()
             first, _, rest = dotted.partition(".")
             if first:
                 self._bind(scope, first)
-                if first in scope.links:
+                if is_followed and first in scope.links:
                     self._follow(scope.links[first], rest)
                 continue
             self._add_all(scope)
@@ -323,8 +365,7 @@ class UsedCode:
         inner = [found for each in statement.imports if not each.name and (found := self._target(scope, each))]
         for link in inner:
             self._follow(link, "")
-        for name in statement.binds:
-            self._bind(scope, name)
+        self.waiting += [(scope, name, False) for name in statement.binds]
         for dotted in statement.uses:
             if dotted.partition(".")[0] not in but:
                 self.need(scope, dotted)
@@ -449,6 +490,23 @@ class UsedCode:
 
     def form(self, value: Any, is_reference: bool = True) -> Any:
         """Return nested lists that stand for a value.  is_reference: a definition counts as the name that it has."""
+        # values inside of others on a list, not by recursion: a thousand classes may follow from each other
+        waiting, found = [self._made(value, is_reference)], None
+        try:
+            while waiting:
+                try:
+                    waiting.append(self._made(waiting[-1].send(found), True))
+                    found = None
+                except StopIteration as end:
+                    found = end.value
+                    waiting.pop()
+        finally:
+            for each in reversed(waiting):
+                each.close()
+        return found
+
+    def _made(self, value: Any, is_reference: bool) -> Making:
+        """The form of a value; asks for the forms of those inside of it."""
         text = literal(value)
         if text is not None:
             return shape(ast.parse(text, mode="eval").body)
@@ -465,29 +523,41 @@ class UsedCode:
                 self.need(*found)
                 return Link(*found)
         if id(value) in self._open:  # it contains itself
-            return ["cycle", len(self._open) - self._open.index(id(value))]
+            return ["cycle", len(self._open) - self._open[id(value)]]
         if id(value) not in self._forms:
-            self._open.append(id(value))
+            self._open[id(value)] = len(self._open)
             way = next((way for kinds, way in _WAYS if isinstance(value, kinds)), UsedCode._object)
             try:
-                self._forms[id(value)] = way(self, value), value  # with the value, so that no other has its number
+                made = way(self, value)
+                form = Form.of((yield from made) if isinstance(made, Generator) else made)
+                self._forms[id(value)] = form, value  # with the value, so that no other has its number
             finally:
-                self._open.pop()
+                self._open.popitem()
         return self._forms[id(value)][0]
 
-    def _all(self, kind: str, values: Iterable[Any]) -> Any:
-        return [kind, *map(self.form, values)]
+    def _all(self, kind: str, values: Iterable[Any]) -> Making:
+        found = [kind]
+        for value in values:
+            form = yield value
+            found.append(form)
+        return found
 
-    def _named(self, kind: str, values: Mapping[Any, Any]) -> Any:
-        return [kind, *([self.form(name), self.form(value)] for name, value in values.items())]
+    def _named(self, kind: str, values: Mapping[Any, Any]) -> Making:
+        found: list[Any] = [kind]
+        for name, value in values.items():
+            found.append([(yield name), (yield value)])
+        return found
 
     def _is_installed(self, thing: Any) -> bool:
         module = sys.modules.get(thing.__module__ or "")
         found = functools.reduce(lambda each, name: getattr(each, name, None), thing.__qualname__.split("."), module)
-        return not is_local(module) and found is thing
+        return not is_local(module) and getattr(found, "__func__", found) is thing
 
     def name_of(self, thing: Any) -> tuple[Scope, str] | None:
-        """The scope and the name of something that has a name in a file or a notebook of the user; None without."""
+        """The scope and the name of something that has a name in a file or a notebook of the user; None without.
+
+        So of nothing that is installed: its own names would lead through the packages.
+        """
         inner = unwrapped(thing)
         while isinstance(inner, (functools.partial, MethodType)):
             inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
@@ -497,8 +567,8 @@ class UsedCode:
             kind = inner if isinstance(inner, type) else type(inner)
             spaces = [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
             module = sys.modules.get(kind.__module__ or "")
-            spaces += [vars(module)] if module is not None and is_local(module) else []
-        for names in spaces:
+            spaces += [vars(module)] if module is not None else []
+        for names in filter(_are_local, spaces):
             own = getattr(thing, "__name__", "")
             name = own if names.get(own) is thing else ""
             name = name or next((each for each, value in list(names.items()) if value is thing), "")
@@ -506,13 +576,17 @@ class UsedCode:
                 return scope, name
         return None
 
-    def _function(self, function: FunctionType) -> Any:
+    def _function(self, function: FunctionType) -> Making:
         """A function without a name in its file, or one whose name means something else: its own text."""
-        scope, node, code = self.live(function.__globals__), node_of(function), function.__code__
+        node, code = node_of(function), function.__code__
         captured = [
-            ["defaults", self.form(function.__defaults__ or ()), self.form(function.__kwdefaults__ or {})],
-            ["closure", *self._closure(function)],
+            ["defaults", (yield function.__defaults__ or ()), (yield function.__kwdefaults__ or {})],
+            ["closure", *(yield from self._closure(function))],
         ]
+        if not _are_local(function.__globals__):  # one that an installed function made
+            text = code_form(code) if node is None else shape(node)
+            return ["installed", f"{function.__module__}.{function.__qualname__}", text, *captured]
+        scope = self.live(function.__globals__)
         if node is not None:
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self.use(scope, statement, {function.__name__, *code.co_freevars})
@@ -526,14 +600,18 @@ class UsedCode:
             self.need(scope, name)
         return ["compiled", code_form(code), *captured, Link(scope, None)]
 
-    def _closure(self, function: FunctionType) -> Iterator[Any]:
+    def _closure(self, function: FunctionType) -> Making:
+        found: list[Any] = []
         for name, cell in sorted(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)):
             try:
-                yield [name, self.form(cell.cell_contents)]
+                value = cell.cell_contents
             except ValueError:  # it has no value yet
-                yield [name]
+                found.append([name])
+            else:
+                found.append([name, (yield value)])
+        return found
 
-    def _class(self, kind: type) -> Any:
+    def _class(self, kind: type) -> Making:
         members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
         # of a dataclass: Field objects cannot be pickled, and say nothing more
         fields = members.pop("__dataclass_fields__", {}).values()
@@ -541,9 +619,12 @@ class UsedCode:
         # methods that a library wrote, as for dataclasses, follow from the rest
         written = {id(each) for each in made if each.__code__.co_filename == "<string>"}
         members = {name: value for name, value in members.items() if id(value) not in written}
+        own = type(kind)
         return [
-            "class", kind.__qualname__, self._all("bases", kind.__bases__), self._named("members", members),
-            self._all("fields", ((each.name, each.default, each.default_factory) for each in fields)),
+            "class", kind.__qualname__, (yield from self._all("bases", kind.__bases__)),
+            (yield from self._named("members", members)),
+            (yield from self._all("fields", ((each.name, each.default, each.default_factory) for each in fields))),
+            *([] if self._is_installed(own) else [["metaclass", (yield own)]]),
         ]  # fmt: skip
 
     def _built_in(self, function: Any) -> Any:
@@ -559,22 +640,24 @@ class UsedCode:
         self.need(scope, "")
         return Link(scope, None)
 
-    def _array(self, array: Any) -> Any:
+    def _array(self, array: Any) -> Making:
         if array.dtype.hasobject:
-            return ["array", list(array.shape), str(array.dtype), self._all("entries", array.ravel().tolist())]
+            entries = yield from self._all("entries", array.ravel().tolist())
+            return ["array", list(array.shape), str(array.dtype), entries]
         data = np.ascontiguousarray(array).tobytes()
         return ["array", list(array.shape), repr(array.dtype.descr), hashlib.sha256(data).hexdigest()]
 
-    def _set(self, values: Any) -> Any:
-        return [type(values).__name__, *sorted(map(self.form, values), key=sort_key)]
+    def _set(self, values: Any) -> Making:
+        kind, *forms = yield from self._all(type(values).__name__, values)
+        return [kind, *sorted(forms, key=sort_key)]
 
     def _object(self, value: Any) -> Any:
         """Any other object by what it would be pickled as."""
         kind = type(value)
         # by one protocol: the highest of each Python would give the same object other forms
-        made = value.__reduce_ex__(4)
+        made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         if isinstance(made, str):
-            return ["import", f"{kind.__module__}.{made}"]
+            return ["import", f"{getattr(value, '__module__', None) or kind.__module__}.{made}"]
         package = kind.__module__.partition(".")[0]
         if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
             self.notes.setdefault(
@@ -614,7 +697,9 @@ def _used_part(scope: Scope) -> Any:
             ordered.append(form)
         else:
             made.append((min(statement.binds, default=""), form))
-    return [[form for _, form in sorted(made, key=lambda each: (each[0], sort_key(each[1])))], ordered]
+    often = Counter(name for name, _ in made)
+    made.sort(key=lambda each: (each[0], sort_key(each[1]) if often[each[0]] > 1 else ""))
+    return [[form for _, form in made], ordered]
 
 
 def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
@@ -624,7 +709,12 @@ def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
         return ["value", each.name, ["import", f"{'.' * each.level}{each.module}.{each.attribute}".rstrip(".")]]
     if statement.assigned is not None:
         return ["value", min(statement.binds), shape(statement.assigned)]
-    return [shape(node), *inner]
+    return [statement.form, *inner]
+
+
+def _are_local(names: Mapping[str, Any]) -> bool:
+    """True of the names of a module of the user's own, as `is_local` says."""
+    return is_local(sys.modules.get(str(names.get("__name__"))))
 
 
 def _encoded(form: Any, order: list[Scope]) -> Any:

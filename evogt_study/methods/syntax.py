@@ -179,6 +179,11 @@ class Statement:
     node: ast.stmt
 
     @cached_property
+    def form(self) -> Any:
+        """Its `shape`."""
+        return shape(self.node)
+
+    @cached_property
     def uses(self) -> frozenset[str]:
         """Names with attributes that it takes from the file."""
         return frozenset(free_names(self.node))
@@ -402,16 +407,32 @@ def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
 
 CACHED = type(functools.lru_cache(lambda: None))
 """What `functools.lru_cache` and `functools.cache` make of a function."""
+MAX_LITERAL, MAX_NESTED = 5_000, 60
+"""Entries of a value that counts as its text, and how deep they may be nested: Python reads 100 brackets."""
 LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 @lru_cache(maxsize=32)
-def codes_of(text: str) -> tuple[CodeType, ...]:
-    """Return the compiled code of all functions in a text; none for no Python."""
+def codes_of(text: str) -> Mapping[str, Sequence[CodeType]]:
+    """Return the compiled code of all functions in a text by their qualified names; none for no Python."""
+    found: dict[str, list[CodeType]] = {}
     try:
-        return tuple(nested_codes(compile(text, "<text>", "exec", dont_inherit=True)))
+        for each in nested_codes(compile(text, "<text>", "exec", dont_inherit=True)):
+            found.setdefault(each.co_qualname, []).append(each)
     except (SyntaxError, ValueError, RecursionError):
-        return ()
+        return {}
+    return found
+
+
+@lru_cache(maxsize=32)
+def _nodes_of(text: str) -> Mapping[tuple[str, int], Sequence[Any]]:
+    """The definitions of the functions in a text, by name and first line."""
+    found: dict[tuple[str, int], list[Any]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, _FUNCTIONS):
+            lines = [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
+            found.setdefault((getattr(node, "name", "<lambda>"), min(lines)), []).append(node)
+    return found
 
 
 def nested_codes(code: CodeType) -> Iterator[CodeType]:
@@ -438,20 +459,31 @@ def code_form(code: CodeType) -> Any:
 
 
 def literal(value: Any) -> str | None:
-    """The value as Python text; None for a value without a literal form."""
+    """The value as Python text; None for a value without a literal form, or with one of more than `MAX_LITERAL`."""
     try:
-        return repr(value) if _is_literal(value) else None
-    except (RecursionError, ValueError):  # it contains itself, or an integer that is too long
+        return repr(value) if _entries(value, {}) <= MAX_LITERAL else None
+    except ValueError:  # an integer that is too long
         return None
 
 
-def _is_literal(value: Any) -> bool:
+def _entries(value: Any, known: dict[int, float], depth: int = 0) -> float:
+    """Number of the entries of a literal, each as often as it is written; infinite for anything else."""
     kind = type(value)
     if kind in (float, complex):  # not infinity, and no complex number with a zero that loses its sign
-        return bool(np.isfinite(value)) and repr(ast.literal_eval(repr(value))) == repr(value)
-    if kind in (list, tuple, set, frozenset, dict):
-        return all(map(_is_literal, value if kind is not dict else [*value, *value.values()]))
-    return kind in LITERALS
+        return 1 if np.isfinite(value) and repr(ast.literal_eval(repr(value))) == repr(value) else np.inf
+    if kind not in (list, tuple, set, frozenset, dict):
+        return 1 if kind in LITERALS else np.inf
+    if depth > MAX_NESTED:
+        return np.inf
+    if id(value) not in known:
+        known[id(value)] = np.inf  # if it contains itself
+        entries = 1.0
+        for each in value if kind is not dict else [*value, *value.values()]:
+            entries += _entries(each, known, depth + 1)
+            if entries > MAX_LITERAL:
+                return np.inf
+        known[id(value)] = entries
+    return known[id(value)]
 
 
 def is_made_of_literals(value: Any) -> bool:
@@ -481,11 +513,10 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
     code, file = function.__code__, function.__code__.co_filename
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file, function.__globals__))
-    if not any(
-        each.co_firstlineno == code.co_firstlineno and code_form(each) == code_form(code) for each in codes_of(text)
-    ):
+    same = [each for each in codes_of(text).get(code.co_qualname, ()) if each.co_firstlineno == code.co_firstlineno]
+    if not any(code_form(each) == code_form(code) for each in same):
         return None
-    found: list[Any] = [node for node in ast.walk(ast.parse(text)) if _may_be(node, code)]
+    found = [*_nodes_of(text).get((code.co_name, code.co_firstlineno), ())]
     if len(found) > 1:  # several lambdas on one line: the smallest that contains the code
         places = [
             (line, column) for line, last, column, end in code.co_positions() if last and end and column is not None
@@ -499,14 +530,6 @@ def node_of(function: FunctionType) -> ast.stmt | ast.expr | None:
         ]
         found.sort(key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
     return found[0] if found else None
-
-
-def _may_be(node: Any, code: CodeType) -> bool:
-    if code.co_name == "<lambda>":
-        return isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != code.co_name:
-        return False
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)]) == code.co_firstlineno
 
 
 def cells_of(names: Mapping[str, Any]) -> Iterator[str]:
@@ -529,7 +552,7 @@ def last_bindings(parts: Sequence[Statement]) -> list[Statement]:
     kept: list[Statement] = []
     last: dict[str, Any] = {}
     for part in reversed(parts):
-        form, is_definition = shape(part.node), isinstance(part.node, (*DEFINITIONS, *IMPORTS))
+        form, is_definition = part.form, isinstance(part.node, (*DEFINITIONS, *IMPORTS))
         if not part.binds or any(name not in last or not (is_definition or last[name] == form) for name in part.binds):
             kept.append(part)
             last |= dict.fromkeys(part.binds, form)

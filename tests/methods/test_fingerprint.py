@@ -1,5 +1,6 @@
 """What changes the fingerprint of a function: in a file, and of an object with the values that it uses."""
 
+import copy
 import functools
 import itertools
 import json
@@ -7,12 +8,14 @@ import linecache
 import subprocess
 import sys
 import textwrap
+import time
 import types
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -23,6 +26,7 @@ from evogt_study.methods.fingerprint import (
     object_fingerprint,
     with_depends,
 )
+from evogt_study.study.study import Study
 
 SOURCE = '''
 """A file."""
@@ -462,3 +466,129 @@ def test_cycles_end():
     cycle = [1]
     cycle.append(cycle)
     assert content(cell(USES, RATE=cycle))
+
+
+# --- what is installed, and many definitions --------------------------------------------------------------------------
+
+
+def made(source):
+    """The names of a notebook's cell."""
+    return cell(f"{textwrap.dedent(source)}\ndef f(): pass\n").__globals__
+
+
+def chain_of_classes(length):
+    kind = object
+    for number in range(length):
+        kind = type(f"K{number}", (kind,), {"number": number})
+    return kind
+
+
+def diamond(value, join, depth=30):
+    """A value in which each level contains the one below twice: a billion parts, of which 30 differ."""
+    for _ in range(depth):
+        value = join(value)
+    return value
+
+
+def functions_that_call_each_other(count, in_closures=False):
+    text = "".join(
+        f"def f{i}(x):\n    return f{(i + 1) % count}(x) + f{(7 * i + 3) % count}(x) + {i}\n" for i in range(count)
+    )
+    if in_closures:
+        text = "def make():\n" + textwrap.indent(text, "    ") + "    return f0\nf0 = make()\n"
+    return made(text)["f0"]
+
+
+INSTALLED = {
+    "a class": lambda: pd.Series, "a compiled class": lambda: np.ndarray, "a large class": lambda: xr.Dataset,
+    "a function": lambda: pd.concat, "a function behind a dispatcher": lambda: np.linalg.norm,
+    "a function of NumPy": lambda: np.exp, "a method": lambda: pd.Series.mean,
+    "a method of a class": lambda: pd.DataFrame.from_dict, "a method of an object": lambda: pd.Series([1.0]).mean,
+    "a module": lambda: xr, "a partial": lambda: functools.partial(pd.concat, axis=1),
+    "a partial of a class": lambda: functools.partial(xr.Dataset, coords=None), "an object": lambda: np.vectorize(abs),
+    "a class of the package": lambda: Study, "a frame": lambda: pd.DataFrame({"a": [1]}),
+}  # fmt: skip
+MANY = {
+    "classes one from the other": lambda: chain_of_classes(1000),
+    "functions that call each other": lambda: functions_that_call_each_other(2000),
+    "functions in a function that call each other": lambda: functions_that_call_each_other(1000, in_closures=True),
+    "names that follow from each other": lambda: made(
+        "def g(*x): return x\na = b = g(1)\n" + "a, b = g(a, b)\n" * 500 + "def h(): return a, b\n"
+    )["h"],
+    "values of two names that follow from both": lambda: made(
+        "def g(*x): return lambda: x\na0 = g(1)\nb0 = g(2)\n"
+        + "".join(f"a{i + 1} = g(a{i}, b{i})\nb{i + 1} = g(a{i}, b{i})\n" for i in range(30))
+        + "def h(): return a30, b30\n"
+    )["h"],
+    "shared lists of numbers": lambda: diamond([1.5], lambda value: [value, value]),
+    "shared lists": lambda: diamond([object], lambda value: [value, value]),
+    "shared sets": lambda: diamond(frozenset([object]), lambda value: frozenset([(value, 1), (value, 2)])),
+    "shared classes": lambda: diamond(object, lambda value: type("D", (), {"left": value, "right": value})),
+    "shared closures": lambda: diamond(abs, lambda value: lambda x: value(x) + value(-x)),
+    "shared objects": lambda: diamond(None, lambda value: types.SimpleNamespace(left=value, right=value)),
+    "deep lists": lambda: diamond([object], lambda value: [value], 400),
+}
+
+
+@pytest.mark.parametrize("name", [*INSTALLED, *MANY])
+def test_a_fingerprint_takes_about_a_second_at_most(name):
+    value = (INSTALLED | MANY)[name]()
+    start = time.process_time()
+    found = content(value)
+    assert time.process_time() - start < 3  # on a machine that does much else
+    assert content(value) == found
+
+
+def test_what_is_installed_counts_by_its_name():
+    values = [content(make()) for make in INSTALLED.values()]
+    assert len({*values}) == len(values)
+    assert content(pd.Series) == content(copy.copy(pd.Series)) == object_fingerprint(pd.core.series.Series)[0]
+    use = "import pandas as pd\ndef f(seed):\n    return helper(seed)\n"
+    assert content(cell(use, helper=pd.Series)) == content(cell(use, helper=pd.Series))
+    assert content(cell(use, helper=pd.Series)) != content(cell(use, helper=pd.DataFrame))
+
+
+@pytest.mark.parametrize("depth", [1, 5, 12])
+def test_values_that_are_shared_count_as_equal_ones_that_are_not(depth):
+    def level(share, inner):
+        return [inner, inner if share else copy.deepcopy(inner)]
+
+    for inner in ([{"a": np.arange(3)}, float("inf")], [1.5, "a", 3]):
+        shared, apart = (diamond(inner, functools.partial(level, share), depth) for share in (True, False))
+        assert content(shared) == content(apart)
+
+
+@pytest.mark.parametrize("name", ["shared lists of numbers", "shared lists", "deep lists"])
+def test_the_innermost_part_of_a_large_value_counts(name):
+    joins = {"deep lists": (lambda value: [value], 400)}
+    join, depth = joins.get(name, (lambda value: [value, value], 30))
+    inner = {"shared lists of numbers": (1.5, 2.5)}.get(name, (int, float))
+    assert content(diamond([inner[0]], join, depth)) == content(diamond([inner[0]], join, depth))
+    assert content(diamond([inner[0]], join, depth)) != content(diamond([inner[1]], join, depth))
+
+
+CLASSES = """
+class Meta(type):
+    RATE = 2
+class Base:
+    def fit(self, x):
+        return x
+class Model(Base, metaclass=Meta):
+    def __init__(self, rate=1):
+        self.rate = rate
+    def fit(self, x):
+        return super().fit(x) * type(self).RATE
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("RATE = 2", "RATE = 3"), ("return x\n", "return -x\n"), ("rate=1", "rate=2")]
+)
+@pytest.mark.parametrize("made_by", ["its text", "a function"])
+def test_a_class_counts_with_those_that_it_follows_from(old, new, made_by):
+    source = CLASSES
+    if made_by == "a function":
+        source = "def make():\n" + textwrap.indent(source, "    ") + "    return Model\nModel = make()\n"
+    assert content(made(source)["Model"]) == content(made(source)["Model"])
+    assert content(made(source)["Model"]) != content(made(source.replace(old, new))["Model"])
+    assert content(made(source)["Model"]()) != content(made(source.replace(old, new))["Model"]())
