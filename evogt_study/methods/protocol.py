@@ -22,6 +22,9 @@ from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
 Part = TypeVar("Part")
+KNOWN = 1024
+"""Texts, dictionaries, time grids and the like that are cached while the cases of a study are made.  Neighbouring cases
+share them, and making one takes as long as the rest of a case's key."""
 
 
 class Method(ABC):
@@ -80,7 +83,7 @@ class BoundCase(ABC):
         """
 
     def split_setup(self) -> tuple[str, Mapping[str, str], str]:
-        """Return `setup` as text, the JSON texts of an object by name, and text, for `Method.separate_parameters`."""
+        """Return `setup` as text, an object's ``"name":value`` by name, and text, for `Method.separate_parameters`."""
         raise NotImplementedError
 
     @abstractmethod
@@ -141,6 +144,28 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
         return b""
     return f"{json_text(name)}:{json_text(value)};".encode()
+
+
+class KnownTexts(Generic[T]):
+    """Texts that `make` makes of names and values, made once as long as the same objects come again.
+
+    Neighbouring cases share most of their values, and to find a text takes a fifth of the time of making it.
+    """
+
+    def __init__(self, make: Callable[[str, Value], T]) -> None:
+        self._make = make
+        self._known: dict[tuple[str, int], tuple[T, Value]] = {}
+
+    def __call__(self, name: str, value: Value) -> T:
+        """Return the text of this name and value."""
+        try:
+            return self._known[name, id(value)][0]
+        except KeyError:
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            # with the value, so that no other has its number
+            found = self._known[name, id(value)] = self._make(name, value), value
+            return found[0]
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def is_number(value: object) -> bool:
 
 def text_label(value: Value) -> str:
     """Return the coordinate value as a string: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
-    if isinstance(value, str):
+    if isinstance(value, str) or type(value) is int:
         return str(value)
     if isinstance(value, tuple):
         return ",".join(text_label(entry) for entry in value)

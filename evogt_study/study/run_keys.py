@@ -10,19 +10,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.methods.protocol import BoundCase, Method, hash_setup, make_entry
+from evogt_study.methods.protocol import BoundCase, KnownTexts, Method, hash_setup, make_entry
 from evogt_study.schema.values import KEY_DIGITS, Value, Values, is_number, json_text
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
+MAX_PATTERNS = 16
+"""Patterns of texts that are kept: one for each set of plain parameters with defaults, as each dictionary has."""
 Keys = npt.NDArray[np.bytes_]
 """Run keys of `KEY_DIGITS` hexadecimal digits each; empty at a point without a case."""
 
@@ -38,14 +40,20 @@ def run_keys(method: Method, space: CaseSpace) -> Keys:
     others = [axis for unit in units for axis in unit.axes] + inner
     first = {axis.name: axis.values[0] for axis in others}
     texts = _Texts(method, units, inner)
+    names, size = [axis.name for axis in bound], math.prod(len(axis.values) for axis in others)
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # plain axes come last, so that all keys of one setup are one stretch
     rows = keys.transpose([space.names.index(axis.name) for axis in bound + others])  # a view
-    for position in np.ndindex(rows.shape[: len(bound)]):
-        at = {axis.name: axis.values[i] for axis, i in zip(bound, position, strict=True)}
-        values = space.resolved(at | first)
-        if values is not None:
-            _fill_row(rows[(*position, ...)], texts.make_texts(values))
+    positions: Iterable[Any] = itertools.product(*map(range, rows.shape[: len(bound)]))
+    for position, point in zip(positions, itertools.product(*[axis.values for axis in bound]), strict=True):
+        values = space.resolved({**first, **dict(zip(names, point, strict=True))})
+        if values is None:
+            continue
+        made = texts.make(values)
+        if size > 1:
+            _fill_row(rows[(*position, ...)], made)
+        else:
+            rows[position] = hashlib.sha256(*made).hexdigest()[:KEY_DIGITS]
     return keys.ravel()
 
 
@@ -94,7 +102,7 @@ class _Unit:
             texts = tuple(map(json_text, given))  # not the values: 1 and 1.0 are equal
             if texts not in known:
                 _, found, _ = method.bind({**values, **dict(zip(names, given, strict=True))}).split_setup()
-                known[texts] = {name: _setup_entry(name, text) for name, text in found.items() if name in group}
+                known[texts] = {name: f"{entry}," for name, entry in found.items() if name in group}
             yield known[texts]
 
 
@@ -102,10 +110,6 @@ def _deciding(axis: Axis, method: Method) -> list[str]:
     """The parameters that are not plain numbers.  A plain list may not fit to the setup."""
     plain = method.plain_parameters
     return [name for name, each in axis.parameters.items() if name not in plain or not all(map(is_number, each))]
-
-
-def _setup_entry(name: str, text: str) -> str:
-    return f"{json_text(name)}:{text},"
 
 
 def _units(axes: Sequence[Axis], method: Method) -> list[_Unit]:
@@ -121,49 +125,73 @@ def _units(axes: Sequence[Axis], method: Method) -> list[_Unit]:
     return units
 
 
+class _Pattern:
+    """The texts of cases with the same plain parameters, `names`, and defaults."""
+
+    def __init__(self, texts: _Texts, names: Collection[str], defaults: Values) -> None:
+        self.along = [name for unit in texts.units for name in unit.columns if name in names]
+        inner = [[name for name in axis.parameters if name in names] for axis in texts.inner]
+        varied = {*self.along, *itertools.chain.from_iterable(inner)}
+        self.fixed = [name for name in names if name not in varied]
+        self.entries = KnownTexts(lambda name, value: make_entry(name, value, defaults))
+        self.parts: list[Sequence[tuple[bytes, ...]]] = []
+        for axis, used in zip(texts.inner, inner, strict=True):
+            columns = [texts.make_column(name, axis.parameters[name], defaults) for name in used]
+            self.parts.append(list(zip(*columns, strict=True)) if used else [()] * len(axis.values))
+        self.is_small = math.prod(map(len, self.parts)) <= SLAB
+        self.kept = list(self.combine()) if self.is_small else None
+        # b"" twice, since an itemgetter of one position gives no tuple
+        every = ["", *self.along, "", *self.fixed, *itertools.chain.from_iterable(inner)]
+        self.in_order = itemgetter(*sorted(range(len(every)), key=every.__getitem__))
+
+    def combine(self) -> Iterator[tuple[bytes, ...]]:
+        """The entries along the inner axes, of all combinations of values."""
+        return map(tuple, map(itertools.chain.from_iterable, itertools.product(*self.parts)))
+
+    def fill(self, heads: Iterable[tuple[bytes, ...]], plain: Values) -> Iterator[bytes]:
+        """The texts for hashes of setups, with the entries of `along`, of cases with these values."""
+        fixed = (b"", *[self.entries(name, plain[name]) for name in self.fixed])
+
+        def join(start: tuple[bytes, ...]) -> Iterable[bytes]:
+            several = self.combine() if self.kept is None else self.kept
+            return map(b"".join, map(self.in_order, map((start + fixed).__add__, several)))
+
+        if self.along:
+            return (text for head in heads for text in join(head))
+        # the usual case: all setups have the same texts behind their hashes
+        kept = list(join((b"",))) if self.is_small else None
+        return (head + tail for (head,) in heads for tail in kept or join((b"",)))
+
+
 class _Texts:
     """The texts of run keys, made from one case for all points of `units` and of `inner` axes."""
 
     def __init__(self, method: Method, units: Sequence[_Unit], inner: Sequence[Axis]) -> None:
         self.method, self.units, self.inner = method, units, inner
         self.known: dict[tuple[str, str], list[bytes]] = {}
+        self.patterns: dict[tuple[object, ...], tuple[Values, _Pattern]] = {}
 
-    def make_texts(self, values: Values) -> Iterator[bytes]:
+    def make(self, values: Values) -> Iterator[bytes]:
         """The texts, as in `BoundCase.key`, for all combinations of the values of these axes, in C order."""
         case = self.method.bind(values)
         plain, defaults = case.plain, case.defaults
-        along = [name for unit in self.units for name in unit.columns if name in plain]
-        inner = [[name for name in axis.parameters if name in plain] for axis in self.inner]
-        varied = {*along, *itertools.chain.from_iterable(inner)}
-        fixed = [name for name in plain if name not in varied]
-        # b"" twice, since an itemgetter of one position gives no tuple
-        parts: list[list[tuple[bytes, ...]]] = [
-            [(b"", b"", *(make_entry(name, plain[name], defaults) for name in fixed))]
-        ]
-        for axis, used in zip(self.inner, inner, strict=True):
-            columns = [self.make_column(name, axis.parameters[name], defaults) for name in used]
-            parts.append(list(zip(*columns, strict=True)) if used else [()] * len(axis.values))
-        names = ["", "", *fixed, *itertools.chain.from_iterable(inner)]
-        heads: Iterable[Any] = self._make_heads(case, values)
-        tails: Callable[[], Iterable[Any]] = partial(_combinations, parts)
-        if not along:  # the usual case: all setups have the same texts behind their hashes
-            heads, tails = (head for (head,) in heads), lambda: _joined(names, _combinations(parts))
-        if math.prod(map(len, parts)) <= SLAB:
-            kept = list(tails())
-            tails = lambda: kept  # noqa: E731
-        texts = (head + tail for head in heads for tail in tails())
-        return _joined(["", *along, *names], texts) if along else texts
+        key = id(defaults) if defaults else 0, *plain
+        known = self.patterns.get(key)
+        if known is None:
+            if len(self.patterns) >= MAX_PATTERNS:
+                self.patterns.clear()
+            # with the defaults, so that no others have their number
+            known = self.patterns[key] = defaults, _Pattern(self, tuple(plain), defaults)
+        heads = self._make_heads(case, values) if self.units else [(hash_setup(case.setup),)]
+        return known[1].fill(heads, plain)
 
     def _make_heads(self, case: BoundCase, values: Values) -> Iterator[tuple[bytes, ...]]:
         """The hash of each setup, with the entries of the plain parameters along its unit."""
-        if not self.units:
-            yield (hash_setup(case.setup),)
-            return
         opening, texts, closing = case.split_setup()
         names = [name for unit in self.units for name in unit.setup_names]
         fixed = [name for name in texts if name not in names]
         order = sorted(range(len(names) + len(fixed)), key=[*fixed, *names].__getitem__)
-        entries = tuple(_setup_entry(name, texts[name]) for name in fixed)
+        entries = tuple(f"{texts[name]}," for name in fixed)
         points = [
             list(zip(unit.make_setup_entries(self.method, values), self._plain_of(unit, case), strict=True))
             for unit in self.units
@@ -174,7 +202,7 @@ class _Texts:
             for some, others in combination:
                 of_setup, of_case = of_setup + some, of_case + others
             whole = "".join([of_setup[i] for i in order])[:-1]
-            yield hash_setup(f"{opening}{{{whole}}}{closing}"), *of_case
+            yield hash_setup(f"{opening}{whole}{closing}"), *of_case
 
     def _plain_of(self, unit: _Unit, case: BoundCase) -> Iterable[tuple[bytes, ...]]:
         """The entries of plain parameters at each point of a unit."""
@@ -193,12 +221,3 @@ class _Texts:
         if key not in self.known:
             self.known[key] = [make_entry(name, value, defaults) for value in values]
         return self.known[key]
-
-
-def _combinations(parts: Iterable[Sequence[tuple[bytes, ...]]]) -> Iterator[tuple[bytes, ...]]:
-    return map(tuple, map(itertools.chain.from_iterable, itertools.product(*parts)))
-
-
-def _joined(names: Sequence[str], several: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
-    """Join entries of these names in the order of the names."""
-    return map(b"".join, map(itemgetter(*sorted(range(len(names)), key=names.__getitem__)), several))

@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.protocol import KNOWN, MethodSpec
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
     ELEMENTS,
@@ -30,7 +30,6 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
-    KNOWN,
     ProblemCase,
     ProblemMethod,
     check_diffusion_on_nodes,
@@ -87,7 +86,7 @@ class Evolution(ProblemMethod):
         return self.output.times if arrays(self.output) else 2
 
     def bind(self, values: Values) -> EvolutionCase:
-        return EvolutionCase(self, values, typed(EvolutionParameters, values))
+        return EvolutionCase(self, values)
 
     def scalars(self, values: Values) -> tuple[str, ...]:
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
@@ -108,52 +107,67 @@ class Evolution(ProblemMethod):
         """Return True if the final error may be measured; of a factory's problem it is not known beforehand."""
         return reference not in (None, EXACT) or self.source.has_exact is not False
 
+    def value_text(self, name: str, value: Value) -> str:
+        code = self.references.get(str(value)) if name == "reference" else None
+        return super().value_text(name, value) if code is None else _function_content(code)
+
     def required(self, values: Values) -> tuple[str, ...]:
         more = ("reference_points",) if values.get("reference") in SIZED else ()
         return super().required(values) + more
 
 
 class EvolutionCase(ProblemCase):
-    """One run of the method: `given` is typed, and `discretisation` made of it.
+    """One run of the method.
 
     Raises ParameterError if the parameters do not fit together.
     """
 
     NAME = "evolution"
 
-    def __init__(self, method: Evolution, values: Values, given: EvolutionParameters) -> None:
-        self.method, self.values, self.given = method, values, given
-        dictionary = dictionary_of(values)
-        self.discretisation = Discretisation(
-            dictionary=dictionary,
-            seed=given.seed if dictionary.RANDOM else 0,  # so that runs of all seeds are one
+    def __init__(self, method: Evolution, values: Values) -> None:
+        self.method, self.values = method, values
+        # what a key needs, and what may not fit together
+        self.dictionary, self.integrator = dictionary_of(values), integrator_of(values)
+        self.grid = time_grid(values["final_time"], values["dt"], method.saved_times)  # type: ignore[arg-type]
+        if "coefficient_reference" in values:
+            self.discretisation  # noqa: B018
+
+    @cached_property
+    def given(self) -> EvolutionParameters:
+        """The values by their types."""
+        return typed(EvolutionParameters, self.values)
+
+    @cached_property
+    def discretisation(self) -> Discretisation:
+        """What is made of them."""
+        given = self.given
+        return Discretisation(
+            dictionary=self.dictionary,
+            seed=given.seed if self.dictionary.RANDOM else 0,  # so that runs of all seeds are one
             tau=given.tau,
             quadrature=given.quadrature,
             validation=given.validation,
-            grid=time_grid(given.final_time, given.dt, method.saved_times),
-            integrator=integrator_of(values),
+            grid=self.grid,
+            integrator=self.integrator,
             assessment=given.assessment,
             coefficient_reference=_coefficient_reference(given),
         )
 
     @property
     def times_text(self) -> str:
-        return _saved_text(self.discretisation.grid) if arrays(self.method.output) else "null"
-
-    def make_texts(self) -> dict[str, str]:
-        code = self.method.references.get(str(self.given.reference))
-        return super().make_texts() | ({} if code is None else {"reference": _function_content(code)})
+        return _saved_text(self.grid) if arrays(self.method.output) else "null"
 
     def list_unused(self) -> Iterator[str]:
-        given = self.given
-        measured = given.reference not in (None, EXACT)
+        known = self.values.get
+        reference = known("reference")
+        measured = reference not in (None, EXACT)
         if not measured:
             yield "reference"
-        if given.reference not in SIZED:
+        if reference not in SIZED:
             yield "reference_points"
-        if not measured or given.reference in self.method.references or self.reference_step is None:
+        if not measured or reference in self.method.references or self.reference_step is None:
             yield "reference_dt"
-        if given.coefficient_reference in (None, "eigendecomposition"):
+        if known("coefficient_reference") in (None, "eigendecomposition"):
             yield from ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
 
     @property

@@ -19,7 +19,7 @@ import numpy as np
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.function import plain
-from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
+from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -43,13 +43,9 @@ MAY_BE_NAN = ("initial_error", "error_history", "field")
 """Errors relative to zero, and fields outside of a domain."""
 MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
 """Upper bounds.  A missing bound says nothing about the run itself."""
-KNOWN = 1024
-"""Dictionaries, time grids and the like that are cached while the cases of a study are made.  Neighbouring cases share
-them, and making one takes as long as the rest of a case's key."""
-
-
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""
+
 RULES = ("quadrature", "validation", "assessment")
 """Parameters of the methods that are quadrature rules."""
 
@@ -143,11 +139,8 @@ class Usage:
     plain: tuple[str, ...]
     others: tuple[str, ...]
     defaults: Mapping[str, Value]
-
-    @cached_property
-    def default_texts(self) -> Mapping[str, str]:
-        """The default values as canonical JSON."""
-        return {name: json_text(value) for name, value in self.defaults.items()}
+    entries: KnownTexts[str]
+    """The entry of one of the others in the setup: "" for its default value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +224,31 @@ class ProblemMethod(Method):
             others = self.unused(values).union(unused) - {*self.source.parameters}
             if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
                 others |= {"seed"} - {*self.source.parameters}
-            used = sorted({*values} - others)
+            used = sorted({*values} - others, key=self.written_name)
+            defaults = {**get_defaults(own), **self.defaults}
+            texts = {name: json_text(value) for name, value in defaults.items()}
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.plain_parameters),
                 tuple(name for name in used if name not in self.plain_parameters),
-                {**get_defaults(own), **self.defaults},
+                defaults,
+                KnownTexts(lambda name, value: self.make_entry(name, value, texts.get(name))),
             )
         return self.known_usages[key]
+
+    def make_entry(self, name: str, value: Value, default: str | None) -> str:
+        """The entry of a parameter in a setup, without that for its default value as canonical JSON."""
+        text = self.value_text(name, value)
+        if text == default:
+            return ""
+        return f"{json_text(self.written_name(name))}:{text if self.written_name(name) == name else f'[{text}]'}"
+
+    def value_text(self, name: str, value: Value) -> str:
+        """The value of a parameter as canonical JSON."""
+        return canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
+
+    def written_name(self, name: str) -> str:
+        """The name of a parameter in setups: N1 = 240 is hidden = [240]."""
+        return "hidden" if name == "N1" and name not in self.source.parameters else name
 
     def unused(self, values: Values) -> frozenset[str]:
         """Names of the parameters of other dictionaries and integrators than the case names."""
@@ -343,31 +354,15 @@ class ProblemCase(BoundCase):
 
     @property
     def setup(self) -> str:
-        opening, texts, closing = self.split_setup()
-        return f"{opening}{json_object(texts)}{closing}"
+        opening, entries, closing = self.split_setup()
+        return f"{opening}{','.join(entries.values())}{closing}"
 
     def split_setup(self) -> tuple[str, Mapping[str, str], str]:
-        method = self.method
+        method, values, usage = self.method, self.values, self.usage
         fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
-        return f'{{"fixed":{fixed},"times":{self.times_text},"values":', self.make_texts(), "}"
-
-    def make_texts(self) -> dict[str, str]:
-        """Canonical JSON of the values that are not plain, except default values."""
-        values, defaults = self.values, self.usage.default_texts
-        texts = {name: _value_text(values[name]) for name in self.usage.others}
-        texts = {name: text for name, text in texts.items() if text != defaults.get(name)}
-        if "N1" in texts and "N1" not in self.method.source.parameters:  # N1 = 240 is hidden = [240]
-            texts["hidden"] = f"[{texts.pop('N1')}]"
-        return texts
-
-
-def _value_text(value: Value) -> str:
-    return _rule_text(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
-
-
-@lru_cache(maxsize=KNOWN)  # it takes ten times as long as for a number
-def _rule_text(rule: Rule) -> str:
-    return canonical_json(rule)
+        made = [(name, usage.entries(name, values[name])) for name in usage.others]
+        entries = {method.written_name(name): entry for name, entry in made if entry}
+        return f'{{"fixed":{fixed},"times":{self.times_text},"values":{{', entries, "}}"
 
 
 @lru_cache(maxsize=KNOWN)
