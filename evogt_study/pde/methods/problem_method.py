@@ -134,10 +134,11 @@ def _checked(factory: Callable[..., Any], name: str, objects: Mapping[str, bytes
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """Parameters that a case uses, plain ones and others, with default values."""
+    """Parameters that a case uses, plain ones and others, as they are written in setups, with default values."""
 
     plain: tuple[str, ...]
     others: tuple[str, ...]
+    written: tuple[str, ...]
     defaults: Mapping[str, Value]
     entries: KnownTexts[str]
     """The entry of one of the others in the setup: "" for its default value."""
@@ -227,9 +228,11 @@ class ProblemMethod(Method):
             used = sorted({*values} - others, key=self.written_name)
             defaults = {**get_defaults(own), **self.defaults}
             texts = {name: json_text(value) for name, value in defaults.items()}
+            names = tuple(name for name in used if name not in self.plain_parameters)
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.plain_parameters),
-                tuple(name for name in used if name not in self.plain_parameters),
+                names,
+                tuple(map(self.written_name, names)),
                 defaults,
                 KnownTexts(lambda name, value: self.make_entry(name, value, texts.get(name))),
             )
@@ -360,8 +363,8 @@ class ProblemCase(BoundCase):
     def split_setup(self) -> tuple[str, Mapping[str, str], str]:
         method, values, usage = self.method, self.values, self.usage
         fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
-        made = [(name, usage.entries(name, values[name])) for name in usage.others]
-        entries = {method.written_name(name): entry for name, entry in made if entry}
+        made = [usage.entries(name, values[name]) for name in usage.others]
+        entries = {name: entry for name, entry in zip(usage.written, made, strict=True) if entry}
         return f'{{"fixed":{fixed},"times":{self.times_text},"values":{{', entries, "}}"
 
 
