@@ -189,10 +189,13 @@ def integrator_of(values: Values) -> Integrator:
     """The integrator that a case names, with its parameters.  Raises ParameterError."""
     name = str(values["time_integrator"])
     kind = INTEGRATORS[name]
-    for own in kind.required(values):
-        if own not in values:
-            raise ParameterError(own, f"given for {name}", None)
-    return _integrator(kind, *[(own, values[own]) for own in kind.parameters() if own in values])
+    parameters = kind.parameters()
+    given = [(own, values[own]) for own in parameters if own in values]
+    if len(given) < len(parameters):
+        for own in kind.required(values):
+            if own not in values:
+                raise ParameterError(own, f"given for {name}", None)
+    return _integrator(kind, *given)
 
 
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
