@@ -23,7 +23,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
@@ -41,14 +41,32 @@ LIVES = 5
 """Number of processes that may be lost in one part: a part that ended so many would end all others in turn."""
 RELEASED = b"released"
 FOLDER_PREFIX = "evogt-"
-_SIGNATURE = {"host", "machine", "process", "start", "since", "token"}
+_SIGNATURE = ("host", "machine", "process", "start", "since", "token")
 _CLAIM_NAME = re.compile(r"(\d+)\.(\d+|done)")
 
 
 @dataclass(frozen=True)
-class _Look:
-    """A lease file at one moment.  signature: empty if it is not signed.  identity: a name that no other lease has."""
+class Writer:
+    """Holder of a lease.  lives: False if it is gone."""
 
+    host: str
+    process: str
+    since: str
+    lives: bool
+
+    def described(self) -> str:
+        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lease file at one moment.
+
+    signature: empty if it is not signed.  changed: time of change.  identity: a string that no other lease has.
+    """
+
+    path: Path
     signature: dict[str, str]
     changed: float
     identity: str
@@ -60,8 +78,39 @@ class _Look:
             return self.is_released or now - self.changed > UNSIGNED_SECONDS
         return has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
+    def is_current(self) -> bool:
+        """Return False if another process has taken the lease over, or if the file is gone.  Raises OSError."""
+        latest = _look(self.path)
+        return latest is not None and latest.identity == self.identity
 
-def _look(path: Path) -> _Look | None:
+    def check(self) -> None:
+        """Raise ResultError unless the lease is current."""
+        if not self.is_current():
+            if (found := _look(self.path)) and found.signature:
+                raise found.refusal()
+            raise ResultError(f"{self.path} was removed, which keeps others from writing: run the same command again")
+
+    def refusal(self) -> ResultError:
+        """Return the error of a process that may not write, since the holder of this lease does."""
+        here = self.signature["machine"] == own_process()["machine"]
+        gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
+        return ResultError(
+            f"{self.path.with_suffix('')} is being written by {self.holder().described()}: wait for it, or choose "
+            f"another place with -o{'' if here else gone}"
+        )
+
+    def holder(self, *, lives: bool = True) -> Writer:
+        """Return the holder, if the lease is signed."""
+        return Writer(self.signature["host"], self.signature["process"], self.signature["since"], lives)
+
+    def remove(self) -> None:
+        """Remove the file, unless another process has taken the lease over."""
+        with suppress(OSError):  # a disk error: the next process takes the lease over
+            if self.is_current():
+                self.path.unlink()
+
+
+def _look(path: Path) -> Lease | None:
     """Read a lease file; return None if there is none.  Raises OSError."""
     try:
         with path.open("rb") as file:
@@ -70,56 +119,17 @@ def _look(path: Path) -> _Look | None:
         return None
     try:
         found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    signature = {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
-    if not signature.keys() >= _SIGNATURE:
+        signature = {key: str(found[key]) for key in _SIGNATURE}
+    except (ValueError, TypeError, LookupError, RecursionError):
         signature, content = {}, content + f" {status.st_ino} {status.st_mtime_ns}".encode()
     identity = blake2b(content, digest_size=8).hexdigest()
-    return _Look(signature, status.st_mtime, identity, content.startswith(RELEASED))
-
-
-def _now(folder: Path) -> float:
-    """Return the time by the clock of the file system, as the signs of life are: clocks of machines may differ."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            return os.fstat(probe.fileno()).st_mtime
-    except FileNotFoundError:
-        raise
-    except OSError:  # the folder is only readable, or the disk is full
-        return time.time()
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A lease that this process has taken.  token: a string that only its signature has."""
-
-    path: Path
-    token: str
-
-    def is_held(self) -> bool:
-        """Return False if another process has taken the lease over, or if the file is gone.  Raises OSError."""
-        found = _look(self.path)
-        return found is not None and found.signature.get("token") == self.token
-
-    def check(self) -> None:
-        """Raise ResultError if the lease is lost."""
-        if not self.is_held():
-            if (found := _look(self.path)) and found.signature:
-                raise _refusal(self.path, found.signature)
-            raise ResultError(f"{self.path} was removed, which keeps others from writing: run the same command again")
-
-    def remove(self) -> None:
-        """Remove the file, unless another process has taken the lease over."""
-        with suppress(OSError):  # a disk error: the next process takes the lease over
-            if self.is_held():
-                self.path.unlink()
+    return Lease(path, signature, status.st_mtime, identity, content.startswith(RELEASED))
 
 
 def _create(path: Path) -> Lease | None:
     """Create and sign a lease file; return None if it exists.  Raises OSError."""
-    lease, since = Lease(path, uuid.uuid4().hex), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    signature = {"host": socket.gethostname(), **own_process(), "since": since, "token": lease.token}
+    since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
+    signature = {"host": socket.gethostname(), **own_process(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -132,7 +142,8 @@ def _create(path: Path) -> Lease | None:
     except BaseException:  # a full disk may have room for a file but not for its content
         path.unlink(missing_ok=True)
         raise
-    return lease if lease.is_held() else None  # lost, if this process was stopped before it signed
+    lease = _look(path)  # which another process may have taken over, if this one was stopped before it signed
+    return lease if lease is not None and lease.signature.get("token") == token else None
 
 
 def _take(path: Path) -> Lease | None:
@@ -147,14 +158,24 @@ def _take(path: Path) -> Lease | None:
     right = _take(path.with_name(f".{path.name}.{found.identity}"))
     if right is None:
         return None
-    latest = _look(path)
-    if latest is None or latest.identity != found.identity:  # another process has replaced the file before
+    if not found.is_current():  # another process has replaced the file before
         right.remove()
         return None
     with suppress(FileNotFoundError):  # this process was stopped, and another one has taken `right` over
         right.path.replace(path)
-    lease = Lease(path, right.token)
-    return lease if lease.is_held() else None
+    lease = replace(right, path=path)
+    return lease if lease.is_current() else None
+
+
+def _now(folder: Path) -> float:
+    """Return the time by the clock of the file system, as the signs of life are: clocks of machines may differ."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            return os.fstat(probe.fileno()).st_mtime
+    except FileNotFoundError:
+        raise
+    except OSError:  # the folder is only readable, or the disk is full
+        return time.time()
 
 
 @contextmanager
@@ -166,7 +187,7 @@ def _renewed(leases: Collection[Lease]) -> Iterator[None]:
         while not over.wait(HEARTBEAT_SECONDS):
             for lease in list(leases):
                 with suppress(OSError):  # a server may pause; the next sign may reach it
-                    if lease.is_held():
+                    if lease.is_current():
                         os.utime(lease.path)
 
     # a daemon, so that a command that ends by an exception does not wait for the next beat
@@ -220,7 +241,7 @@ def _acquire(path: Path) -> Lease:
         while (lease := _take(path)) is None:
             found = _look(path)
             if found is not None and found.signature and not found.is_gone(_now(path.parent)):
-                raise _refusal(path, found.signature)
+                raise found.refusal()
             if time.monotonic() > end:
                 raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
             time.sleep(0.02)
@@ -229,36 +250,12 @@ def _acquire(path: Path) -> Lease:
     return lease
 
 
-def _refusal(path: Path, found: dict[str, str]) -> ResultError:
-    gone = f"; if that process is gone, remove {path}, or run again {SILENT_SECONDS:.0f} s after its end"
-    return ResultError(
-        f"{path.with_suffix('')} is being written by process {found['process']} on {found['host']} since "
-        f"{found['since']}: wait for it, or choose another place with -o"
-        + ("" if found["machine"] == own_process()["machine"] else gone)
-    )
-
-
-@dataclass(frozen=True)
-class Writer:
-    """Holder of the lease of a result.  lives: False if it is gone."""
-
-    host: str
-    process: str
-    since: str
-    lives: bool
-
-    def described(self) -> str:
-        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
-        return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
-
-
 def writer_of(result: Path) -> Writer | None:
     """Return the holder of the lease of `result`; None if there is no lease or it is not signed."""
     path = lock_file(result)
     with suppress(OSError):
         if (found := _look(path)) and found.signature:
-            who, lives = found.signature, not found.is_gone(_now(path.parent))
-            return Writer(who["host"], who["process"], who["since"], lives)
+            return found.holder(lives=not found.is_gone(_now(path.parent)))
     return None
 
 
@@ -328,14 +325,12 @@ class Claims:
             now = _now(self.folder)
         except FileNotFoundError:
             raise WorkIsGoneError from None
-        open_ = seen.generations.keys() - seen.done - self.held.keys()
-        return [part for part in seen.generations if part in open_ and part in among and self._is_lost(part, seen, now)]
-
-    def _is_lost(self, part: int, seen: Seen, now: float) -> bool:
-        with suppress(OSError):  # a server pauses
-            found = _look(self.folder / f"{part}.{seen.generations[part]}")
-            return found is not None and found.is_gone(now)
-        return False
+        lost = []
+        for part in (seen.generations.keys() & among) - seen.done - self.held.keys():
+            with suppress(OSError):  # a server pauses
+                found = _look(self.folder / f"{part}.{seen.generations[part]}")
+                lost += [part] if found is not None and found.is_gone(now) else []
+        return lost
 
     def lives(self, part: int, generation: int) -> int:
         """Return the number of claims of a part, up to this generation, that were not released."""
