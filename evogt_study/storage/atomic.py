@@ -1,7 +1,7 @@
 """Write files and folders that appear completely or not at all.
 
-A temporary name contains the mark of its process, `own_mark`: machine and process number.  By this mark, the files that
-a killed process left are recognised and removed.
+A temporary name contains the mark of its process, `own_mark`: machine, process number and time of start.  By this mark,
+the files that a killed process left are recognised and removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from typing import TypeVar
 from evogt_study.errors import ResultError
 
 Found = TypeVar("Found")
-MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-")
+MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)\.(?P<start>\d+)-")
+SPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
+"""Name spaces of a container in which process numbers and times of start are its own."""
+UNKNOWN = "0"
+"""Time of start of a process that the kernel does not show."""
 RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 """Suffixes of a result file: the suffixes of NetCDF, and none."""
 
@@ -239,40 +243,62 @@ def is_utf8(text: str) -> bool:
 
 def own_mark() -> str:
     """Return the mark in the names of temporary files and folders of this process."""
-    return f"{_digest(this_machine())}-{os.getpid()}-"
+    return "{machine}-{process}.{start}-".format(**own_process())
 
 
 def was_left(name: str) -> bool:
     """Return True for a name with the mark of a process of this machine that has ended."""
     found = MARK.search(name)
-    return found is not None and found["machine"] == _digest(this_machine()) and has_ended(found)
+    return found is not None and has_ended(found)
+
+
+def own_process() -> dict[str, str]:
+    """Return what identifies this process: its machine, its number and its time of start."""
+    return {"machine": this_machine(), "process": str(os.getpid()), "start": _state_and_start(os.getpid())[1]}
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True if no process of this machine has the number under "process"."""
-    try:
-        # signal 0 is never delivered: the kernel only checks that the process exists
-        os.kill(int(process["process"]), 0)
-    except (ProcessLookupError, LookupError, ValueError, OverflowError):
-        return True
-    except PermissionError:  # a process of another user
+    """Return True if a process, given as `own_process` does, was a process of this machine and has ended.
+
+    The kernel gives the number of an ended process to another one, which started later.
+    """
+    if process["machine"] != this_machine():
         return False
-    return False
+    try:
+        number = int(process["process"])
+        # signal 0 is never delivered: the kernel only checks that the process exists
+        os.kill(number, 0)
+    except PermissionError:  # a process of another user
+        pass
+    except (ProcessLookupError, ValueError, OverflowError):
+        return True
+    state, start = _state_and_start(number)
+    # a killed process is a zombie (Z) until its parent, which may never do so, asks for its exit code
+    return state in ("Z", "X") or (start != process["start"] and UNKNOWN not in (start, process["start"]))
+
+
+def _state_and_start(process: int) -> tuple[str, str]:
+    """Return the state of a process and its time of start in ticks; `UNKNOWN` if the kernel does not show them."""
+    try:
+        # the name, in parentheses, may contain any byte
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].decode().split()
+    except OSError:
+        return UNKNOWN, UNKNOWN
+    return fields[0], fields[19]
 
 
 @cache
 def this_machine() -> str:
-    """Return the identity of the machine or the container in which process numbers are unique.
+    """Return the identity of the machine or the container in which process numbers and times of start are unique.
 
-    A host name is not enough: machines may share one, and containers have process numbers of their own.
+    A host name is not enough: machines may share one, and containers have process numbers of their own.  8 digits keep
+    names short; the identities of two machines agree with a probability of 1 in 4e9.
     """
-    try:
-        # with the identity of the boot: after a reboot the same number is another process
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return uuid.uuid4().hex  # unknown: equal to no other
-
-
-def _digest(text: str) -> str:
-    # 8 digits keep names short; the marks of two machines agree with a probability of 1 in 4e9
+    text = uuid.uuid4().hex  # unknown: equal to no other
+    with suppress(OSError):
+        spaces = [os.stat(path).st_ino for path in SPACES if os.path.exists(path)]  # old kernels lack the second
+        # if it differs, /proc shows the processes outside of the container
+        if os.readlink("/proc/self") == str(os.getpid()):
+            # with the identity of the boot: after a reboot the same number is another process
+            text = f"{Path('/proc/sys/kernel/random/boot_id').read_text()}{spaces}"
     return blake2b(text.encode(), digest_size=4).hexdigest()

@@ -10,7 +10,10 @@ import fcntl
 import os
 import threading
 from contextlib import suppress
+from errno import ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
 
+NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
+"""Error numbers of `flock` if the file system has no locks."""
 HDF5_LOCK = threading.RLock()
 """Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
 
@@ -27,9 +30,7 @@ def unlock_where_no_locks_are() -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            from evogt_study.storage.lease import UNKNOWN  # late: every command comes here, few to this line
-
-            if error.errno in UNKNOWN:
+            if error.errno in NO_LOCKS:
                 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
         finally:
             os.close(descriptor)

@@ -52,7 +52,8 @@ def start_ahead() -> None:
     """Start the process that workers are forked from, unless there is one; it ends with this one."""
     if START_METHOD != "forkserver":
         return
-    own_folder()  # before Python makes it
+    # multiprocessing makes its sockets there, so that a killed command leaves no second folder
+    multiprocessing.current_process()._config.setdefault("tempdir", str(own_folder()))  # type: ignore[attr-defined]
     forkserver.set_forkserver_preload(list(PRELOADED))
     resource_tracker.ensure_running()  # here, since it unblocks Ctrl-C
     # both are inherited by all that is forked from the server: BLAS reads its variables when it is imported, which is

@@ -66,7 +66,7 @@ def test_a_folder_that_cannot_be_made_leaves_no_other(tmp_path):
 
 def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_once(tmp_path):
     with pytest.raises(ResultError, match="File name too long"):
-        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.0123abcd-12345-0123abcd.tmp` has over 255 letters
+        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.0123abcd-12345.67-0123abcd.tmp` has over 255 letters
 
 
 def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
@@ -83,8 +83,8 @@ def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
 
 
 def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):
-    left = ".r.nc.0a1b2c3d-12-0a1b2c3d.tmp"
-    kept = [".r.nc.b.nc.0a1b2c3d-12-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d-12-0a1b2c3d.tmp"]
+    left = ".r.nc.0a1b2c3d-12.34-0a1b2c3d.tmp"
+    kept = [".r.nc.b.nc.0a1b2c3d-12.34-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d-12.34-0a1b2c3d.tmp"]
     for name in [left, *kept]:
         (tmp_path / name).touch()
     remove_unfinished(tmp_path, "r.nc")
@@ -185,8 +185,8 @@ with written_whole(Path(sys.argv[1])) as temporary:
     path = tmp_path / "p[1].html"
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     (left,) = os.listdir(tmp_path)
-    machine, process, rest = left.removeprefix(".p[1].html.").split("-")
-    others = [f".p[1].html.{machine}-{os.getpid()}-{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
+    _, process, rest = left.removeprefix(".p[1].html.").split("-")
+    others = [f".p[1].html.{own_mark()}{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
     for name in others:
         (tmp_path / name).touch()
     with written_whole(path, tidy=True) as temporary:
@@ -222,7 +222,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
 def test_what_a_killed_process_left_of_a_folder_is_removed(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
-    mark = own_mark().replace(f"-{os.getpid()}-", f"-{process.pid}-")
+    mark = own_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
     for name in ("whole", "other"):
         (tmp_path / f".{name}.{mark}00000000.tmp/inner").mkdir(parents=True)
     with folder_written_whole(tmp_path / "whole"):
