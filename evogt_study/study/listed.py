@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.storage.atomic import is_special
+from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import PointsTable, ZipTable, quoted
 from evogt_study.study.parameter_values import Declared, Place, stated_entries
@@ -169,14 +169,10 @@ def _stated(name: str, file: str) -> str:
 
 
 def _lines(name: str, file: str) -> list[str]:
-    path = Path(file).parent / name
-    if is_special(path):
-        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StudyError(f"cannot read the table {path}: {reason} ({file}, table.file)") from None
+        return read_text(Path(file).parent / name, "the table", StudyError).splitlines()
+    except StudyError as error:
+        raise StudyError(f"{error} ({file}, table.file)") from None
 
 
 def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:

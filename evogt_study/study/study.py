@@ -22,6 +22,7 @@ from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Values, labels, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
+from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs import Design
@@ -149,11 +150,9 @@ class Study:
         if not is_utf8(str(path)):  # the result contains the name
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
-            text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            no_text = isinstance(error, UnicodeDecodeError)
-            reason = f"it is no text{taken_by(str(path))}" if no_text else getattr(error, "strerror", None) or error
-            raise StudyError(f"cannot read the study file {path}: {reason}") from None
+            text = read_text(path, "the study file", StudyError)
+        except StudyError as error:
+            raise StudyError(f"{error}{taken_by(str(path))}") from None
         return Study.from_text(text, str(path))
 
     @staticmethod

@@ -806,7 +806,7 @@ def test_a_merge(evogt, folder):
     write(folder / "b.nc", STUDY.replace('["a", "b"]', '["a"]').replace("{ count = 3 }", "[1, 2]"))
     (folder / "own.toml").write_text(STUDY.replace('["a", "b"]', '["a"]'))
     assert evogt("merge", "a.nc", "b.nc", "--study", "own.toml", "-o", "c.nc") == (0, "c.nc: 6 runs, 6 ok\n", "")
-    assert evogt("verify", "c.nc", "--sample", "0") == (0, "c.nc (main): 6 runs, 6 ok\nc.nc: all well\n", "")
+    assert evogt("verify", "c.nc") == (0, "c.nc (main): 6 runs, 6 ok\nc.nc: all well\n", "")
 
 
 def test_a_merge_with_failed_runs_is_exit_code_one(evogt, folder, result):
@@ -826,7 +826,7 @@ def test_merges_that_are_refused(refused, folder, result):
 
 def test_a_result_that_is_all_well(evogt, folder, result):
     before = listing(folder)
-    code, out, err = evogt("verify", "own.nc", "--sample", "2", "--seed", "1")
+    code, out, err = evogt("verify", "own.nc", "--rerun", "2", "--seed", "1")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert (lines[0], lines[-1]) == ("own.nc (main): 12 runs, 10 ok, 2 failed", "own.nc: all well")
