@@ -699,12 +699,16 @@ def code_hash(
 ) -> tuple[tuple[str, str], ...]:
     """The SHA-256 of each file, as a whole, that running a Python file imports, and of those on which it depends.
 
+    Of an installed package only the file itself counts: all of a large one would take seconds.
+
     Files have their paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
     Raises OSError.
     """
     whole = folder.resolve()
     listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
-    files = {"": path} | listed | imported_files(path, source, root, package)
+    is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
+    imported = {} if is_installed else imported_files(path, source, root, package)
+    files = {"": path} | listed | imported
     return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.storage.untrusted import read_bytes
+from evogt_study.storage.untrusted import hash_file, read_bytes
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
@@ -293,14 +293,12 @@ def _is_constant(node: ast.expr) -> bool:
 
 def content_of(path: Path) -> str:
     """Return the hash of a file: of its code if it is Python, else of its bytes.  Raises OSError."""
-    data = read_bytes(path)
     if path.suffix == ".py":
         try:
-            return _whole_hash(data.decode("utf-8-sig"))
+            return _whole_hash(read_bytes(path).decode("utf-8-sig"))
         except (SyntaxError, ValueError, RecursionError):
             pass
-    # Python of another version, or none, counts by its bytes
-    return hashlib.sha256(data).hexdigest()
+    return hash_file(path)  # Python of another version, or none, counts by its bytes
 
 
 @lru_cache(maxsize=64)

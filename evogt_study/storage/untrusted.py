@@ -9,8 +9,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
+import re
 import stat
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,14 @@ from evogt_study.errors import EvogtError, InputError, shortened
 
 MAX_BYTES = 32 * 2**20
 """Size of a file that is read as a whole.  A table of a million points with one number of 17 digits has 20 MB."""
+MAX_STUDY_BYTES = 4 * 2**20
+"""Size of a study file.  Reading TOML takes 0.5 s for each MB."""
+LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A key of more than 100 parts.  The time to read it grows with the square of their number."""
 
 
-def open_file(path: Path, inside: Path | None = None) -> io.BufferedReader:
-    """Open a regular file for reading, without waiting.
+def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.inf) -> io.BufferedReader:
+    """Open a regular file of at most `max_bytes` for reading, without waiting.
 
     inside: the folder in which the file must be, also if links are followed.  Raises OSError.
     """
@@ -32,33 +39,44 @@ def open_file(path: Path, inside: Path | None = None) -> io.BufferedReader:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (ValueError, RuntimeError) as error:  # a null character in the name; a circle of links
         raise OSError(0, str(error), str(path)) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
         os.close(descriptor)
-        raise OSError(0, "it is a folder, a pipe or a device", str(path))
+        is_large = f"it has more than {max_bytes:,} bytes" if stat.S_ISREG(found.st_mode) else ""
+        raise OSError(0, is_large or "it is a folder, a pipe or a device", str(path))
     return open(descriptor, "rb")
 
 
 def read_bytes(path: Path, inside: Path | None = None, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file.  Raises OSError, also for a file of more than `max_bytes`."""
-    with open_file(path, inside) as file:
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise OSError(0, f"it has more than {max_bytes:,} bytes", str(path))
-    return content
+    with open_file(path, inside, max_bytes) as file:
+        return file.read(max_bytes)
 
 
-def read_text(path: Path, what: str, kind: type[EvogtError] = InputError, inside: Path | None = None) -> str:
+def read_text(
+    path: Path, what: str, kind: type[EvogtError] = InputError, inside: Path | None = None, max_bytes: int = MAX_BYTES
+) -> str:
     """Return the text of a file in UTF-8, without a byte order mark.
 
     what: the file in messages, such as "the study file".  Raises an error of this `kind`.
     """
     try:
-        return read_bytes(path, inside).decode("utf-8-sig")
+        return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
         reason = "it is no text in UTF-8"
     except OSError as error:
         reason = error.strerror or str(error)
     raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text from a file.  Raises ValueError."""
+    if LONG_KEY.search(text):
+        raise ValueError("a key has more than 100 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.storage.untrusted import read_text
+from evogt_study.storage.untrusted import parse_toml, read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import PointsTable, ZipTable, quoted
 from evogt_study.study.parameter_values import Declared, Place, stated_entries
@@ -147,8 +146,8 @@ def with_files(text: str, file: str) -> str:
     A text that names none, or has the content, stays as it is.  Raises StudyError if a file cannot be read.
     """
     try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError):  # the reader of the text reports the mistake
+        table = parse_toml(text)
+    except ValueError:  # the reader of the text reports the mistake
         return text
     listed = table.get("table", [])
     known = table.get(SECTION, {})

@@ -22,7 +22,7 @@ from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Values, labels, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
-from evogt_study.storage.untrusted import read_text
+from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs import Design
@@ -150,7 +150,7 @@ class Study:
         if not is_utf8(str(path)):  # the result contains the name
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
-            text = read_text(path, "the study file", StudyError)
+            text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
             raise StudyError(f"{error}{taken_by(str(path))}") from None
         return Study.from_text(text, str(path))
