@@ -193,7 +193,7 @@ def move_(source: Path, target: Path) -> None:
     from evogt_study.results.finished import move_store
     from evogt_study.storage.lease import only_writer
 
-    if not store_folder(source).is_dir():
+    if not store_folder(source).is_dir() and not store_folder(target).is_dir():  # all may be there already
         raise _nothing_kept(source)
     with ExitStack() as locks:
         # sorted, so that two commands never wait for each other; a set, because both may be equal
@@ -203,13 +203,13 @@ def move_(source: Path, target: Path) -> None:
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the results with a store among `places`.  Raises InputError for a result without one."""
+    """Yield results that may have a store.  Raises InputError for a path that has neither result nor store."""
     from evogt_study.results.finished import stores_in
 
     for place in places or (Path("results"),):
         if place.is_dir() or not places:  # the default folder may not be there yet
             yield from stores_in(place)
-        elif store_folder(place).is_dir():
+        elif store_folder(place).is_dir() or place.is_file():
             yield place
         else:
             raise _nothing_kept(place)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
@@ -27,7 +28,7 @@ from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.atomic import folder_written_whole
-from evogt_study.storage.untrusted import hash_file, read_text
+from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
 from evogt_study.text import shown
 
 DECLARATION = "bagit.txt"
@@ -48,18 +49,24 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
 
     title: of the deposit, by default the title of the first result.  The section ``[publication]`` of the studies gives
-    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.
+    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.  A folder
+    with this deposit stays as it is: an earlier command may have been killed after its last write.
 
     Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
     not a result, is not intact, or lacks a file that its runs need.
     """
     folder = Path(folder)
-    if folder.exists() or folder.is_symlink():  # a broken link does not "exist"
-        raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
+    if exists and not (folder / TAG_MANIFEST).is_file():
+        raise conflict
     made = deposit([Path(path) for path in results], title)
     try:
-        with folder_written_whole(folder) as temporary:
-            _write(made, temporary)
+        with TemporaryDirectory() if exists else folder_written_whole(folder) as place:
+            _write(made, Path(place))
+            tags = (Path(place) / TAG_MANIFEST).read_bytes()
+            if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):
+                raise conflict
     except OSError as error:
         raise ResultError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
     return made

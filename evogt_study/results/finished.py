@@ -408,6 +408,7 @@ def move_store(result: Path, to: Path) -> Kept:
         raise InputError(f"`TO` must be another result than FROM, got {to}")
     try:
         make_folder(folder)
+        remove_unfinished(folder)  # of an earlier command that was killed
         for path in shard_files(found.folder):
             with written_whole(folder / path.name) as temporary:
                 shutil.copy2(path, temporary)

@@ -1,58 +1,20 @@
 """Files that other people made: each ends in one line, at once, in little memory, and executes nothing.
 
-A server process has imported the package.  It forks once for each case, so that time and memory are those of the case.
+Time and memory are measured in a process for each case, which is forked from one that has imported the package.
 """
 
+import hashlib
 import json
 import os
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import netCDF4
 import pytest
+from forked import forking
 
-import evogt_study
 from evogt_study.results.dataset import SCHEMA_VERSION
 
 MAX_SECONDS, MAX_MEGABYTES = 2.0, 200.0
-SERVER = """
-import importlib, json, os, signal, sys, traceback
-import evogt_study
-from evogt_study.cli.main import main
-for name in ("cli.run cli.results operations.run operations.concat publishing.publish pde.methods.evolution "
-             "pde.methods.solver pde.problems.weak_form pde.domains.triangles").split():
-    importlib.import_module(f"evogt_study.{name}")
-
-def measure(name):
-    return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) / 1024
-
-for line in sys.stdin:
-    folder, *arguments = json.loads(line)
-    process = os.fork()
-    if not process:
-        signal.alarm(30)
-        os.chdir(folder)
-        for number, name in ((0, os.devnull), (1, ".out"), (2, ".err")):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o644), number)
-        code = 99
-        try:
-            main(arguments, prog_name="evogt")
-        except SystemExit as stopped:
-            code = stopped.code or 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            with open(".peak", "w") as file:
-                file.write(str(measure("VmHWM")))
-            os._exit(code)
-    _, status, used = os.wait4(process, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]), flush=True)
-"""
-TOUCH = "touch EXECUTED"
 HOSTILE = "open('EXECUTED', 'w')\n"
 PROBLEM = """
 [problem]
@@ -161,8 +123,6 @@ def bag(*changes, **files):
     """A bag with correct manifests, and what is changed of it afterwards."""
 
     def make(folder):
-        import hashlib
-
         payload = {"data/results/own.nc": b"no result", **{name: data.encode() for name, data in files.items()}}
         tags = {"bagit.txt": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n", "bag-info.txt": b"A: b\n"}
 
@@ -360,25 +320,9 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def server():
-    """Called with a folder and a command: exit code, seconds of the processor, MB, and the lines of its output."""
-    root = str(Path(evogt_study.__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-
-    def call(folder, *arguments):
-        process.stdin.write(json.dumps([str(folder), *map(str, arguments)]) + "\n")
-        process.stdin.flush()
-        code, seconds = json.loads(process.stdout.readline())
-        lines = [line for name in (".out", ".err") for line in (folder / name).read_text().splitlines()]
-        peak = float((folder / ".peak").read_text()) if (folder / ".peak").exists() else float("inf")
-        return code, seconds, peak, lines
-
-    with process:
+def server(tmp_path_factory):
+    with forking(tmp_path_factory.mktemp("said")) as call:
         yield call
-        process.stdin.close()
 
 
 @pytest.mark.long
@@ -388,14 +332,13 @@ def test_a_hostile_file_ends_in_one_line(server, tmp_path, name):
     make(tmp_path)
     if name == "path: a line end into a script":
         command = ("submit", "own.toml", "--tasks", "2", "--print", "-o", "a\ntouch EXECUTED\n.nc")
-    code, seconds, peak, lines = server(tmp_path, *command)
-    print(name, code, f"{seconds:.2f} s, {peak:.0f} MB", *lines, sep="\n  ")
+    code, seconds, megabytes, lines, _ = server(tmp_path, *command)
     assert code in (1, 2), lines
     # `status` first says whether a process computes the result; `verify` has a line for each mistake
     assert len(lines) == 1 or command[0] == "verify" or (command[0] == "status" and "not running" in lines[0])
     assert all(line.isprintable() for line in lines)
     assert not any("Traceback" in line for line in lines)
-    assert (seconds < MAX_SECONDS, peak < MAX_MEGABYTES) == (True, True), (seconds, peak)
+    assert (seconds < MAX_SECONDS, megabytes < MAX_MEGABYTES) == (True, True), (seconds, megabytes)
     assert not (tmp_path / "EXECUTED").exists()
     left = {each.name for each in tmp_path.iterdir()} & {"t.csv", "m.nc", "c.nc", "folder", "own.html", "own.nc.lock"}
     assert not left
