@@ -176,7 +176,8 @@ class PythonFile(UserCode):
             source, whole = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise StudyError(f"`{reference}` must name a readable Python file, got {folder / file}: {reason}") from None
+            path = shortened(str(folder / file), 200)
+            raise StudyError(f"`{reference}` must name a readable Python file, got {path}: {reason}") from None
         listed = depended(depends, folder)
         content, used = _source_content(source, attribute, whole, whole.parent, "")
         return PythonFile(

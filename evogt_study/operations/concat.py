@@ -63,7 +63,7 @@ def concat(
     _check_dimension(dim, given)
     joined = _joined(_with_common_axes(given), dim)
     if output is not None:
-        write_joined(Path(output), {MAIN: joined})
+        write_joined(Path(output), lambda: {MAIN: joined})
     return with_status_names(joined)
 
 

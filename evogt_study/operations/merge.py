@@ -6,7 +6,7 @@ Runs are matched by their keys.  Two different values for one run are an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,9 +87,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "one of the files to merge")
     check_output(output)
-    whole = _joined(sources, study)
-    write_joined(output, whole)
-    return with_status_names(whole[MAIN])
+    return with_status_names(write_joined(output, lambda: _joined(sources, study))[MAIN])
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
@@ -114,20 +112,21 @@ def check_output(output: Path) -> None:
     check_result_place(output)
 
 
-def write_joined(output: Path, whole: Mapping[str, xr.Dataset]) -> None:
-    """Write joined results to a new file.
+def write_joined(output: Path, join: Callable[[], Mapping[str, xr.Dataset]]) -> Mapping[str, xr.Dataset]:
+    """Join results as the only writer of a new file, write the file, and return the joined results.
 
     A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
     history, which contains the time, may differ.  Raises ResultError for another file.
     """
     with only_writer(output) as check_alone:
         remove_unfinished(followed(output).parent, followed(output).name)
-        found = read_result(output) if output.exists() else None
+        whole, found = join(), read_result(output) if output.exists() else None
         if found is None:
             check_alone()
             write_result(output, whole)
         elif {name: contents(data) for name, data in found.items()} != {k: contents(data) for k, data in whole.items()}:
             raise _explain_conflict(output, "a file that exists")
+        return whole
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:
