@@ -35,9 +35,9 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
     """
     from evogt_study.operations.merge import merge as merged
-    from evogt_study.study.study import Study
+    from evogt_study.results.reopened import study_as_recorded
 
-    merged(files, output, study=None if study_file is None else Study.from_file(study_file))
+    merged(files, output, study=None if study_file is None else study_as_recorded(study_file, files))
     for each in files:
         tell_unfinished(each)
     print_result(output)

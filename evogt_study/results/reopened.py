@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import normpath
@@ -20,10 +21,13 @@ import xarray as xr
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.netcdf import opened
 from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import MAIN
+from evogt_study.storage.paths import description
+from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import CaseSpace, Chosen, listed
 from evogt_study.study.model import read_table
 from evogt_study.study.phases import Candidate, Choice, in_words
@@ -123,6 +127,39 @@ def study_in(
             return Study.from_text(text, str(file), named=named, recorded=True)
     except StudyError as error:
         raise ResultError(f"the study in {path} cannot be used: {error}") from None
+
+
+def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
+    """Return the study of a file, with the code that one of these results declares.  Nothing is imported.
+
+    Raises StudyError if no result was computed with the code of now.
+    """
+    texts = [text for path in results if (text := recorded_declaration(path))]
+
+    def named(reference: str, depends: Sequence[str]) -> UserCode:
+        now = named_code(reference, file.parent, depends).fingerprint
+        for text in texts:
+            with suppress(StudyError):
+                declared = DeclaredCode.of(reference, file.parent, text)
+                if declared.fingerprint == now:
+                    return declared
+        places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
+        raise StudyError(
+            f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
+            f"makes it, and `evogt plan {file}` tells what would run"
+        )
+
+    return Study.from_file(file, named=named)
+
+
+def recorded_declaration(path: Path) -> str:
+    """The declaration of the code of a result, or of one that is not finished; "" if there is none."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        if not path.exists():
+            return str(parse_json(read_bytes(description(path)))[DECLARATION])
+        with opened(path) as groups:
+            return str(any_phase(groups).attrs.get(DECLARATION, ""))
+    return ""
 
 
 def code_to_run(

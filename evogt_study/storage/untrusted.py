@@ -63,7 +63,7 @@ def read_text(
     try:
         return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
-        reason = "it is no text in UTF-8"
+        reason = "it is no text"
     except OSError as error:
         reason = error.strerror or str(error)
     raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}")

@@ -144,8 +144,11 @@ class Study:
         return {name: labels([value])[0] for name, value in self.space.constants.items()}
 
     @staticmethod
-    def from_file(path: str | Path) -> Study:
-        """Read and check a study file.  Raises StudyError, one line, for every mistake in it."""
+    def from_file(path: str | Path, *, named: Named | None = None) -> Study:
+        """Read and check a study file.  Raises StudyError, one line, for every mistake in it.
+
+        named: as in `from_text`.
+        """
         path = Path(path)
         if not is_utf8(str(path)):  # the result contains the name
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
@@ -153,7 +156,7 @@ class Study:
             text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
             raise StudyError(f"{error}{taken_by(str(path))}") from None
-        return Study.from_text(text, str(path))
+        return Study.from_text(text, str(path), named=named)
 
     @staticmethod
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:

@@ -93,6 +93,21 @@ def test_a_result_is_checked_and_joined_without_its_code(own_study, result_of, e
     assert imported(folder)
 
 
+def test_a_study_is_compared_with_its_result_without_its_code(own_study, result_of, evogt, folder):
+    """Not even the function's file is imported: the result declares what its function is."""
+    for name, seeds in (("a", "1"), ("results/own", "4")):
+        result_of(own_study(MARKED, AXES.replace("4", seeds)), folder / f"{name}.nc")
+    forget(folder)
+    assert evogt("status", "own.toml")[:2] == (0, "results/own.nc (main): 12 runs, 12 ok\n")
+    assert evogt("merge", "a.nc", "results/own.nc", "--study", "own.toml", "-o", "c.nc")[0] == 0
+    assert not imported(folder)
+    (folder / "method.py").write_text((folder / "method.py").read_text().replace("+ seed", "- seed"))
+    for command in (("status", "own.toml"), ("merge", "a.nc", "results/own.nc", "--study", "own.toml", "-o", "d.nc")):
+        code, _, err = evogt(*command)
+        assert (code, "must have runs of method.py:method as it is now" in err, len(err.splitlines())) == (2, True, 1)
+    assert not imported(folder)
+
+
 PROBLEMS = {
     "a factory": "def problem(k, nu=0.5):\n        return pde.FormulaProblem(dimension=1, exact=FORMULA)(k=k)",
     "formulas": "problem = pde.FormulaProblem(dimension=1, exact=FORMULA)",
