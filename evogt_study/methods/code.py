@@ -182,7 +182,7 @@ class PythonFile(UserCode):
         content, used = _source_content(source, attribute, whole, whole.parent, "")
         return PythonFile(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
-            files=_code_hash(whole, source, whole.parent, "", folder, depends), path=str(whole), text=source, used=used,
+            files=code_hash(whole, source, whole.parent, "", folder, depends), path=str(whole), text=source, used=used,
         )  # fmt: skip
 
     def load(self) -> Any:
@@ -311,7 +311,7 @@ class InstalledCode(UserCode):
         path, source, root, package, content = _installed(module, attribute, reference)
         return InstalledCode(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
-            files=_code_hash(path, source, root, package or module, folder, depends),
+            files=code_hash(path, source, root, package or module, folder, depends),
             module=module, text=source, content=content, path=str(path),
         )  # fmt: skip
 
@@ -386,14 +386,6 @@ def _source_content(source: str, attribute: str, path: Path, root: Path, package
         return file_fingerprint(source, attribute, path, root, package)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-
-
-def _code_hash(path: Path, source: str, root: Path, package: str, folder: Path, depends: Sequence[str]) -> Contents:
-    """As `code_hash`.  Raises StudyError if a file cannot be read."""
-    try:
-        return code_hash(path, source, root, package, folder, depends)
-    except OSError as error:
-        raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
 
 
 def _imported(module: str, content: object) -> ModuleType:

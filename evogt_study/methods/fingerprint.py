@@ -702,14 +702,17 @@ def code_hash(
     Of an installed package only the file itself counts: all of a large one would take seconds.
 
     Files have their paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
-    Raises OSError.
+    Raises StudyError if one cannot be read.
     """
     whole = folder.resolve()
     listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
     is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
     imported = {} if is_installed else imported_files(path, source, root, package)
     files = {"": path} | listed | imported
-    return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
+    try:
+        return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
+    except OSError as error:
+        raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
 
 
 def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:

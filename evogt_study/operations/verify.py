@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, InPythonError, PilotError, shortened
+from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shortened
 from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
@@ -80,8 +80,12 @@ def verify(
 
     For a result that is not finished, the finished runs are checked, and the other runs are findings.
 
-    Raises ResultError for a file that is not a result, or if its study cannot be used here, or if its code has changed.
+    Raises ResultError for a file that is not a result, or if its study cannot be used here, or if its code has changed,
+    and InputError for a seed or code without `rerun`.
     """
+    for name, given in (("code", code is not None), ("seed", seed != 0)):
+        if given and not rerun:
+            raise InputError(f"`{name}` must be given with `rerun`, since nothing is executed without it")
     path = Path(path)
     followed(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
@@ -118,6 +122,8 @@ def _checked(
             codes = code_to_run(path, any_phase(groups), code, folder)
             announce(files_of(codes))
         except InPythonError as error:
+            if code is not None:
+                raise
             rerun, left_out = 0, str(error)
     phases = stored(path, groups, codes, folder=folder)
     findings = [line for result in phases.values() for line in _told(result, check_schema, check_keys)]

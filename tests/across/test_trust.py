@@ -133,7 +133,7 @@ def test_a_module_that_no_text_names_is_not_imported(folder, evogt, name, result
 def test_options_of_a_rerun_need_it(folder, evogt):
     for option in (("--code", "method.py"), ("--seed", "1")):
         code, _, err = evogt("verify", "own.nc", *option)
-        assert (code, f"`{option[0]}` must be given with --rerun N" in err) == (2, True)
+        assert (code, f"`{option[0][2:]}` must be given with `rerun`" in err) == (2, True)
 
 
 STANDARD = {
