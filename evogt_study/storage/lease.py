@@ -114,7 +114,7 @@ class Writer:
 def writer_of(result: Path) -> Writer | None:
     """Return the holder of the lock of `result`; None if there is no lock or it is not signed."""
     try:
-        descriptor = os.open(lock_file(result), os.O_RDONLY)
+        descriptor = os.open(lock_file(result), os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
     except OSError:
         return None
     try:
@@ -311,7 +311,7 @@ def holder(descriptor: int) -> dict[str, str]:
     try:
         # pread does not move the shared position; a signature has about 200 bytes
         found = json.loads(os.pread(descriptor, 4096, 0))
-    except (ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # OSError: of a pipe
         return {}
     return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
