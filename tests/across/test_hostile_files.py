@@ -6,6 +6,7 @@ Time and memory are measured in a process for each case, which is forked from on
 import hashlib
 import json
 import os
+import subprocess
 import textwrap
 
 import netCDF4
@@ -155,7 +156,7 @@ def linked_out(folder):
 def deep(folder):
     """More folders than a path may have characters."""
     here = os.open(folder / "bag/data", os.O_RDONLY)
-    for _ in range(1500):
+    for _ in range(600):
         os.mkdir("deeper", dir_fd=here)
         here, before = os.open("deeper", os.O_RDONLY, dir_fd=here), here
         os.close(before)
@@ -349,6 +350,7 @@ def test_a_hostile_file_ends_in_one_line(server, tmp_path, name):
     assert not any("Traceback" in line for line in lines)
     assert (seconds < MAX_SECONDS, megabytes < MAX_MEGABYTES) == (True, True), (seconds, megabytes)
     assert not (tmp_path / "EXECUTED").exists()
+    subprocess.run(["rm", "-rf", tmp_path / "bag"], check=True)  # pytest cannot remove folders that are so deep
     written = {"t.csv", "m.nc", "c.nc", "folder", "own.html"} | ({"own.nc.lock"} if "lock" not in name else set())
     assert not written & {each.name for each in tmp_path.iterdir()}
 
