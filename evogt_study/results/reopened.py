@@ -154,8 +154,9 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
 
 def recorded_declaration(path: Path) -> str:
     """The declaration of the code of a result, or of one that is not finished; "" if there is none."""
+    exists = path.exists()  # it raises OSError for a name that is too long
     with suppress(OSError, ValueError, LookupError, TypeError):
-        if not path.exists():
+        if not exists:
             return str(parse_json(read_bytes(description(path)))[DECLARATION])
         with opened(path) as groups:
             return str(any_phase(groups).attrs.get(DECLARATION, ""))
