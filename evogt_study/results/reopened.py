@@ -139,10 +139,11 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     def named(reference: str, depends: Sequence[str]) -> UserCode:
         now = named_code(reference, file.parent, depends).fingerprint
         for text in texts:
-            with suppress(StudyError):
-                declared = DeclaredCode.of(reference, file.parent, text)
-                if declared.fingerprint == now:
-                    return declared
+            with suppress(ValueError, LookupError, TypeError):
+                for name in parse_json(text)["codes"]:  # the study may name the same code otherwise
+                    declared = DeclaredCode.of(name, file.parent, text)
+                    if declared.fingerprint == now:
+                        return replace(declared, reference=reference)
         places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
         raise StudyError(
             f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
