@@ -51,8 +51,10 @@ _CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Pyth
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 MAX_LENGTH = 4000
 """Characters of a formula.  It limits the time to read a formula that a program wrote."""
-MAX_DEPTH = 100
-"""Levels of nesting.  Each level takes several calls, here and in SymPy, and Python allows 1,000 calls."""
+MAX_TERMS = 100
+"""Levels of the syntax tree, such as terms of a sum.  A level takes several calls, and Python allows 1,000 calls."""
+MAX_DEPTH = 32
+"""Levels of nesting: calls, powers, sums in products.  Second derivatives of 32 levels take up to 1 s, of 90 18 s."""
 MAX_EXPONENT = 64
 """Each derivative of a power has one more product.  Derivatives of (...)**64 are still short."""
 MAX_DEGREE = 256
@@ -81,7 +83,7 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     Raises FormulaError for anything outside the grammar.
     """
     text = text.strip()
-    return _Translation(text, key).part(_read(text, key), 0).expression
+    return _Translation(text, key).part(_read(text, key)).expression
 
 
 def syntax_tree(text: str, key: str = "formula") -> ast.expr:
@@ -91,7 +93,7 @@ def syntax_tree(text: str, key: str = "formula") -> ast.expr:
     """
     text = text.strip()
     tree = _read(text, key)
-    _Translation(text, key).part(tree, 0)
+    _Translation(text, key).part(tree)
     return tree
 
 
@@ -101,7 +103,7 @@ def parameters_of(expression: sympy.Expr) -> set[str]:
 
 
 def _read(text: str, key: str) -> ast.expr:
-    """Python's syntax tree of a text of admitted characters.  Its nodes are not checked yet."""
+    """Python's syntax tree of a text of admitted characters, which is not nested too deeply."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
@@ -115,7 +117,21 @@ def _read(text: str, key: str) -> ast.expr:
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None
+    waiting: list[tuple[ast.AST, int, int]] = [(tree.body, 0, 0)]
+    while waiting:
+        node, level, depth = waiting.pop()
+        if level > MAX_TERMS or depth > MAX_DEPTH:
+            raise _Translation(text, key).refuse(f"more than {MAX_DEPTH} levels of nesting or {MAX_TERMS} terms")
+        children = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        # a + b + c is one level: a sum of sums
+        waiting += [(each, level + 1, depth + (_chain(node) != _chain(each))) for each in children]
     return tree.body
+
+
+def _chain(node: ast.AST) -> object:
+    """The operators of a sum or of a product; otherwise the node itself."""
+    kind = type(node.op) if isinstance(node, ast.BinOp) else None
+    return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
 
 
 class _Part(NamedTuple):
@@ -145,27 +161,25 @@ class _Translation:
             f"({' '.join(FUNCTIONS)}), got {what} in {shortened(self.text)}"
         )
 
-    def part(self, node: ast.expr, depth: int) -> _Part:
-        if depth > MAX_DEPTH:
-            raise self.refuse(f"more than {MAX_DEPTH} levels of nesting")
+    def part(self, node: ast.expr) -> _Part:
         if isinstance(node, ast.Constant):
             return self.number(node)
         if isinstance(node, ast.Name):
             return self.name(node.id)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-            operand = self.part(node.operand, depth + 1)
+            operand = self.part(node.operand)
             if isinstance(node.op, ast.UAdd):
                 return operand
             return operand._replace(
                 expression=-operand.expression, value=None if operand.value is None else -operand.value
             )
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            left, right = self.part(node.left, depth + 1), self.part(node.right, depth + 1)
+            left, right = self.part(node.left), self.part(node.right)
             if isinstance(node.op, ast.Pow):
                 self.check_power(left, right)
             return self.combined(_OPERATORS[type(node.op)], left, right)
         if isinstance(node, ast.Call):
-            return self.call(node, depth)
+            return self.call(node)
         raise self.refuse(_described(node))
 
     def number(self, node: ast.Constant) -> _Part:
@@ -234,7 +248,7 @@ class _Translation:
             return _Part(expression, None, degree)
         return _Part(expression, self.constant(float, expression), degree)
 
-    def call(self, node: ast.Call, depth: int) -> _Part:
+    def call(self, node: ast.Call) -> _Part:
         if not isinstance(node.func, ast.Name):
             raise self.refuse(f"a call of {_described(node.func)}")
         name = node.func.id
@@ -243,7 +257,7 @@ class _Translation:
             raise self.refuse(f"the function {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
         if node.keywords or len(node.args) != 1:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
-        argument = self.part(node.args[0], depth + 1)
+        argument = self.part(node.args[0])
         symbolic, numerical = FUNCTIONS[name]
         if name == "log" and argument.value is not None:  # an exact one would meet an exp and be a power again
             value = self.constant(numerical, argument.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import BOOKKEEPING, STATUS_NAMES, status_codes
 from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.untrusted import hash_file
+from evogt_study.text import shown
 
 SUFFIXES = (".csv", ".parquet")
 FIRST = ("run_status", "run_message")
 """Run metadata that comes right after the parameters.  The rest comes last."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = tuple("=+-@＝＋－＠")  # also the wide forms
 """First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
 Column = npt.NDArray[Any]
 
@@ -78,42 +80,46 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
     return np.array([None if value != value else int(value) for value in values.tolist()], dtype=object)
 
 
-def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> int:
+def write_table(data: xr.Dataset, path: Path) -> int:
     """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all.
 
     Returns the number of runs.  There are more rows if several cases share a run.
 
-    In CSV a missing value is empty, and the text of a number reads back as the same number.  spreadsheet: put an
-    apostrophe before text that a spreadsheet would compute as a formula.  No other program removes it.  Raises
-    InputError for another suffix or if a package for Parquet is missing, and ResultError if the disk refuses.
+    In CSV a missing value is empty, and the text of a number reads back as the same number.  Text that a spreadsheet
+    would compute as a formula has an apostrophe before it, and characters that are not printable are escapes.  Parquet
+    has all text as it is.  A file with this table stays as it is: an earlier command may have been killed after its
+    last write.
+
+    Raises InputError for another suffix, another file at `path`, or if a package for Parquet is missing, and
+    ResultError if the disk refuses.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
-    if spreadsheet and path.suffix != ".csv":
-        raise InputError(f"`--spreadsheet` must be given with a .csv file, got {path.name!r}; leave it out")
     lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
     if lacking:
         raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
     columns = run_table(data)
+    write = _write_csv if path.suffix == ".csv" else _write_parquet
     try:
         with written_whole(path, tidy=True) as temporary:
-            if path.suffix == ".csv":
-                _write_csv(columns, temporary, _no_formula if spreadsheet else _as_it_is)
-            else:
-                _write_parquet(columns, temporary)
+            write(columns, temporary)
+            if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
+                raise InputError(
+                    f"`--output` must be a new file, got {path}, which exists; choose another place with -o"
+                )
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
     return len(set(columns["run_key"].tolist()))
 
 
-def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], Any]) -> None:
+def _write_csv(columns: Mapping[str, Column], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(safe, columns))
-        writer.writerows(zip(*(_texts(column, safe) for column in columns.values()), strict=True))
+        writer.writerow(map(_safe, columns))
+        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
 
 
-def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
+def _texts(column: Column) -> list[Any]:
     """Return the values for the CSV writer, whose text of a float reads back as the same float."""
     if column.dtype.kind in "Mm":  # as text in ISO 8601
         shown = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
@@ -121,22 +127,19 @@ def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f":
         return ["" if value != value else value for value in values]  # only NaN differs from itself
-    return list(map(safe, values))
+    return list(map(_safe, values))
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _no_formula(value: Any) -> Any:
+def _safe(value: Any) -> Any:
     """The value, with an apostrophe before text that begins like a formula and is no number."""
-    if not isinstance(value, str) or not value.startswith(FORMULA):
+    if not isinstance(value, str):
         return value
+    text = shown(value)
     try:
-        float(value)
+        float(text)
     except ValueError:
-        return f"'{value}"
-    return value
+        return f"'{text}" if text.startswith(FORMULA) else text
+    return text
 
 
 def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:

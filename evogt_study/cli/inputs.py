@@ -45,7 +45,7 @@ code_option = click.option(
     "--code",
     metavar="FILE.py",
     type=click.Path(path_type=Path),
-    help="The study's own Python file, to run it.  [default: the one beside the study, if it computed the result]",
+    help="Where the code of the study is: a file, a folder or a module.  [default: beside the study]",
 )
 
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "report": "Write one HTML page of a result to share.",
     "export": "Write the runs as a flat table.",
     "replay": "Compute one case again, here, and compare it bit for bit.",
-    "verify": "Check a result or a deposit, and compute a sample of it again.",
+    "verify": "Check a result or a deposit, without executing anything of it.",
     "publish": "Write results as a folder to deposit: cited, checkable, repeatable.",
     "merge": "Join results of one study that were computed apart.",
     "store": "List, prune or move finished runs that are kept beside results.",

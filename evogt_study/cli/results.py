@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,9 +35,9 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
     """
     from evogt_study.operations.merge import merge as merged
-    from evogt_study.study.study import Study
+    from evogt_study.results.reopened import study_as_recorded
 
-    merged(files, output, study=None if study_file is None else Study.from_file(study_file))
+    merged(files, output, study=None if study_file is None else study_as_recorded(study_file, files))
     for each in files:
         tell_unfinished(each)
     print_result(output)
@@ -85,28 +86,36 @@ def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path]
 
 @click.command()
 @click.argument("file", metavar="FILE.nc|FOLDER", type=click.Path(path_type=Path))
-@click.option(
-    "--sample", type=click.IntRange(0), default=3, show_default=True, help="Runs of a result to compute again."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which runs are drawn.")
+@click.option("--rerun", type=click.IntRange(0), default=0, metavar="N", help="Compute N runs of each result again.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides which runs are drawn.")
 @code_option
-def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
-    """Check a result: checksums, schema, case keys, nothing missing, and a sample of its runs computed again.
+def verify(file: Path, rerun: int, seed: int, code: Path | None) -> None:
+    """Check a result, or a folder that `evogt publish` wrote, without executing anything of it.
 
-    Of a folder that `evogt publish` wrote, every file is held against its checksum first, then each result is checked.
-    Runs that failed or diverged are counted; they are outcomes.  Exit code 1 where anything is wrong.
+    The checks are checksums, schema, run keys, missing runs and values.  In a folder every file is compared with its
+    checksum first.  Failed and diverged runs are no mistakes.  Exit code 1 if anything is wrong.
+
+    --rerun executes the code of the study if none of its files has changed since the result was computed.  It prints
+    the names of these files first.  Read the files of other people before.
     """
     from evogt_study.operations.verify import verify as verified
     from evogt_study.publishing.publish import verify_deposit
 
+    options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code, "announce": _announce}
     if file.is_dir():
-        made = list(map(_told, verify_deposit(file, sample=sample, seed=seed, code=code)))
+        made = list(map(_told, verify_deposit(file, **options)))
     else:
-        found = verified(file, sample=sample, seed=seed, code=code)
+        found = verified(file, **options)
         tell_unfinished(file)
         made = [_told(found)]
     if not all(made):
         raise SystemExit(SOME_FAILED)
+
+
+def _announce(files: Sequence[str]) -> None:
+    """Print the files that are executed next."""
+    for each in files:
+        tell(f"  executes: {each}")
 
 
 def _told(made: Verification) -> bool:

@@ -18,11 +18,12 @@ from evogt_study.cli.display import (
     format_software,
     print_lines,
     tell_unfinished,
+    warnings_at_the_end,
 )
-from evogt_study.cli.inputs import from_option, no_result, print_unasked, read_study, result_of, runs_so_far
+from evogt_study.cli.inputs import from_option, no_result, print_unasked, runs_so_far
 from evogt_study.cli.pictures import check_page, write_report
-from evogt_study.errors import InputError
-from evogt_study.storage.paths import description, store_folder
+from evogt_study.errors import DoubtWarning, InputError
+from evogt_study.storage.paths import default_result, description, store_folder
 from evogt_study.text import tell
 
 if TYPE_CHECKING:
@@ -54,13 +55,19 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
     """
     if html is not None:
         check_page(html, "--html")
-    study = None
+    study, path = None, file
     if file.suffix == ".toml":
-        study = read_study(file)
+        from evogt_study.results.reopened import study_as_recorded
+        from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
+        from evogt_study.study.model import read_table
+
+        text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
+        path = output or default_result(read_table(text, str(file)).name)
+        with warnings_at_the_end(DoubtWarning):
+            study = study_as_recorded(file, [path, *others])
     else:
         for option in ["--output"] * (output is not None) + ["--from"] * bool(others):
             raise InputError(f"`{option}` must be given with a STUDY.toml, got the result {file}")
-    path = file if study is None else result_of(study, output)
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _look(study, path, others, html) and watch:
             _wait(path, WATCH_SECONDS if html is None else PAGE_SECONDS)
@@ -193,7 +200,7 @@ def move_(source: Path, target: Path) -> None:
     from evogt_study.results.finished import move_store
     from evogt_study.storage.lease import only_writer
 
-    if not store_folder(source).is_dir():
+    if not store_folder(source).is_dir() and not store_folder(target).is_dir():  # all may be there already
         raise _nothing_kept(source)
     with ExitStack() as locks:
         # sorted, so that two commands never wait for each other; a set, because both may be equal
@@ -203,13 +210,13 @@ def move_(source: Path, target: Path) -> None:
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the results with a store among `places`.  Raises InputError for a result without one."""
+    """Yield results that may have a store.  Raises InputError for a path that has neither result nor store."""
     from evogt_study.results.finished import stores_in
 
     for place in places or (Path("results"),):
         if place.is_dir() or not places:  # the default folder may not be there yet
             yield from stores_in(place)
-        elif store_folder(place).is_dir():
+        elif store_folder(place).is_dir() or place.is_file():
             yield place
         else:
             raise _nothing_kept(place)

@@ -163,16 +163,13 @@ def verdict(
     "-o", "--output", metavar="TABLE", required=True, type=click.Path(path_type=Path), help="New .csv or .parquet file."
 )
 @click.option("--pilot", is_flag=True, help="The pilot's runs.")
-@click.option("--spreadsheet", is_flag=True, help="CSV that no spreadsheet computes: ' before text like a formula.")
-def export(file: Path, output: Path, pilot: bool, spreadsheet: bool) -> None:
+def export(file: Path, output: Path, pilot: bool) -> None:
     """Write the runs as a flat table: one row a point, with parameters, status by name, message and numbers.
 
-    Text of a result can begin like a formula (=, +, -, @), which spreadsheets compute: for them use --spreadsheet.
-    Parquet needs pandas and pyarrow (extra parquet).
+    In CSV, text that a spreadsheet would compute (=, +, -, @) has an apostrophe before it.  Parquet needs pandas and
+    pyarrow (extra parquet).
     """
     from evogt_study.analysis.export import write_table
 
-    if output.exists():
-        raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
-    count = write_table(runs_of_phase(file, "pilot" if pilot else "main"), output, spreadsheet=spreadsheet)
+    count = write_table(runs_of_phase(file, "pilot" if pilot else "main"), output)
     tell(f"{output}: {count} runs")

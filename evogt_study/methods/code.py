@@ -13,21 +13,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import io
 import json
 import operator
 import pickle
 import sys
+import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.metadata import entry_points
+from itertools import accumulate
+from os.path import normpath
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -36,22 +40,25 @@ import numpy as np
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.fingerprint import (
     UsedCode,
+    code_hash,
     depended,
     file_fingerprint,
-    helper_contents,
     object_fingerprint,
     text_of,
     with_depends,
 )
 from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, content_of, imported_files, is_local, read_text
+from evogt_study.methods.syntax import CACHED, content_of, is_local, read_text, unwrapped
 from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
+from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
 """Group of entry points by which a package registers methods: functions, or subclasses of `Method`."""
+INSTALLED = ("site-packages", "dist-packages")
+"""Names of folders of installed packages, which may be in the folder of the standard library."""
 SOURCE_LIMIT = 20_000
 """Characters of the source of a function that a result stores for its readers."""
 Contents = tuple[tuple[str, str], ...]
@@ -64,19 +71,25 @@ _imported_as: dict[str, object] = {}
 class UserCode(ABC):
     """One thing of the user's own: `reference` is how a study names it, `attribute` its name in its file.
 
-    folder: the study's, to which paths in parameters are relative.  depends: files that count as a whole.  helpers:
-    files that it imports; only the part that it uses counts.  content: hash of the source that it uses.
-    recorded: the fingerprint of older code, whose runs are to be its own.  objects: pickled objects among the values of
-    its parameters, by their fingerprints.  text: its source, as far as it is there to be read.
+    path: its file.  folder: the study's, to which paths in parameters are relative.  depends: files that count as a
+    whole.  files: its code hash, that is, each file that running it imports, as a whole.  content: hash of the source
+    that it uses.  recorded: the fingerprint of older code, whose runs are to be its own.  is_checked: its code hash is
+    the recorded one, and it imports no other files.  objects: pickled objects among the values of its parameters, by
+    their fingerprints.  text: its source, as far as it is there to be read.
+
+    The fingerprint decides whether finished runs are reused.  The code hash decides whether a command that checks a
+    result executes the code.
     """
 
     reference: str
     attribute: str
+    path: str = ""
     folder: str = "."
     depends: Contents = ()
-    helpers: Contents = ()
+    files: Contents = ()
     content: str = ""
     recorded: str = ""
+    is_checked: bool = False
     objects: tuple[tuple[str, bytes], ...] = ()
     text: str = ""
 
@@ -98,12 +111,12 @@ class UserCode(ABC):
     def sources(self) -> tuple[str, ...]:
         """All text that its results follow from, for a digest of the plan."""
         recorded = (self.recorded,) if self.recorded else ()
-        return (self.text or self.fingerprint, json.dumps([self.depends, self.helpers]), *recorded)
+        return (self.text or self.fingerprint, json.dumps([self.depends, self.files]), *recorded)
 
     @cached_property
     def declared(self) -> dict[str, Any]:
         """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
-        known = {"name": self.attribute, "fingerprint": self.fingerprint, "helpers": dict(self.helpers)}
+        known = {"name": self.attribute, "fingerprint": self.fingerprint, "files": dict(self.files)}
         loaded = self.load()
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
@@ -151,7 +164,6 @@ class PythonFile(UserCode):
     used: paths of other files that it uses, with their content.
     """
 
-    path: str
     used: Contents = ()
 
     @staticmethod
@@ -160,44 +172,37 @@ class PythonFile(UserCode):
         file, _, attribute = reference.rpartition(":")
         if not file.endswith(".py") or not attribute.isidentifier():
             raise StudyError(f"`{reference}` must read file.py:name")
-        path = folder / file
         try:
-            special = path.exists() and not path.is_file()
-            source = "" if special else path.read_text(encoding="utf-8-sig")
-            whole = path.resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
-            raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
-        if special:  # a pipe would be waited for, and a device may never end
-            raise StudyError(f"`{reference}` must name a readable Python file, got a folder, pipe or device")
+            source, whole = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            path = shortened(str(folder / file), 200)
+            raise StudyError(f"`{reference}` must name a readable Python file, got {path}: {reason}") from None
         listed = depended(depends, folder)
         content, used = _source_content(source, attribute, whole, whole.parent, "")
         return PythonFile(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
-            helpers=helper_contents(imported_files(whole, source, whole.parent), folder, depends),
-            path=str(whole), text=source, used=used,
+            files=code_hash(whole, source, whole.parent, "", folder, depends), path=str(whole), text=source, used=used,
         )  # fmt: skip
-
-    @property
-    def _beside(self) -> Contents:
-        """Paths of the files that it may import, with their content."""
-        depends = [(str(Path(self.folder) / name), content) for name, content in self.depends]
-        helpers = [(str(Path(self.path).parent / name), content) for name, content in self.helpers]
-        return (*depends, *helpers, *self.used)
 
     def load(self) -> Any:
         try:
-            names = vars(_module(self.path, self.text, self._beside))
+            files = [(normpath(Path(self.path).parent / name), content) for name, content in self.files if name]
+            checked = ((self.path, dict(self.files)[""]), *files) if self.is_checked else ()
+            names = vars(_module(self.path, self.text, (*files, *self.used), checked))
         except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
         if self.attribute not in names:
             raise StudyError(f"{self.path} has no `{self.attribute}`")
-        check_generators(names[self.attribute], self.reference)
-        return names[self.attribute]
+        return _checked(names[self.attribute], self.reference)
 
 
 @lru_cache(maxsize=32)
-def _module(path: str, source: str, beside: Contents) -> ModuleType:
-    """The file run as a module, anew where a file `beside` it, which it may import, has another content."""
+def _module(path: str, source: str, beside: Contents, checked: Contents = ()) -> ModuleType:
+    """The file run as a module, anew where a file `beside` it, which it may import, has another content.
+
+    checked: the only files of its folder that it may import, by their SHA-256.  If there are none, it may import all.
+    """
     known = (path, source, *beside)
     name = f"_evogt_user_{hashlib.sha256(repr(known).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
@@ -205,6 +210,8 @@ def _module(path: str, source: str, beside: Contents) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
     folder = str(Path(path).parent)
     _forget(Path(folder), {path for path, _ in beside})
+    finders = [_CheckedFiles(folder, dict(checked))] if checked else []
+    sys.meta_path[:0] = finders
     sys.path.insert(0, folder)  # so that the file may import its neighbours where they exist
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # which tells no change within a second
     try:
@@ -213,9 +220,65 @@ def _module(path: str, source: str, beside: Contents) -> ModuleType:
         del sys.modules[name]
         raise
     finally:
+        sys.meta_path[:] = [each for each in sys.meta_path if each not in finders]
         sys.path.remove(folder)
         sys.dont_write_bytecode = written
     return module
+
+
+class _CheckedFiles(MetaPathFinder):
+    """Imports from a folder: only Python files with a recorded hash, and their text, not what is compiled of it."""
+
+    def __init__(self, folder: str, hashes: Mapping[str, str]) -> None:
+        self.folder, self.hashes = folder, hashes
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        """Raises ImportError for any other file of the folder."""
+        spec = PathFinder.find_spec(name, [self.folder] if path is None else path)
+        if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(self.folder):
+            return None
+        if spec.origin not in self.hashes:
+            raise ImportError(f"{spec.origin} is not one of the files that computed the result")
+        spec.loader = _CheckedFile(name, spec.origin, self.hashes[spec.origin])
+        return spec
+
+
+class _CheckedFile(SourceFileLoader):
+    def __init__(self, name: str, path: str, recorded: str) -> None:
+        super().__init__(name, path)
+        self.recorded = recorded
+
+    def get_code(self, fullname: str) -> CodeType:
+        data = self.get_data(self.path)
+        if hashlib.sha256(data).hexdigest() != self.recorded:
+            raise ImportError(f"{self.path} has changed since it was checked")
+        return compile(data, self.path, "exec", dont_inherit=True)
+
+
+def _checked(found: Any, reference: str) -> Any:
+    """Return what code of a study is.  Raises StudyError for a thing of Python's standard library, or a generator.
+
+    Otherwise ``method = "subprocess:getoutput"`` would be a shell command.
+    """
+    thing = unwrapped(found)
+    while isinstance(thing, (functools.partial, MethodType)):
+        thing = unwrapped(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+    if isinstance(thing, FunctionType):
+        _check_not_standard(str(thing.__globals__.get("__name__")), reference)  # its `__module__` may be any text
+    elif callable(thing):
+        _check_not_standard(str(getattr(thing, "__module__", None) or type(thing).__module__), reference)
+    check_generators(found, reference)
+    return found
+
+
+def _check_not_standard(module: str, reference: str, path: Path = Path()) -> None:
+    """Raise StudyError for a module of Python's standard library, by its name or the path of its file."""
+    is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not {*path.parts} & {*INSTALLED}
+    if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
+        raise StudyError(
+            f"`{reference}` must be code of the study or of an installed package, got the module {module} of Python's "
+            "standard library; write a function that calls it"
+        )
 
 
 def _forget(folder: Path, paths: set[str]) -> None:
@@ -248,15 +311,15 @@ class InstalledCode(UserCode):
         path, source, root, package, content = _installed(module, attribute, reference)
         return InstalledCode(
             reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
-            helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
-            module=module, text=source, content=content,
+            files=code_hash(path, source, root, package or module, folder, depends),
+            module=module, text=source, content=content, path=str(path),
         )  # fmt: skip
 
     def load(self) -> Any:
         if _installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
         try:
-            module = _imported(self.module, (self.content, *self.helpers))
+            module = _imported(self.module, (self.content, *self.files))
         except (Exception, SystemExit) as error:
             raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
         try:
@@ -265,8 +328,7 @@ class InstalledCode(UserCode):
             raise StudyError(
                 f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
             ) from None
-        check_generators(found, self.reference)
-        return found
+        return _checked(found, self.reference)
 
 
 def _entry_point(reference: str) -> str:
@@ -284,16 +346,26 @@ def is_entry_point(name: str) -> bool:
 
 def _module_file(module: str, reference: str) -> Path:
     """Raises StudyError where there is no module of this name, or it is in no file."""
-    reason = "it has no file"
+    reason, spec, path = "it has no file", None, None
+    _check_not_standard(module, reference)
     try:
         if not all(part.isidentifier() for part in module.split(".")):
             raise ImportError("that is no name of a module")
-        spec = importlib.util.find_spec(module)
+        for name in accumulate(module.split("."), "{}.{}".format):
+            # not by `importlib.util.find_spec`, which imports the packages that a module is in
+            spec = next(filter(None, (each.find_spec(name, path) for each in sys.meta_path)), None)
+            path = spec.submodule_search_locations if spec is not None else None
+            if path is None:
+                spec = spec if name == module else None
+                break
         if spec is None:
             reason = "there is no such module here"
         elif spec.origin is not None and Path(spec.origin).is_file():
+            _check_not_standard(module, reference, Path(spec.origin))
             return Path(spec.origin)
-    except Exception as error:  # noqa: BLE001  # a package that the name is in is imported
+    except StudyError:
+        raise
+    except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
         reason = shortened(str(error))
     raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
 
@@ -338,7 +410,7 @@ class PickledCode(UserCode):
     file: str = ""
 
     def load(self) -> Any:
-        return _unpickled(self.payload, self.helpers)
+        return _unpickled(self.payload, self.files)
 
     @cached_property
     def declared(self) -> dict[str, Any]:
@@ -346,7 +418,7 @@ class PickledCode(UserCode):
 
 
 @lru_cache(maxsize=32)
-def _unpickled(payload: bytes, helpers: Contents) -> Any:
+def _unpickled(payload: bytes, files: Contents) -> Any:
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 
 
@@ -362,11 +434,10 @@ def code_of(function: Any, folder: Path) -> UserCode:
     named = used.name_of(function)
     file, attribute = ("", name) if named is None else (named[0].path, named[1])
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
-    helpers = {path.name: content_of(path) for path in paths if path.is_file()}
+    helpers = {path.name: hash_file(path) for path in paths if path.is_file()}
     return PickledCode(
         reference=f"{module}:{attribute}", attribute=attribute, folder=str(folder.resolve()),
-        helpers=tuple(sorted(helpers.items())), payload=payload, content=content, file=file,
-        text=text_of(function),
+        files=tuple(sorted(helpers.items())), payload=payload, content=content, file=file, text=text_of(function),
     )  # fmt: skip
 
 
@@ -455,7 +526,7 @@ class DeclaredCode(UserCode):
                 raise ValueError(f"it declares {name!r}")
             found = DeclaredCode(
                 reference=reference, attribute=name, folder=str(folder), told=told,
-                helpers=tuple(sorted(told["helpers"].items())), recorded=str(told["fingerprint"]),
+                files=tuple(sorted(told["files"].items())), recorded=str(told["fingerprint"]),
             )  # fmt: skip
             found.load()
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -62,6 +62,7 @@ from evogt_study.methods.syntax import (
     statements,
     unwrapped,
 )
+from evogt_study.storage.untrusted import hash_file
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: of a function that uses one of these the whole file counts."""
@@ -783,10 +784,25 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     return found, used
 
 
-def helper_contents(files: Mapping[str, Path], folder: Path, depends: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The content of imported files that are not among those on which a study in `folder` depends."""
-    listed = {(folder / name).resolve() for name in depends}
-    return tuple((key, content_of(path)) for key, path in files.items() if path.resolve() not in listed)
+def code_hash(
+    path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    """The SHA-256 of each file, as a whole, that running a Python file imports, and of those on which it depends.
+
+    Of an installed package only the file itself counts: all of a large one would take seconds.
+
+    Files have their paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
+    Raises StudyError if one cannot be read.
+    """
+    whole = folder.resolve()
+    listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
+    is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
+    imported = {} if is_installed else imported_files(path, source, root, package)
+    files = {"": path} | listed | imported
+    try:
+        return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
+    except OSError as error:
+        raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
 
 
 def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
@@ -794,8 +810,6 @@ def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
     found = {}
     try:
         for name in names:
-            if not (folder / name).is_file():
-                raise FileNotFoundError(2, "no such file", str(folder / name))
             found[name] = content_of(folder / name)
     except (OSError, ValueError) as error:
         raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
@@ -816,9 +830,8 @@ def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: P
 
 def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
     """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
-    whole, source = path.resolve(), path.read_text(encoding="utf-8-sig")
-    helpers = helper_contents(imported_files(whole, source, whole.parent), folder, depends)
-    return source, json.dumps([depended(depends, folder), helpers])
+    whole, source = path.resolve(), read_text(path)
+    return source, json.dumps([depended(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)])
 
 
 def text_of(function: Any) -> str:

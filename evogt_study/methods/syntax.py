@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from evogt_study.storage.untrusted import hash_file, read_bytes
+
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -296,14 +298,12 @@ def _is_constant(node: ast.expr) -> bool:
 
 def content_of(path: Path) -> str:
     """Return the hash of a file: of its code if it is Python, else of its bytes.  Raises OSError."""
-    data = path.read_bytes()
     if path.suffix == ".py":
         try:
-            return _whole_hash(data.decode("utf-8-sig"))
+            return _whole_hash(read_bytes(path).decode("utf-8-sig"))
         except (SyntaxError, ValueError, RecursionError):
             pass
-    # Python of another version, or none, counts by its bytes
-    return hashlib.sha256(data).hexdigest()
+    return hash_file(path)  # Python of another version, or none, counts by its bytes
 
 
 @lru_cache(maxsize=64)
@@ -323,7 +323,7 @@ _PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in (
 def read_text(path: Path) -> str:
     """Return the text of a file; empty if it is no text."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except (OSError, ValueError):
         return ""
 
@@ -368,20 +368,20 @@ def is_local_path(path: Path) -> bool:
 def imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
     """Python files below `root` that a file imports, and those that they import, by their path from there.
 
-    package: dotted name of the package that the file belongs to, if any; then files of others are left out.
+    package: dotted name of the package that the file belongs to, if any.  Its own files count, and files of other
+    packages do not.
     """
     found: dict[str, Path] = {}
-    waiting = [(path, source, package)]
-    while waiting:
-        _, text, own = waiting.pop()
-        for name in _imported_names(text, own):
-            if package and name.partition(".")[0] != package.partition(".")[0]:
-                continue
-            for file, inner in _files_of(name, root):
-                key = file.relative_to(root).as_posix()
-                if key not in found and file != path:
-                    found[key] = file
-                    waiting.append((file, read_text(file), inner))
+    names = [*_imported_names(source, package), *([package] if package else [])]
+    while names:
+        name = names.pop()
+        if package and name.partition(".")[0] != package.partition(".")[0]:
+            continue
+        for file, inner in _files_of(name, root):
+            key = file.relative_to(root).as_posix()
+            if key not in found and file != path:
+                found[key] = file
+                names += _imported_names(read_text(file), inner)
     return dict(sorted(found.items()))
 
 
@@ -391,9 +391,15 @@ def _imported_names(source: str, package: str) -> Iterator[str]:
         parts = statements(source)
     except (SyntaxError, ValueError, RecursionError):
         return
-    for each in [each for part in parts for each in part.imports]:
-        base = imported_module(each, package)
-        yield f"{base}.{each.attribute}".strip(".") if each.attribute else base
+    is_dynamic = any(word in source for word in IMPORTS_BY_TEXT)
+    for node in (node for part in parts for node in ast.walk(part.node)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = imported_module(Import("", node.module or "", "", node.level), package)
+            yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_dynamic:
+            yield from [node.value] if all(map(str.isidentifier, node.value.split("."))) else []
 
 
 def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
@@ -405,6 +411,8 @@ def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
             yield path, inner if path.name == "__init__.py" else inner.rpartition(".")[0]
 
 
+IMPORTS_BY_TEXT = ("import_module", "__import__", "runpy", "exec")
+"""Names in a file that may import a module by its name in a string."""
 CACHED = type(functools.lru_cache(lambda: None))
 """What `functools.lru_cache` and `functools.cache` make of a function."""
 MAX_LITERAL, MAX_NESTED = 5_000, 60

@@ -5,7 +5,6 @@ No formula is parsed and no case is created.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from evogt_study.results.provenance import plan_digest
 from evogt_study.storage.atomic import followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
+from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 
 
 # the lock first: a result that is being replaced is neither complete nor incomplete
@@ -25,8 +25,8 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
     cases; running the study then reports any mistake.  Raises ResultError if another process is writing the result.
     """
     try:
-        text = study_file.read_text(encoding="utf-8-sig")
-        table = tomllib.loads(text)
+        text = read_text(study_file, "the study file", max_bytes=MAX_STUDY_BYTES)
+        table = parse_toml(text)
         path = output or default_result(str(table.get("name")))
         if not path.is_file() or shard_folder(path).exists():
             return None
@@ -45,8 +45,6 @@ def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
             file = folder / reference.rpartition(":")[0]
-            if not file.is_file():  # reading a pipe or a device may not end
-                raise FileNotFoundError(file)
             from evogt_study.methods.fingerprint import python_file_sources  # with NumPy
 
             yield from python_file_sources(file, folder, table.get("depends", []))

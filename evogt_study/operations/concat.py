@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import InputError, ResultError, shortened
+from evogt_study.errors import InputError, shortened
+from evogt_study.operations.merge import check_output, write_joined
 from evogt_study.results.dataset import DECLARATION, with_fill_value
-from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.run_metadata import (
     CONCATENATED,
@@ -34,8 +35,6 @@ from evogt_study.results.run_metadata import (
 )
 from evogt_study.schema.records import EXACT
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, TRUTH_MEANINGS, Status, objection
-from evogt_study.storage.atomic import check_result_place
-from evogt_study.storage.lease import only_writer
 
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
@@ -56,16 +55,18 @@ def concat(
     becomes a coordinate along `dim`.  A dependent parameter with different rules does the same.  An axis of one result
     that is a constant of another becomes an axis of both.  Each dimension has the values of all results.  A point that
     is not in a result has no run and an empty run key.  Pilots are left out.  output: a new file for the result.
-    Commands read it as any other result, but it has no study that can be run.
+    Commands read it as any other result, but it has no study that can be run.  A file with these runs stays as it is.
 
     Raises InputError if something cannot be joined: an axis that is not a parameter elsewhere, or a variable with other
     dimensions, units or types; ResultError if a file cannot be read or written.
     """
+    if output is not None:
+        check_output(Path(output))
     given = {label: _read(label, result) for label, result in _checked(results).items()}
     _check_dimension(dim, given)
     joined = _joined(_with_common_axes(given), dim)
     if output is not None:
-        _write(Path(output), joined)
+        write_joined(Path(output), lambda: {MAIN: joined})
     return with_status_names(joined)
 
 

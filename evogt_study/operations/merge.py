@@ -6,7 +6,7 @@ Runs are matched by their keys.  Two different values for one run are an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import with_status_names
+from evogt_study.results.run_metadata import CONCATENATED, with_status_names
 from evogt_study.results.seal import contents
 from evogt_study.results.sources import check_runs
 from evogt_study.results.table import Table
@@ -82,17 +82,12 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if study is not None:
         check_study(study)
     output, sources = Path(output), paths_of(paths)
-    _check_places(sources, output)
-    with only_writer(output) as check_alone:
-        _check_places(sources, output)  # from here on, this process is the only writer
-        remove_unfinished(followed(output).parent, followed(output).name)
-        whole = _joined(sources, study)
-        if not output.exists():
-            check_alone()
-            write_result(output, whole)
-        elif not _is_held(output, whole):
-            raise _in_the_way(output, "a file that exists")
-        return with_status_names(whole[MAIN])
+    if len(sources) < 2:
+        raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
+    if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
+        raise _explain_conflict(output, "one of the files to merge")
+    check_output(output)
+    return with_status_names(write_joined(output, lambda: _joined(sources, study))[MAIN])
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
@@ -104,34 +99,38 @@ def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Datase
     return {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
 
 
-def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
-    """Return True for a file with these runs; only its history, which contains the time, may differ."""
-    found = read_result(output)
-    return found.keys() == whole.keys() and all(contents(found[phase]) == contents(whole[phase]) for phase in whole)
-
-
-def _check_places(paths: Sequence[Path], output: Path) -> None:
-    if len(paths) < 2:
-        raise InputError(f"`FILES` must be two results or more, got {len(paths)}")
+def check_output(output: Path) -> None:
+    """Raise ResultError at a place for joined results that has another file, or that cannot be written."""
     if output.exists():
-        if any(path.exists() and path.samefile(output) for path in paths):
-            raise _in_the_way(output, "one of the files to merge")
-        if not _is_merged(output):
-            raise _in_the_way(output, "a file that exists")
+        try:
+            with opened(output) as groups:
+                is_joined = bool({MERGED_FROM, CONCATENATED} & groups[MAIN].attrs.keys())
+        except ResultError:
+            is_joined = False
+        if not is_joined:
+            raise _explain_conflict(output, "a file that exists")
     check_result_place(output)
 
 
-def _in_the_way(output: Path, kind: str) -> ResultError:
+def write_joined(output: Path, join: Callable[[], Mapping[str, xr.Dataset]]) -> Mapping[str, xr.Dataset]:
+    """Join results as the only writer of a new file, write the file, and return the joined results.
+
+    A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
+    history, which contains the time, may differ.  Raises ResultError for another file.
+    """
+    with only_writer(output) as check_alone:
+        remove_unfinished(followed(output).parent, followed(output).name)
+        whole, found = join(), read_result(output) if output.exists() else None
+        if found is None:
+            check_alone()
+            write_result(output, whole)
+        elif {name: contents(data) for name, data in found.items()} != {k: contents(data) for k, data in whole.items()}:
+            raise _explain_conflict(output, "a file that exists")
+        return whole
+
+
+def _explain_conflict(output: Path, kind: str) -> ResultError:
     return ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
-
-
-def _is_merged(path: Path) -> bool:
-    """Return True for a result that was merged."""
-    try:
-        with opened(path) as groups:
-            return MERGED_FROM in groups[MAIN].attrs
-    except ResultError:
-        return False
 
 
 # by name, before any comparison: two studies have no common keys, which would look like missing runs

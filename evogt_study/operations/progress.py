@@ -18,6 +18,7 @@ from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.lease import Writer, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
+from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import duration, shown
 
 Listener = Callable[["Event"], None]
@@ -189,7 +190,7 @@ def computation_of(result: Path) -> Computation:
     """Read the lock and the latest event of a result."""
     writer = writer_of(result)
     try:
-        content = json.loads(progress_file(result).read_text())
+        content = parse_json(read_bytes(progress_file(result)))
         # the event may be from an earlier process that was killed
         if writer is not None and str(content["process"]) == writer.process:
             return Computation(writer, _event(content["event"]), max(0.0, time.time() - content["at"]))

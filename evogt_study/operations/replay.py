@@ -14,7 +14,7 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import opened_so_far
-from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.reopened import Stored, any_phase, code_to_run, point, stored
 from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
@@ -60,8 +60,8 @@ class Replay:
         lines = []
         if self.case.key != self.stored_key:
             lines.append(
-                f"  another computation than the file's, case {self.stored_key or '(none)'}: the method's Python file, "
-                "or this package, has changed since"
+                f"  another computation than the file's, case {self.stored_key or '(none)'}: this package has changed "
+                "since"
             )
         if self.software:
             lines.append(f"  the file's run was made by other software: {self.software}")
@@ -77,21 +77,19 @@ class Replay:
         return lines
 
 
-# only code beside the study, with the recorded content: a result must not decide which file is run
 def replay(
     path: str | Path, at: Mapping[str, object] | None = None, *, pilot: bool = False, code: str | Path | None = None
 ) -> Replay:
     """Compute one case of the result `path` again and compare it with the file.
 
     at: a value for each axis with more than one value.  pilot: replay a case of the pilot.  code: the Python file of
-    the study, or its folder; by default it is imported from beside the study file, if its content computed the result.
-    The choice of a pilot is read from the file.  Raises ResultError if the file is not a result or its code is missing,
-    and InputError for a point that is not in the result.
+    the study, its folder or its installed module; by default it is beside the study file.  It is executed only if its
+    code hash is the recorded one.  The choice of a pilot is read from the file.  Raises ResultError if the file is not
+    a result or its code is missing or has changed, and InputError for a point that is not in the result.
     """
     path, phase = Path(path), PILOT if pilot else MAIN
     with opened_so_far(path) as groups:
-        own = code_beside(path, any_phase(groups)) if code is None else Path(code)
-        phases = stored(path, groups, own)
+        phases = stored(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
         if phase not in phases:
             remedy = "leave out --pilot" if pilot else "give --pilot for one of the phase that is not finished"
             raise ResultError(f"{path} must have {phase} runs to replay one, got a result without them; {remedy}")

@@ -1,9 +1,9 @@
-"""Verify a result: its bytes, schema, run keys, completeness and values, and a sample of its runs computed again."""
+"""Verify a result: its bytes, schema, run keys, completeness and values, and if it is wished a sample of its runs."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, InPythonError, PilotError, shortened
+from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shortened
 from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.pilot_choice import choose
-from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
 from evogt_study.results.run_metadata import RECORDED
 from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
@@ -29,8 +29,7 @@ from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
 from evogt_study.study.phases import Choice, in_words
 
-SAMPLE = 3
-"""Number of runs that are computed again.  A mistake shows in any run, and three take a few seconds."""
+Announce = Callable[[Sequence[str]], None]
 OTHER_SOFTWARE_TOLERANCE = 1e-8
 """Relative difference that other software versions, above all another BLAS, may cause.
 
@@ -65,22 +64,28 @@ class Verification:
 def verify(
     path: str | Path,
     *,
-    sample: int = SAMPLE,
+    rerun: int = 0,
     seed: int = 0,
     code: str | Path | None = None,
     folder: str | Path | None = None,
+    announce: Announce = lambda files: None,
 ) -> Verification:
-    """Check a result: checksums, schema, run keys, completeness, values, and `sample` of its runs computed again.
+    """Check a result: checksums, schema, run keys, completeness and values.  This executes no code of the study.
 
-    The sample is drawn with `seed` from the runs of all phases that are ok.  A run must be equal bit for bit with the
+    rerun: number of runs to compute again.  This executes the code of the study, if its code hash is the recorded one.
+    The runs are drawn with `seed` from the runs of all phases that are ok.  A run must be equal bit for bit with the
     software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the Python file of the
-    study, or its folder; by default it is imported only for a sample, from beside the study file, if its content
-    computed the result.  folder: the folder of the study; by default the recorded one.
+    study, its folder or its installed module; by default it is beside the study file.  folder: the folder of the study;
+    by default the recorded one.  announce: called with the files of the study before they are executed.
 
     For a result that is not finished, the finished runs are checked, and the other runs are findings.
 
-    Raises ResultError for a file that is not a result, or if its study or code cannot be used here.
+    Raises ResultError for a file that is not a result, or if its study cannot be used here, or if its code has changed,
+    and InputError for a seed or code without `rerun`.
     """
+    for name, given in (("code", code is not None), ("seed", seed != 0)):
+        if given and not rerun:
+            raise InputError(f"`{name}` must be given with `rerun`, since nothing is executed without it")
     path = Path(path)
     followed(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
@@ -89,8 +94,8 @@ def verify(
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
     try:
         with opened(path) if path.exists() else opened_so_far(path) as groups:
-            places = [None if place is None else Path(place) for place in (code, folder)]
-            found = _checked(path, groups, sample, seed, *places)
+            at, beside = (None if place is None else Path(place) for place in (code, folder))
+            found = _checked(path, groups, rerun, seed, at, beside, announce)
             kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
             return replace(found, phases=kept)
     except DamagedResultError as error:
@@ -99,19 +104,28 @@ def verify(
 
 # values are checked before runs are computed again: if status and values disagree, every run would differ
 def _checked(
-    path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None, folder: Path | None
+    path: Path,
+    groups: Mapping[str, xr.Dataset],
+    rerun: int,
+    seed: int,
+    code: Path | None,
+    folder: Path | None,
+    announce: Announce,
 ) -> Verification:
     """Check as `verify` a result with intact bytes; `phases` stays empty."""
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
-    left_out = ""
-    if sample and code is None:
+    left_out, codes = "", None
+    if rerun:
         try:
-            code = code_beside(path, any_phase(groups), folder)
+            codes = code_to_run(path, any_phase(groups), code, folder)
+            announce(files_of(codes))
         except InPythonError as error:
-            sample, left_out = 0, str(error)
-    phases = stored(path, groups, code, folder=folder)
+            if code is not None:
+                raise
+            rerun, left_out = 0, str(error)
+    phases = stored(path, groups, codes, folder=folder)
     findings = [line for result in phases.values() for line in _told(result, check_schema, check_keys)]
     findings += [line for result in phases.values() for line in _told(result, check_completeness)]
     unfit = [line for result in phases.values() for line in _told(result, check_values)]
@@ -119,7 +133,7 @@ def _checked(
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
     findings += [line for result in phases.values() for line in _told(result, check_twins)]
     findings += _choices(phases)
-    recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
+    recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, rerun, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
     return Verification(path, {}, tuple(findings), tuple(line for line, _ in recomputed), left_out)
 

@@ -18,10 +18,10 @@ from packaging.utils import canonicalize_name
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import DeclaredCode
-from evogt_study.methods.syntax import imported_files
+from evogt_study.methods.syntax import imported_files, read_text
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
-from evogt_study.results.reopened import check_beside, study_in
+from evogt_study.results.reopened import find_code, study_in
 from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
 from evogt_study.study.listed import SECTION, rows_of
@@ -168,7 +168,7 @@ def deposited_study(path: Path) -> DepositedStudy:
 
 def _check_well(path: Path) -> None:
     """Raise ResultError if anything is wrong with a result.  This computes no run again."""
-    found = verify(path, sample=0).findings
+    found = verify(path).findings
     if found:
         raise ResultError(f"a result must be all well to be published, got {path}: {found[0]}; `evogt verify` says all")
 
@@ -190,7 +190,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
     for code in study.spec.codes:
         if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
-            check_beside(result, code, folder, table.get("depends", []), remedy)
+            find_code(result, code, None, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
     # the cells of tables in the text of the study: a column may name meshes or Python
@@ -231,7 +231,7 @@ def _is_file(path: Path) -> bool:
 def _imported(path: Path) -> Iterator[Path]:
     if path.suffix == ".py":
         whole = path.resolve()
-        yield from imported_files(whole, whole.read_text(encoding="utf-8-sig"), whole.parent).values()
+        yield from imported_files(whole, read_text(whole), whole.parent).values()
 
 
 def environment_lock(study: DepositedStudy) -> str:
@@ -292,7 +292,7 @@ def _imported_packages(study: DepositedStudy) -> Iterator[str]:
 # utf-8-sig: editors of Windows begin a file with a mark that the parser refuses in a string
 def _imports(path: Path) -> Iterator[str]:
     """First parts of the names of modules that a Python file imports."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8-sig"))):
+    for node in ast.walk(ast.parse(read_text(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         # relative imports are of the study's own files

@@ -6,20 +6,21 @@ at all.
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.operations.verify import SAMPLE, Verification, verify
+from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit, environment_lock
 from evogt_study.publishing.metadata import METADATA, citation, datacite, ro_crate
 from evogt_study.publishing.report import entry, overview, report
@@ -27,6 +28,7 @@ from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.atomic import folder_written_whole
+from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
 from evogt_study.text import shown
 
 DECLARATION = "bagit.txt"
@@ -47,18 +49,24 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
 
     title: of the deposit, by default the title of the first result.  The section ``[publication]`` of the studies gives
-    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.
+    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.  A folder
+    with this deposit stays as it is: an earlier command may have been killed after its last write.
 
     Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
     not a result, is not intact, or lacks a file that its runs need.
     """
     folder = Path(folder)
-    if folder.exists() or folder.is_symlink():  # a broken link does not "exist"
-        raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
+    if exists and not (folder / TAG_MANIFEST).is_file():
+        raise conflict
     made = deposit([Path(path) for path in results], title)
     try:
-        with folder_written_whole(folder) as temporary:
-            _write(made, temporary)
+        with TemporaryDirectory() if exists else folder_written_whole(folder) as place:
+            _write(made, Path(place))
+            tags = (Path(place) / TAG_MANIFEST).read_bytes()
+            if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):
+                raise conflict
     except OSError as error:
         raise ResultError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
     return made
@@ -125,13 +133,11 @@ def _write_file(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="")
 
 
-def verify_deposit(
-    folder: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None
-) -> Iterator[Verification]:
-    """Check the manifests of a folder, then each result with a `sample` of its runs; yield one outcome for each.
+def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:
+    """Check the manifests of a folder, then each result; yield one outcome for each.
 
-    If a file has changed since the deposit, nothing else is checked and nothing is run.  code: see `verify`; by default
-    the Python files of the deposit are run for the sample if they are the files that computed the result.
+    If a file has changed since the deposit, nothing else is checked and nothing is executed.  options: see `verify`.
+    The code of a study is in the deposit.
 
     Raises InputError for a folder that is not a deposit, ResultError for a result that cannot be used here.
     """
@@ -143,7 +149,7 @@ def verify_deposit(
     yield Verification(folder, {}, damage, (), "nothing else was checked" if damage else "")
     for path in () if damage else results:
         beside = folder / PAYLOAD / "studies" / path.stem
-        yield verify(path, sample=sample, seed=seed, code=code, folder=beside)
+        yield verify(path, **options, folder=beside)
 
 
 def pages(made: Deposit, root: Path) -> dict[str, str]:
@@ -237,8 +243,8 @@ def _use(deposit: Deposit) -> Iterator[str]:
         "", "## Check it", "",
         f"With Python, in the folder of this file (the results are of evogt-study {version}):", "",
         "```sh", f"pip install -r '{first.lock}'", "evogt verify ..", "```", "",  # the bag is the folder above this one
-        "This holds every file against its checksum, checks the results, and computes a sample of their runs again. It",
-        "runs the Python files in `studies/`, where there are any; `--sample 0` runs nothing.",
+        "This compares every file with its checksum and checks the results. It executes nothing. `--rerun 3` computes",
+        "three runs of each result again. It executes the Python files in `studies/`: read them first.",
     )  # fmt: skip
     yield from ("", "## Compute it again", "", "```sh", *(_command(study) for study in deposit.studies), "```")
     stated_in_python = [study.name for study in deposit.studies if _is_only_python(study)]
@@ -285,17 +291,14 @@ def write_bag(folder: Path, info: Mapping[str, str]) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """All files below a folder, also links, which are not followed, pipes and devices."""
+    found = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
+    return sorted(path for path in found if path.is_symlink() or not path.is_dir())
 
 
 def _manifest(folder: Path, paths: list[Path]) -> str:
     names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return "".join(f"{_digest(path)}  {_escaped(name)}\n" for name, path in names.items())
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return "".join(f"{hash_file(path)}  {_escaped(name)}\n" for name, path in names.items())
 
 
 def _escaped(name: str) -> str:
@@ -311,36 +314,33 @@ def bag_findings(folder: Path) -> Iterator[str]:
         raise InputError(
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {DECLARATION}"
         )
-    for name, root in ((MANIFEST, folder / PAYLOAD), (TAG_MANIFEST, folder)):
-        listed = _listed(folder / name)
+    files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    for path, whole in files.items():
+        if whole.is_symlink() or not whole.is_file():
+            yield f"{shortened(path)} is a link, a pipe or a device"
+    for name, root in ((MANIFEST, f"{PAYLOAD}/"), (TAG_MANIFEST, "")):
+        listed = _listed(folder, name)
         for path, digest in listed.items():
-            whole = folder / path
-            # the manifest of an untrusted bag must not name files outside of it
-            if not _is_inside(path) or whole.is_symlink() or not whole.is_file():
+            if path not in files:  # also a path that leads out of the folder
                 yield f"{name} lists {shortened(path)}, which is not there"
-            elif _digest(whole) != digest:
+                continue
+            try:
+                found = hash_file(files[path], folder)
+            except OSError as error:
+                found = ""
+                yield f"{path} cannot be read: {error.strerror}"
+            if found not in (digest, ""):
                 yield f"{path} is not the file that {name} lists: its SHA-256 is another"
         if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
-            for each in _files(root):
-                if (path := each.relative_to(folder).as_posix()) not in listed:
-                    yield f"{path} is in no manifest"
+            yield from (f"{path} is in no manifest" for path in files if path.startswith(root) and path not in listed)
 
 
-def _is_inside(path: str) -> bool:
-    """Return True for a path that stays in the folder it is relative to."""
-    parts = PurePosixPath(path)
-    return not parts.is_absolute() and ".." not in parts.parts
-
-
-def _listed(manifest: Path) -> dict[str, str]:
+def _listed(folder: Path, name: str) -> dict[str, str]:
     """Return checksums by path.  Raises ResultError for a file that is not a manifest."""
-    try:
-        lines = manifest.read_text(encoding="utf-8").splitlines()
-        found = [_LINE.fullmatch(line) for line in lines if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultError(f"cannot read {manifest}: {getattr(error, 'strerror', None) or error}") from None
+    lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
+    found = [_LINE.fullmatch(line) for line in lines if line.strip()]
     if None in found:
-        raise ResultError(f"{manifest} must list a SHA-256 and a path on each line, got another line")
+        raise ResultError(f"{folder / name} must list a SHA-256 and a path on each line, got another line")
     # other programs write digests in capitals
     return {_plain(line[2]): line[1].lower() for line in found if line is not None}
 

@@ -32,6 +32,7 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
 from evogt_study.storage.paths import STORE, description, store_folder
+from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.plan import Plan
 from evogt_study.study.run_keys import Keys
@@ -194,7 +195,7 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
     """The history of the result at `path` by phase, and what `changes` compares; empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
-            known = json.loads(description(path).read_text(encoding="utf-8"))
+            known = parse_json(read_bytes(description(path)))
             return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
         return {}, {}
     with _in_the_way(), opened(path) as groups:
@@ -337,7 +338,7 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
 def _described(path: Path) -> Study | None:
     """The study of a description; None if there is no description.  Raises ResultError."""
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = parse_json(read_bytes(path))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
         return Study.from_text(
             known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written),
@@ -346,7 +347,7 @@ def _described(path: Path) -> Study | None:
     except FileNotFoundError:
         return None
     except UNUSABLE as error:
-        raise ResultError(f"cannot read {path}: {error}") from None
+        raise ResultError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 @dataclass(frozen=True)
@@ -407,6 +408,7 @@ def move_store(result: Path, to: Path) -> Kept:
         raise InputError(f"`TO` must be another result than FROM, got {to}")
     try:
         make_folder(folder)
+        remove_unfinished(folder)  # of an earlier command that was killed
         for path in shard_files(found.folder):
             with written_whole(folder / path.name) as temporary:
                 shutil.copy2(path, temporary)

@@ -29,7 +29,7 @@ from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacki
 from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of, status_codes
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
-from evogt_study.storage.atomic import make_folder, written_whole
+from evogt_study.storage.atomic import followed, make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
 
@@ -354,6 +354,7 @@ def _open(path: Path, group: str | None, **options: Any) -> xr.Dataset:
     """Open a group of a file; values are read on access."""
     try:
         with HDF5_LOCK, _small_cache():
+            followed(path)  # it refuses pipes, which opening would wait for
             check_sizes(path)
             # as stored: xarray would read a number with units of time as a date
             options |= {"mask_and_scale": False, "decode_times": False}

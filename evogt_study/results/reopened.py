@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ import xarray as xr
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.netcdf import opened
 from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import MAIN
-from evogt_study.study.case_space import CaseSpace, Chosen
+from evogt_study.storage.paths import description
+from evogt_study.storage.untrusted import parse_json, read_bytes
+from evogt_study.study.case_space import CaseSpace, Chosen, listed
 from evogt_study.study.model import read_table
 from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
@@ -60,15 +65,16 @@ class Stored:
 
 
 def stored(
-    path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None, *, folder: Path | None = None
-) -> dict[str, Stored]:
+    path: Path, groups: Mapping[str, xr.Dataset], codes: Mapping[str, UserCode] | None = None, *,
+    folder: Path | None = None,
+) -> dict[str, Stored]:  # fmt: skip
     """Return the phases of a result that was read from `path`, with their plans.
 
-    code: the Python file of the study, or its folder, which is then imported; None: the declaration in the result is
-    used.  folder: the base of relative paths in the study; None: the folder of its file.  Raises ResultError if the
-    axes of the file differ from the axes of its study, or if the Python file is missing.
+    codes: the code of the study as `code_to_run` found it, which is then imported; None: the declaration in the result
+    is used.  folder: the base of relative paths in the study; None: the folder of its file.  Raises ResultError if the
+    axes of the file differ from the axes of its study.
     """
-    study = study_in(path, any_phase(groups), code, folder=folder)
+    study = study_in(path, any_phase(groups), codes, folder=folder)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
         if plans and MAIN not in groups:  # an earlier phase, whose choice the next one needs, is not finished
@@ -97,10 +103,11 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
-# Reading a result imports nothing: a file from elsewhere must not run code.  Only `code`, which the user names, is
-# imported.
-def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: Path | None = None) -> Study:
-    """Return the study in the text of a result; `code` and `folder` are as in `stored`.
+# Reading a result imports nothing: a file from elsewhere must not run code.
+def study_in(
+    path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
+) -> Study:
+    """Return the study in the text of a result; `codes` and `folder` are as in `stored`.
 
     Raises ResultError if it cannot be used.
     """
@@ -111,69 +118,120 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: 
         file = folder / file.name
     written = str(data.attrs.get(DECLARATION, ""))
 
-    def named(reference: str, depends: Sequence[str]) -> UserCode:
-        declared = DeclaredCode.of(reference, file.parent, written)
-        if code is None:
-            return declared
-        if declared.runs_in_python:
-            raise StudyError(f"{reference} was given in Python, and has no file; {TO_FILE}")
-        return _code_at(reference, depends, code, file.parent)
+    def named(reference: str, _: Sequence[str]) -> UserCode:
+        return DeclaredCode.of(reference, file.parent, written) if codes is None else codes[reference]
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtWarning)  # the runs themselves give these warnings
             return Study.from_text(text, str(file), named=named, recorded=True)
     except StudyError as error:
-        remedy = f"; {CODE} says which Python file is the study's" if ".py:" in text else ""
-        raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None
+        raise ResultError(f"the study in {path} cannot be used: {error}") from None
 
 
-def _code_at(reference: str, depends: Sequence[str], code: Path, folder: Path) -> UserCode:
-    """The code that `reference` names, from the file, the folder or the module `code`.  Raises StudyError."""
-    module, _, attribute = reference.rpartition(":")
-    if code.is_dir():
-        return named_code(reference, code, depends)
-    if not module.endswith(".py") and str(code) in (module, reference):
-        return named_code(reference, folder, depends)
-    return PythonFile.named(f"{code.name}:{attribute}", code.parent, depends)
+def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
+    """Return the study of a file, with the code that one of these results declares.  Nothing is imported.
+
+    Raises StudyError if no result was computed with the code of now.
+    """
+    texts = [text for path in results if (text := recorded_declaration(path))]
+
+    def named(reference: str, depends: Sequence[str]) -> UserCode:
+        now = named_code(reference, file.parent, depends).fingerprint
+        for text in texts:
+            with suppress(ValueError, LookupError, TypeError):
+                for name in parse_json(text)["codes"]:  # the study may name the same code otherwise
+                    declared = DeclaredCode.of(name, file.parent, text)
+                    if declared.fingerprint == now:
+                        return replace(declared, reference=reference)
+        places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
+        raise StudyError(
+            f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
+            f"makes it, and `evogt plan {file}` tells what would run"
+        )
+
+    return Study.from_file(file, named=named)
 
 
-def code_beside(path: Path, data: xr.Dataset, folder: Path | None = None) -> Path | None:
-    """Return the folder with the Python files of the study in a result, to compute runs again; None without files.
+def recorded_declaration(path: Path) -> str:
+    """The declaration of the code of a result, or of one that is not finished; "" if there is none."""
+    exists = path.exists()  # it raises OSError for a name that is too long
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        if not exists:
+            return str(parse_json(read_bytes(description(path)))[DECLARATION])
+        with opened(path) as groups:
+            return str(any_phase(groups).attrs.get(DECLARATION, ""))
+    return ""
 
-    folder: the folder of the study; by default the recorded one.  Raises ResultError unless the files computed the
-    result and are in that folder or below: other files are imported only if the user names them.  Raises InPythonError
-    if the code is not in a file.
+
+def code_to_run(
+    path: Path, data: xr.Dataset, code: Path | None = None, folder: Path | None = None
+) -> dict[str, UserCode]:
+    """Return the code of the study in a result, to compute runs again, by its references.  Nothing is imported.
+
+    code, folder: as in `find_code`; the folder of the study is by default the recorded one.
     """
     study = study_in(path, data, folder=folder)
-    folder, table = folder or Path(study.file).parent, read_table(study.text, study.file)
-    for code in study.spec.codes:
-        if isinstance(code, DeclaredCode):
-            check_beside(path, code, folder, table.depends, f"say which file is to be run with {CODE}")
-    return folder if study.spec.codes else None
+    depends, declared = read_table(study.text, study.file).depends, study.spec.codes
+    folder = folder or Path(study.file).parent
+    return {each.reference: find_code(path, each, code, folder, depends) for each in declared}
 
 
-def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequence[str], remedy: str) -> None:
-    """Raise ResultError, with the remedy, unless a Python file that computed a result lies in `folder` as it was.
+def find_code(
+    path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
+    remedy: str = f"say which file computed it with {CODE}",
+) -> UserCode:  # fmt: skip
+    """Return the code that computed the result `path`, with the code hash that the result recorded.
 
-    Raises InPythonError if the code is not in a file.  Nothing is imported.
+    code: the Python file, the folder or the installed module in which the user says that it is; None: in `folder`.  A
+    result must not decide which other file is executed.  Nothing is imported.  Raises InPythonError if the code is in
+    no file, and ResultError, which names the files that have changed, if the code hash differs.
     """
-    if declared.runs_in_python:
-        raise InPythonError(
-            f"no run can be computed again from {path}: {declared.reference} was given in Python; its text is in the "
-            f"attribute {DECLARATION}; {TO_FILE}"
-        )
-    file = declared.reference.rpartition(":")[0]
-    if not file.endswith(".py"):
+    file, reference, attribute = _parts(declared)
+    if not file.endswith(".py") and code is None:
         raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
-    if not (folder / file).resolve().is_relative_to(folder.resolve()):
+    if code is None and not (folder / file).resolve().is_relative_to(folder.resolve()):
         raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
     try:
-        found = PythonFile.named(declared.reference, folder, depends)
+        if code is None or code.is_dir():
+            found = named_code(reference, code or folder, depends)
+        elif str(code) in (file, reference) and not file.endswith(".py"):
+            found = named_code(reference, folder, depends)
+        else:
+            found = named_code(f"{code.name}:{attribute}", code.parent, depends)
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
-    if found.fingerprint != declared.fingerprint:
-        raise ResultError(f"{folder / file} must be the file that computed {path}, got other content; {remedy}")
+    recorded, now = dict(declared.files), dict(found.files)
+    names = sorted(name for name in {*recorded, *now} if recorded.get(name) != now.get(name))
+    new = {name: "is new" if name not in recorded else "is missing" if name not in now else "changed" for name in names}
+    changes = [f"{_path_of(found, name)} {what}" for name, what in new.items()]
+    if not changes and found.fingerprint != declared.fingerprint:
+        changes = [f"what {_path_of(found, '')} uses changed"]
+    if changes:
+        raise ResultError(f"{listed(changes, 6)} since {path} was computed, so nothing was executed; {remedy}")
+    return replace(found, is_checked=True)
+
+
+def _parts(declared: UserCode) -> tuple[str, str, str]:
+    """The file or module, the reference and the attribute of code that a result names.  Raises InPythonError."""
+    if isinstance(declared, DeclaredCode) and declared.runs_in_python:
+        raise InPythonError(
+            f"no run can be computed again: {declared.reference} was given in Python; its text is in the attribute "
+            f"{DECLARATION}; {TO_FILE}"
+        )
+    file, _, attribute = declared.reference.rpartition(":")
+    return file or declared.reference, declared.reference, attribute
+
+
+def _path_of(code: UserCode, name: str) -> str:
+    """The path of a file of the code hash."""
+    path = Path(code.path)
+    return str(path if not name else normpath(path.parent / name) if isinstance(code, PythonFile) else name)
+
+
+def files_of(codes: Mapping[str, UserCode]) -> list[str]:
+    """The files that running this code imports or reads."""
+    return sorted({_path_of(code, name) for code in codes.values() for name, _ in code.files})
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:

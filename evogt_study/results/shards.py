@@ -27,6 +27,7 @@ from evogt_study.storage.atomic import write_file
 from evogt_study.storage.lease import remove_claims
 from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
+from evogt_study.storage.untrusted import open_file
 
 FAMILY = b"evogt shard "
 FORMAT = FAMILY + b"5\n"
@@ -66,7 +67,8 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 def read_shard(path: Path) -> RunRecords:
     """Read a shard.  Raises DamagedShardError if its content is damaged, ResultError for any other failure."""
     try:
-        whole = path.read_bytes()
+        with open_file(path) as file:
+            whole = file.read()
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
     _check_format(path, whole)
@@ -91,7 +93,7 @@ class Head:
 def read_head(path: Path) -> Head:
     """Read only the keys and strings of a shard; the archive has a separate checksum for them."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             _check_format(path, file.read(len(FORMAT)))
             with zipfile.ZipFile(file) as archive:  # it finds its start behind the checksum
                 texts = json.loads(np.load(io.BytesIO(archive.read("texts.npy")), allow_pickle=False).tobytes())

@@ -4,5 +4,6 @@
 - `lease`: right of one process to a result, to a part of a plan or to a temporary folder
 - `hdf5`: the one lock around HDF5 in a process
 - `paths`: paths of the files that belong to a result
+- `untrusted`: small files that other people may have made
 - `arrays`: arrays in slabs, out of core, or computed once per machine
 """

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.storage.atomic import is_special
+from evogt_study.storage.untrusted import parse_toml, read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import PointsTable, ZipTable, quoted
 from evogt_study.study.parameter_values import Declared, Place, stated_entries
@@ -147,8 +146,8 @@ def with_files(text: str, file: str) -> str:
     A text that names none, or has the content, stays as it is.  Raises StudyError if a file cannot be read.
     """
     try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError):  # the reader of the text reports the mistake
+        table = parse_toml(text)
+    except ValueError:  # the reader of the text reports the mistake
         return text
     listed = table.get("table", [])
     known = table.get(SECTION, {})
@@ -169,14 +168,10 @@ def _stated(name: str, file: str) -> str:
 
 
 def _lines(name: str, file: str) -> list[str]:
-    path = Path(file).parent / name
-    if is_special(path):
-        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StudyError(f"cannot read the table {path}: {reason} ({file}, table.file)") from None
+        return read_text(Path(file).parent / name, "the table", StudyError).splitlines()
+    except StudyError as error:
+        raise StudyError(f"{error} ({file}, table.file)") from None
 
 
 def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -20,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import StudyError, shortened
+from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import MAX_CASES
 
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
@@ -299,8 +299,8 @@ M = TypeVar("M", bound=Table)
 def read_table(text: str, file: str) -> StudyTable:
     """The table that `text` holds; `file` names it in messages.  Raises StudyError."""
     try:
-        raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raw = parse_toml(text)
+    except ValueError as error:
         raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
     table = validated(StudyTable, raw, file)
     if not (table.axes or table.zip or table.sample or table.table):

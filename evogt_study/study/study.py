@@ -22,6 +22,7 @@ from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Values, labels, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
+from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs import Design
@@ -143,18 +144,19 @@ class Study:
         return {name: labels([value])[0] for name, value in self.space.constants.items()}
 
     @staticmethod
-    def from_file(path: str | Path) -> Study:
-        """Read and check a study file.  Raises StudyError, one line, for every mistake in it."""
+    def from_file(path: str | Path, *, named: Named | None = None) -> Study:
+        """Read and check a study file.  Raises StudyError, one line, for every mistake in it.
+
+        named: as in `from_text`.
+        """
         path = Path(path)
         if not is_utf8(str(path)):  # the result contains the name
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
-            text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            no_text = isinstance(error, UnicodeDecodeError)
-            reason = f"it is no text{taken_by(str(path))}" if no_text else getattr(error, "strerror", None) or error
-            raise StudyError(f"cannot read the study file {path}: {reason}") from None
-        return Study.from_text(text, str(path))
+            text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
+        except StudyError as error:
+            raise StudyError(f"{error}{taken_by(str(path))}") from None
+        return Study.from_text(text, str(path), named=named)
 
     @staticmethod
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:

@@ -109,6 +109,7 @@ def cluster_of(system: str, output: Path | None = None) -> Iterator[Any]:
     written for the jobs.
     """
     made, configured = _class_and_configuration(system)
+    _check_paths(output, Path.cwd(), sys.executable)
     prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
     prologue += _leaving(wall_seconds(system, configured.get("walltime")))
     folder = configured.get("log-directory") or output
@@ -437,12 +438,14 @@ def job_script(
     for directive in directives:
         if not directive.strip() or not directive.isprintable():
             raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
+    folder = jobs_folder(result).resolve()
+    _check_paths(study_file, result, folder, Path.cwd(), sys.executable)
     name = "".join(letter if letter.isalnum() else "_" for letter in result.stem)
     words = {
         "name": name,
         "tasks": tasks,
         "workers": workers,
-        "folder": shlex.quote(str(jobs_folder(result).resolve())),
+        "folder": shlex.quote(str(folder)),
     }
     command = [sys.executable, "-m", "evogt_study", "work", str(study_file), "-o", str(result)]
     command += ["--workers", str(workers)] if workers > 1 else []
@@ -456,6 +459,13 @@ def job_script(
             "",
         ]
     )
+
+
+def _check_paths(*paths: object) -> None:
+    """Raise InputError for a path with a control character: a line end in it would end a line of a job script."""
+    for path in map(str, paths):
+        if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", path):
+            raise InputError(f"paths in a job script must have no control characters, got {path!r}; rename it")
 
 
 def make_jobs_folder(result: Path) -> None:

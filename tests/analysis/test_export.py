@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.analysis import export
@@ -118,7 +120,7 @@ def method(word, seed):
 """
 
 
-def test_no_cell_is_a_formula_where_that_is_asked_for(own_study, result_of, tmp_path, evogt):
+def test_no_cell_of_csv_is_a_formula_or_acts(own_study, result_of, tmp_path, evogt):
     rest = """
         [axes]
         word = ["a", "b", "c", "d"]
@@ -128,27 +130,44 @@ def test_no_cell_is_a_formula_where_that_is_asked_for(own_study, result_of, tmp_
     with evs.open(path) as opened:
         data = opened.load()
     data["run_message"][0, 1] = "=cmd|' /C calc'!A0"
-    notes = {}
-    for spreadsheet in (False, True):
-        write_table(data, tmp_path / f"{spreadsheet}.csv", spreadsheet=spreadsheet)
-        with (tmp_path / f"{spreadsheet}.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        notes[spreadsheet] = [row["note"] for row in rows if row["note"]]
-        assert [row["value"] for row in rows if row["value"]] == ["-1.5"] * 4  # a number stays one
-        assert rows[1]["run_message"] == "'" * spreadsheet + "=cmd|' /C calc'!A0"
-    assert notes[False] == ["=1+1", "-2.5e3", "@SUM(A1)", "plain"]
-    assert notes[True] == ["'=1+1", "-2.5e3", "'@SUM(A1)", "plain"]
-    assert evogt("export", path, "-o", tmp_path / "new.csv", "--spreadsheet")[0] == 0
-    assert (tmp_path / "new.csv").read_text().count("'=1+1") == 1
-    code, _, err = evogt("export", path, "-o", tmp_path / "new.parquet", "--spreadsheet")
-    assert (code, "`--spreadsheet` must be given with a .csv file, got 'new.parquet'" in err) == (2, True)
+    data["run_message"][1, 1] = "\x1b[2J\u202egood\r\n=1"
+    write_table(data, tmp_path / "own.csv")
+    with (tmp_path / "own.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows if row["value"]] == ["-1.5"] * 4  # a number stays one
+    assert rows[1]["run_message"] == "'=cmd|' /C calc'!A0"
+    assert rows[3]["run_message"] == r"\x1b[2J\u202egood\r\n=1"
+    assert [row["note"] for row in rows if row["note"]] == ["'=1+1", "-2.5e3", "'@SUM(A1)", "plain"]
 
 
-@pytest.mark.parametrize("text", ["=x", "+x", "-x", "@x", "\tx", "\rx", "-", "=1"])
+def test_another_file_is_kept_and_the_same_table_may_be_written_again(own_study, result_of, tmp_path, evogt):
+    path = result_of(own_study(FORMULAS, "[axes]\nword = ['a']\nseed = [0]\n"), tmp_path / "own.nc")
+    for _ in range(2):
+        assert evogt("export", path, "-o", tmp_path / "new.csv")[0] == 0
+    for other in (tmp_path / "own.csv", tmp_path / "folder.csv"):
+        other.mkdir() if "folder" in other.name else other.write_text("mine")
+        code, _, err = evogt("export", path, "-o", other)
+        assert (code, "`--output` must be a new file, got" in err) == (2, True)
+    assert (tmp_path / "own.csv").read_text() == "mine"
+    assert sorted(each.name for each in tmp_path.iterdir() if "csv" in each.name) == [
+        "folder.csv",
+        "new.csv",
+        "own.csv",
+    ]
+
+
+@pytest.mark.parametrize("text", ["=x", "+x", "-x", "@x", "-", "=1", "\uff1dx", "\uff0b1+1"])
 def test_what_begins_like_a_formula(text):
-    assert export._no_formula(text) == f"'{text}"
+    assert export._safe(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("value", ["", "x", "a=b", "-1", "+1e-3", -1.5, None, 3])
 def test_what_is_none(value):
-    assert export._no_formula(value) == value
+    assert export._safe(value) == value
+
+
+@given(st.text())
+def test_no_text_acts_on_a_terminal_or_a_spreadsheet(text):
+    made = export._safe(text)
+    assert made.isprintable()
+    assert made[:1] not in {*"=+-@"} or float(made) is not None

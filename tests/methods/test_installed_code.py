@@ -57,9 +57,10 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
     (tmp_path / "walks.toml").write_text(study("toy_walk"))
     status = evogt("status", "walks.toml", "-o", "walks.nc")
     assert "walks.nc (main): 4 runs, 4 ok" in status.stdout
-    again = evogt("verify", "walks.nc", "--code", "toy_walks.walk")
+    assert evogt("verify", "walks.nc").returncode == 0
+    again = evogt("verify", "walks.nc", "--rerun", "3", "--code", "toy_walks.walk")
     assert (again.returncode, again.stdout.count("equal bit for bit")) == (0, 3)
-    refused = evogt("verify", "walks.nc")
+    refused = evogt("verify", "walks.nc", "--rerun", "3")
     assert refused.returncode == 2
     assert "must be named to be imported; --code toy_walks.walk does" in refused.stderr
     assert "toy_walks" not in evogt("summary", "walks.nc", "--variable", "end").stderr
@@ -68,8 +69,8 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
 def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(site)
     code = InstalledCode.named("toy_walk", tmp_path)
-    assert (code.module, code.attribute, [name for name, _ in code.helpers]) == (
-        "toy_walks.walk", "walk", ["toy_walks/__init__.py", "toy_walks/steps.py"]
+    assert (code.module, code.attribute, [name for name, _ in code.files]) == (
+        "toy_walks.walk", "walk", ["", "toy_walks/__init__.py", "toy_walks/steps.py"]
     )  # fmt: skip
     assert json.loads(Study.from_text(study("toy_walk")).spec.declaration)["codes"].keys() == {"toy_walk"}
     path = site / "toy_walks" / "walk.py"
@@ -81,11 +82,10 @@ def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
 
 MISTAKES = {
     "no module": ("no_such_package.part:f", "no_such_package"),
-    "no attribute": ("json:no_such_function", "`json:no_such_function` must name a thing in its module"),
-    "no function": ("json:__name__", "must be a function, got str"),
+    "no attribute": ("click:no_such_function", "`click:no_such_function` must name a thing in its module"),
+    "no function": ("click:__name__", "must be a function, got str"),
     "no name of a module": ("a b:f", "that is no name of a module"),
     "no entry point": ("no_such_method", "`method` must be one of evolution"),
-    "what is compiled": ("sys:exit", "it has no file"),
 }
 
 

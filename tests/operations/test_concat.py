@@ -132,5 +132,9 @@ def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path
     of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
     assert evogt("replay", "joined.nc", "--at", "seed=0")[::2] == (2, f"evogt: {of_none}\n")
     assert evogt("verify", "joined.nc")[::2] == (2, f"evogt: {of_none}\n")
-    code, _, err = evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")
-    assert (code, err.startswith("evogt: `--output` must be a new file, got joined.nc, which exists")) == (2, True)
+    assert evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")[0] == 1  # as before: it is there
+    code, _, err = evogt("concat", "waves.nc", "heat.nc", "-o", "joined.nc")
+    assert (code, err.startswith("evogt: `--output` must be a new file, got joined.nc, a file that exists")) == (
+        2,
+        True,
+    )

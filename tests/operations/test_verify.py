@@ -52,7 +52,7 @@ def findings(path, **options):
 
 
 def test_a_result_of_the_papers_method(small_study, result_of, tmp_path):
-    made = verify(result_of(Study.from_text(small_study), tmp_path / "small.nc"), sample=4)
+    made = verify(result_of(Study.from_text(small_study), tmp_path / "small.nc"), rerun=4)
     assert made.findings == ()
     assert len(set(made.recomputed)) == 4
     assert all(
@@ -61,23 +61,23 @@ def test_a_result_of_the_papers_method(small_study, result_of, tmp_path):
 
 
 def test_failed_and_diverged_runs_are_outcomes(result):
-    made = verify(result, sample=100)
+    made = verify(result, rerun=100)
     assert made.findings == ()
     assert len(made.recomputed) == 5  # of eight, one failed and two diverged
 
 
 def test_a_pilot_is_checked_and_sampled_too(piloted):
-    made = verify(piloted, sample=100)
+    made = verify(piloted, rerun=100)
     assert made.findings == ()
     assert sum(line.startswith("pilot run") for line in made.recomputed) == 12
     assert sum(line.startswith("main run") for line in made.recomputed) == 4
 
 
 def test_the_sample_is_the_seeds(result):
-    drawn = [verify(result, sample=2, seed=seed).recomputed for seed in range(8)]
-    assert verify(result, sample=2, seed=5).recomputed == drawn[5]
+    drawn = [verify(result, rerun=2, seed=seed).recomputed for seed in range(8)]
+    assert verify(result, rerun=2, seed=5).recomputed == drawn[5]
     assert len(set(drawn)) > 1
-    assert verify(result, sample=0).recomputed == ()
+    assert verify(result).recomputed == ()
 
 
 def test_a_method_that_returns_everything_a_result_can_hold(own_study, result_of, tmp_path):
@@ -91,7 +91,7 @@ def test_a_method_that_returns_everything_a_result_can_hold(own_study, result_of
             return {"u": u, "n": 3 if flag else 2.5, "ok": flag, "words": words, "error": 1.0, "k": np.uint8(seed)}
     """
     rest = "[axes]\nflag = [true, false]\nwidths = [[1, 2], [3]]\nseed = [0, 1]\n"
-    made = verify(result_of(own_study(method, rest), tmp_path / "own.nc"), sample=100)
+    made = verify(result_of(own_study(method, rest), tmp_path / "own.nc"), rerun=100)
     assert made.findings == ()
     assert len(made.recomputed) == 8
     assert all(line.endswith("equal bit for bit") for line in made.recomputed)
@@ -161,7 +161,7 @@ def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
         damaged[position] ^= 1 << drawn.randrange(7)
         result.write_bytes(damaged)
         try:
-            well = verify(result, sample=0).well
+            well = verify(result).well
         except ResultError:  # it does not even look like a result any more
             well = False
         found += not well
@@ -200,7 +200,7 @@ def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result,
         damaged[at : at + len(change)] = change
         result.write_bytes(damaged[: len(whole)])
         try:
-            well = verify(result, sample=0).well
+            well = verify(result).well
         except ResultError:
             well = False
         assert not well or read_result(result)["main"].identical(before), at
@@ -302,7 +302,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_wrong_is_named(result, name):
     change, wanted = CHANGES[name]
-    told = findings(rewritten(result, change), sample=1)
+    told = findings(rewritten(result, change), rerun=1)
     for fragment in wanted:
         assert any(fragment in line for line in told), told
 
@@ -313,7 +313,7 @@ def test_all_findings_are_listed(result):
         one(data, "run_key", "0" * 20)
         one(data, "error", 5.0, (0, 1))
 
-    told = findings(rewritten(result, change), sample=10)
+    told = findings(rewritten(result, change), rerun=10)
     assert len(told) == 3
     assert told[0] == "main: the attribute `cpu` is missing"
     assert told[1].startswith("main: 1 of 8 case keys are not those that the study asks for")
@@ -345,7 +345,7 @@ def test_equal_keys_with_different_values(small_study, result_of, tmp_path):
 
     assert any(
         "1 cases have the key of another, but other values: norm_history[1]" in line
-        for line in findings(rewritten(path, change), sample=0)
+        for line in findings(rewritten(path, change))
     )
 
 
@@ -367,33 +367,30 @@ def test_a_pilot_that_is_missing(piloted):
 
 def test_code_that_changed_and_code_that_moved(own_study, result, tmp_path):
     own_study(OWN.replace("0.1 * (1", "0.2 * (1"), REST)
-    assert verify(result, sample=0).well  # what computed it is known
-    with pytest.raises(ResultError, match=r"method.py must be the file that computed .*own.nc, .* --code FILE.py"):
-        verify(result)
-    made = verify(result, code=tmp_path)
-    assert "8 of 8 case keys are not those that the study asks for" in made.findings[0]
-    assert "Python file" in made.findings[0]
-    assert made.recomputed == ()  # it would be another computation
+    assert verify(result).well  # what computed it is known
+    for code in (None, tmp_path, tmp_path / "method.py"):
+        with pytest.raises(ResultError, match=r"method.py changed since .*own.nc was computed, so .* --code FILE.py"):
+            verify(result, rerun=1, code=code)
     own_study(OWN, REST)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "method.py").rename(tmp_path / "elsewhere" / "method.py")
     with pytest.raises(ResultError, match=r"--code FILE.py"):
-        verify(result)
-    assert verify(result, code=tmp_path / "elsewhere").well
+        verify(result, rerun=1)
+    assert verify(result, rerun=1, code=tmp_path / "elsewhere").well
 
 
 def test_a_run_that_fails_now(own_study, result_of, tmp_path):
-    """A neighbour that the file imports is no part of the case key."""
-    (tmp_path / "neighbour.py").write_text("")
+    """A file that is only read is no part of the code hash, unless `depends` lists it."""
+    (tmp_path / "data.txt").write_text("")
     method = """
         from pathlib import Path
         def method(seed):
-            assert not Path(__file__).with_name("neighbour.py").read_text()
+            assert not Path(__file__).with_name("data.txt").read_text()
             return {"error": 1.0}
     """
     path = result_of(own_study(method, "[axes]\nseed = [0, 1]\n"), tmp_path / "own.nc")
-    (tmp_path / "neighbour.py").write_text("1")
-    told = findings(path, sample=1)
+    (tmp_path / "data.txt").write_text("1")
+    told = findings(path, rerun=1)
     assert len(told) == 1
     assert "is ok in the file, but computed again: AssertionError" in told[0]
 
@@ -412,10 +409,10 @@ def by_other_software(factor, names=("error",)):
 
 
 def test_other_software_is_judged_by_the_relative_difference(result):
-    made = verify(rewritten(result, by_other_software(1 + 1e-10)), sample=1)
+    made = verify(rewritten(result, by_other_software(1 + 1e-10)), rerun=1)
     assert made.findings == ()
     assert "relative difference at most 1.0e-10 with other software (numpy 1.0.0, here " in made.recomputed[0]
-    told = findings(rewritten(result, by_other_software(1 + 1e-7)), sample=1)
+    told = findings(rewritten(result, by_other_software(1 + 1e-7)), rerun=1)
     assert len(told) == 1
     assert "error: " in told[0]
 
@@ -423,5 +420,5 @@ def test_other_software_is_judged_by_the_relative_difference(result):
 def test_what_rounding_decides_is_not_judged_with_other_software(small_study, result_of, tmp_path):
     path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
     assert findings(rewritten(path, by_other_software(-3.0, ["mass_defect", "coefficients"]))) == []
-    assert len(findings(rewritten(path, by_other_software(2.0, ["rank"])), sample=2)) == 2
+    assert len(findings(rewritten(path, by_other_software(2.0, ["rank"])), rerun=2)) == 2
     assert json.loads(read_result(path)["main"]["run_software"].attrs["software_sets"])[0]["numpy"] == "1.0.0"

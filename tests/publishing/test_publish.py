@@ -125,7 +125,7 @@ def test_of_eight_small_studies_it_is_little_more_than_the_results(made, tmp_pat
     graph = json.loads((tmp_path / "deposit/data/ro-crate-metadata.json").read_text())["@graph"]
     (told,) = (each for each in graph if each["@id"] == "reports/overview.html")
     assert len(told["isBasedOn"]) == 8
-    assert all(made.well for made in outcomes(tmp_path / "deposit", sample=0))
+    assert all(made.well for made in outcomes(tmp_path / "deposit"))
 
 
 @pytest.mark.slow
@@ -220,8 +220,12 @@ def test_the_crate_is_valid(made, tmp_path, profile):
 
 def test_a_reader_checks_it_and_computes_a_sample_again(copy, evogt, monkeypatch):
     monkeypatch.chdir(copy / "data")
-    code, out, _ = evogt("verify", "..", "--sample", "2")
+    code, out, err = evogt("verify", "..", "--rerun", "2")
+    assert err == ""
     assert (code, out.count("equal bit for bit") + out.count("with other software"), out.count("all well")) == (0, 4, 3)
+    assert [line for line in out.splitlines() if "executes" in line] == [
+        f"  executes: {copy}/data/studies/own results/{name}" for name in ("inner/scale.py", "method.py", "table.csv")
+    ]
     assert (copy / "data/studies/own results/imported").exists()
 
 
@@ -232,7 +236,7 @@ def test_what_is_computed_again_lies_outside_of_the_bag(copy):
 
 
 def test_without_a_sample_nothing_is_run(copy):
-    assert all(made.well for made in outcomes(copy, sample=0))
+    assert all(made.well for made in outcomes(copy))
     assert not (copy / "data/studies/own results/imported").exists()
 
 
@@ -293,7 +297,7 @@ def test_what_cannot_be_published_is_refused(evogt, result_of, tmp_path):
     refused(evogt, tmp_path, own, own, said="must be files of different names, got two of the name 'own'")
     refused(evogt, tmp_path, tmp_path / "none.nc", said="none.nc")
     (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
-    refused(evogt, tmp_path, own, said="must be the file that computed")
+    refused(evogt, tmp_path, own, said="work/method.py changed, ")
     (tmp_path / "work/method.py").unlink()
     refused(evogt, tmp_path, own, said="publish it from the folder in which `evogt run` was called")
     (tmp_path / "deposit").mkdir()

@@ -276,7 +276,7 @@ MISTAKES = {
     "more integers than numbers": (
         sample(k="integers = { from = 1, to = 99999999999999999999 }"), "fewer than 9,007,199,254,740,992", ".integers",
     ),
-    "a device": ('[[table]]\nname = "c"\nfile = "/dev/zero"', "cannot read the table /dev/zero: it is a pipe", ""),
+    "a device": ('[[table]]\nname = "c"\nfile = "/dev/zero"', "the table /dev/zero: it is a folder, a pipe", ""),
     "NUL": ('[axes]\nword = ["a\\u0000", "a"]', "`word` must be ", "axes.word[0]"),
     "key of a box": (sample(k="from = 1, too = 2"), "unknown key `too`", "did you mean `to`?"),
     "key of a distribution": (sample(k="norml = { mean = 1 }"), "unknown key `norml`", "did you mean `normal`?"),

@@ -26,7 +26,7 @@ def test_it_is_in_the_attributes_and_not_in_the_keys(small_study, result_of, tmp
         assert file.creator_url == "https://orcid.org/0000-0002-1825-0097; "
         assert (file.license, file.institution) == ("CC-BY-4.0", "University of Examples")
         assert "publisher_name" not in file.ncattrs()
-    assert evs.verify(tmp_path / "small.nc", sample=0).findings == ()
+    assert evs.verify(tmp_path / "small.nc").findings == ()
 
 
 def test_it_is_given_in_python_too(tmp_path):

@@ -967,10 +967,10 @@ BAD = {
         ["`N` must be an integer >= 1", "got {'start': 1"],
     ),
     "N as a table without end": (
-        toml(constants={"N" + ".a" * 3000: "1", "N": None}),
+        toml(constants={"N" + ".a" * 99: "1", "N": None}),
         ["`N` must be an integer >= 1", "constants.N"],
     ),
-    "a title without end": (toml({"title" + ".a" * 3000: "1"}), ["`title` must be a string"]),
+    "a title without end": (toml({"title" + ".a" * 3000: "1"}), ["must be TOML", "a key has more than 100 parts"]),
     "gamma nested": (toml(constants={"gamma": "[" * 300 + "]" * 300}), ["`gamma` must be", "constants.gamma"]),
     "N zero": (toml(constants={"N": "0"}), ["`N` must be an integer >= 1", "got 0"]),
     "an unknown dictionary": (
@@ -1419,7 +1419,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):
-    assert unreadable(tmp_path) == f"cannot read the study file {tmp_path}: Is a directory"
+    assert unreadable(tmp_path) == f"cannot read the study file {tmp_path}: it is a folder, a pipe or a device"
 
 
 def test_a_path_through_a_file(tmp_path):
@@ -1441,7 +1441,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(own_study, tmp_path):
     for name in ("own.toml", "method.py"):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (tmp_path / name).read_bytes())
     marked = Study.from_file(tmp_path / "own.toml")
-    assert (marked.text, marked.spec) == (study.text, study.spec)
+    assert (marked.text, study_plan(marked).keys.tolist()) == (study.text, study_plan(study).keys.tolist())
     assert marked.method.parameters.keys() == {"seed"}
 
 

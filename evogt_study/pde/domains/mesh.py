@@ -34,7 +34,7 @@ class Mesh(Segmented):
         """The mesh of triangles in a file that meshio reads, such as Gmsh's .msh.  Raises ParameterError."""
         if find_spec("meshio") is None:  # by which scikit-fem reads meshes
             raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'")
-        if not isinstance(path, str) or not Path(path).is_file():
+        if not isinstance(path, str) or not Path(path).exists():
             raise ParameterError("domain.mesh", "an existing file", path)
         return Mesh.of(*scikit_fem().read(path))
 

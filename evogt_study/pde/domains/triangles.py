@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,10 @@ import skfem
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
+from evogt_study.storage.untrusted import open_file
+
+MAX_MESH_BYTES = 64 * 2**20
+"""Size of a mesh file.  A million triangles have 40 MB."""
 
 
 def circle(refinements: int) -> Any:
@@ -26,11 +33,17 @@ def triangulation(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
 def read(path: str) -> tuple[Array, npt.NDArray[np.int64]]:
     """Vertices and triangles of a file that meshio reads.  Raises ParameterError."""
     try:
-        mesh = skfem.Mesh.load(path)
+        open_file(Path(path), max_bytes=MAX_MESH_BYTES).close()
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # meshio prints what is wrong
+            mesh = skfem.Mesh.load(path)
+    except OSError as error:
+        raise ParameterError("domain.mesh", f"a file that can be read ({error.strerror})", path) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
         raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
     if not isinstance(mesh, skfem.MeshTri1):
         raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
+    if not np.isfinite(mesh.p).all():
+        raise ParameterError("domain.mesh", "a mesh of finite vertices", path)
     return np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T)
 
 

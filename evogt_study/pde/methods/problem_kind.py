@@ -19,9 +19,6 @@ class FormulaProblems(ProblemKind):
     """Problems of the paper by their names, and tables of formulas."""
 
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> FormulaProblem:
-        from evogt_study.pde.problems.table import ProblemTable
-        from evogt_study.study.model import validated
-
         if isinstance(stated, str):
             if stated not in problems.BUILT_IN:
                 raise StudyError(
@@ -29,6 +26,9 @@ class FormulaProblems(ProblemKind):
                     f"got {stated!r} ({where})"
                 )
             return problems.BUILT_IN[stated]
+        from evogt_study.pde.problems.terms import ProblemTable  # 0.5 s, with SymPy
+        from evogt_study.study.model import validated
+
         given = {key: value for key, value in stated.items() if key != "kind"}
         table = validated(ProblemTable, given, where).model_dump()
         mesh = (table["domain"] or {}).get("mesh")

@@ -6,10 +6,9 @@
 (1, True)
 
 - `formula_problem`: `FormulaProblem`, a problem in formulas; the problems of the paper
-- `terms`: terms of the equation; domain and boundary data
+- `terms`: the shape of a problem in a study file; terms of the equation; domain and boundary data
 - `expressions`: separation of time and space
 - `weak_form`: symbolic derivatives checked against weak derivatives
-- `table`: the shape of a problem in a study file
 - `typeset`: the equation of a study for a page
 
 The names below are imported when they are first used, because SymPy takes half a second to import.

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from evogt_study.errors import FormulaError, StudyError, cut, shortened
 from evogt_study.formulas import syntax_tree
 from evogt_study.pde.problems import BUILT_IN
-from evogt_study.pde.problems.table import ProblemTable
+from evogt_study.pde.problems.terms import ProblemTable
 from evogt_study.schema.parameters import GREEK
 from evogt_study.study.model import validated
 from evogt_study.text import shown

@@ -1,0 +1,97 @@
+"""Read small files that other people may have made: studies, tables, meshes, Python files, descriptions, manifests.
+
+Opening such a file cannot wait, reading it cannot exhaust the memory, and a file of a folder is in this folder: pipes,
+devices, files that are too large, and links that lead out of the folder are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from evogt_study.errors import EvogtError, InputError, shortened
+
+MAX_BYTES = 32 * 2**20
+"""Size of a file that is read as a whole.  A table of a million points with one number of 17 digits has 20 MB."""
+MAX_STUDY_BYTES = 4 * 2**20
+"""Size of a study file.  Reading TOML takes 0.5 s for each MB."""
+LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A key of more than 100 parts.  The time to read it grows with the square of their number."""
+
+
+def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.inf) -> io.BufferedReader:
+    """Open a regular file of at most `max_bytes` for reading, without waiting.
+
+    inside: the folder in which the file must be, also if links are followed.  Raises OSError.
+    """
+    try:
+        if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
+            raise OSError(0, f"it is not inside of {inside}", str(path))
+        # O_NONBLOCK: opening a pipe without a writer would wait; regular files are read as always
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (ValueError, RuntimeError) as error:  # a null character in the name; a circle of links
+        raise OSError(0, str(error), str(path)) from None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
+        os.close(descriptor)
+        is_large = f"it has more than {max_bytes:,} bytes" if stat.S_ISREG(found.st_mode) else ""
+        raise OSError(0, is_large or "it is a folder, a pipe or a device", str(path))
+    return open(descriptor, "rb")
+
+
+def read_bytes(path: Path, inside: Path | None = None, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a regular file.  Raises OSError, also for a file of more than `max_bytes`."""
+    with open_file(path, inside, max_bytes) as file:
+        return file.read(max_bytes)
+
+
+def read_text(
+    path: Path, what: str, kind: type[EvogtError] = InputError, inside: Path | None = None, max_bytes: int = MAX_BYTES
+) -> str:
+    """Return the text of a file in UTF-8, without a byte order mark.
+
+    what: the file in messages, such as "the study file".  Raises an error of this `kind`.
+    """
+    try:
+        return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        reason = "it is no text"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text from a file.  Raises ValueError."""
+    if LONG_KEY.search(text):
+        raise ValueError("a key has more than 100 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the content of a JSON text from a file.  Raises ValueError, also for numbers that JSON does not have."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def hash_file(path: Path, inside: Path | None = None) -> str:
+    """Return the SHA-256 of the bytes of a regular file of any size.  Raises OSError."""
+    with open_file(path, inside) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
