@@ -114,11 +114,11 @@ def test_the_documented_questions_have_answers(capsys):
     names = {"evs": evs}
     exec(code, names)
     assert capsys.readouterr().out.endswith("order 2.000 in dt\n")
-    assert names["gain"]["ratio_of_means"].values.round(1).tolist() == [125.0, 204.8, 55.2]
-    assert names["order"]["place"].sel(dictionary="gtransnet").values.tolist() == [1.0, 1.0, 1.0]
+    assert names["found"]["leader"].values.tolist() == ["gtransnet"] * 3
+    assert names["pair"]["over_leader"].sel(dictionary="transnet").values.round(1).tolist() == [125.0, 204.8, 55.2]
     assert (names["low"]["q25_ci"].sel(bound="lower") < names["low"]["q25_ci"].sel(bound="upper")).all()
     assert names["pooled"]["n_ok"].values.tolist() == [20] * 4
-    assert names["best"]["settled"].all()
+    assert names["found"]["significant"].all()
 
 
 def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
