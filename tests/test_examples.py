@@ -105,6 +105,22 @@ def test_the_documented_script_runs(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.long
+def test_the_page_on_simulation_studies_prints_what_it_shows(tmp_path):
+    first, *others = code_blocks("docs/how_to/simulation_studies.md", "python")
+    functions, line, rest = first.partition("study = ")
+    main = "\n".join([line + rest, *others])
+    script = f'{functions}if __name__ == "__main__":\n' + "".join(f"    {each}\n" for each in main.splitlines())
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    page = (ROOT / "docs/how_to/simulation_studies.md").read_text()
+    table, sentence = re.findall(r"```\n\n```\n(.*?)```", page, re.DOTALL)
+    printed = re.sub(r" +\n", "\n", done.stdout)
+    assert printed.startswith(table)
+    assert " ".join(printed.split()).endswith(" ".join(sentence.split()))
+
+
 def test_the_documented_questions_have_answers(capsys):
     code = (
         code_blocks("docs/how_to/in_python.md", "python")[1]

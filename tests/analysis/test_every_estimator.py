@@ -14,7 +14,7 @@ import evogt_study as evs
 from evogt_study.analysis.performance import share
 from evogt_study.analysis.reduce import IncompleteWarning
 
-SETUPS, SEEDS, DRAWS = 4, 20, 300
+SETUPS, SEEDS, DRAWS = 4, 20, 100
 DISTRIBUTIONS = {
     "normal": (lambda z: 5.0 + z, 5.0, 5.0),
     "lognormal 0.8": (lambda z: np.exp(0.8 * z), np.exp(0.32), 1.0),
@@ -91,7 +91,7 @@ def test_estimators_cover_in_a_small_sample_of_the_fixture():
 def test_every_estimator_covers(distribution, design, failures):
     """Last result: @LAST@"""
     found = coverage(distribution, design, failures)
-    assert min(found.values()) >= 0.88, found  # 0.90 less a standard error of 300 draws
+    assert min(found.values()) >= 0.86, found  # 0.90 less more than a standard error of 100 draws
 
 
 def main():

@@ -77,7 +77,7 @@ FUNCTIONS = {
 """Function, number of parameters, and first-order and total indices."""
 
 
-SAMPLES = 200
+SAMPLES = 100
 
 
 def points(rule, count, dimension, seed):
