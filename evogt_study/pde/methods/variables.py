@@ -17,7 +17,7 @@ In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 
 
 ERROR: Mapping[str, Any] = {"better": "lower", "estimand": "geometric_mean"}
 """Declarations of errors, which comparisons and figures follow."""
-RECORDED = (
+RECORDED: tuple[Variable, ...] = (
     Variable("error", "final relative L2 error on the validation rule",
              "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", **ERROR),
     Variable("error_h1", "final relative error in the H1 seminorm on the validation rule",
