@@ -95,8 +95,9 @@ class Result:
 
     @property
     def design(self) -> Design:
-        """Design of the study: axes, samples, random streams and runs."""
-        return Design.of(xr.ones_like(self._data["run_status"], dtype=float), planned=self._planned())
+        """Design of the study: axes, samples, random streams, planned runs and runs that are ok."""
+        ok = status_codes(self._data["run_status"]) == Status.ok
+        return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._planned())
 
     def compare(
         self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any

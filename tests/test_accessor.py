@@ -113,6 +113,7 @@ def test_each_question_is_the_function_with_the_results_variables(data):
         evs.compare(data["error"], "family", better="lower", planned=planned),
     )
     assert data.evogt.design.axes == ("family", "dt")
+    assert data.evogt.design.count_lost() == "6 of 16 runs have no value"
     shares = data.evogt.share("error < 0.03")
     assert shares["failed"].values.tolist() == [[1, 1], [2, 2]]
     orders = data.evogt.orders("dt", **quiet)
