@@ -10,7 +10,7 @@
 2. Open a result.  The methods of `ds.evogt` use the variables of the result::
 
     with evs.open("results/oscillatory_1d.nc") as ds:
-        ds.evogt.compare("dictionary", "transnet", "gtransnet")      # the gain T/G, win rate, signed-rank test
+        ds.evogt.compare("dictionary").conclusion                    # which dictionary has the lowest error
         evs.observed_orders(ds.error, along="N", over="seed")        # for a study with an axis N
 
 The solver of the paper, Evo-GTransNet, is in `evogt_study.pde`.
@@ -28,11 +28,12 @@ from evogt_study.registry import lazy_names
 if TYPE_CHECKING:
     from evogt_study import errors, pde, plots
     from evogt_study.accessor import open as open
-    from evogt_study.analysis.comparison import compare, ranking
+    from evogt_study.analysis.comparison import compare
+    from evogt_study.analysis.design import Design
     from evogt_study.analysis.orders import observed_orders
-    from evogt_study.analysis.sensitivity import sensitivity, shares_of_variance
+    from evogt_study.analysis.performance import over_problems, performance
+    from evogt_study.analysis.sensitivity import sensitivity, variance_shares
     from evogt_study.analysis.statistics import summary
-    from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
     from evogt_study.operations.concat import concat
     from evogt_study.operations.merge import merge
@@ -48,11 +49,12 @@ _named = lazy_names(
     __name__,
     {
         "evogt_study.accessor": "open",
-        "evogt_study.analysis.comparison": "compare ranking",
+        "evogt_study.analysis.comparison": "compare",
+        "evogt_study.analysis.design": "Design",
         "evogt_study.analysis.orders": "observed_orders",
-        "evogt_study.analysis.sensitivity": "sensitivity shares_of_variance",
+        "evogt_study.analysis.performance": "over_problems performance",
+        "evogt_study.analysis.sensitivity": "sensitivity variance_shares",
         "evogt_study.analysis.statistics": "summary",
-        "evogt_study.analysis.verdict": "verdict",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.merge": "merge",
@@ -67,13 +69,16 @@ _named = lazy_names(
 )
 _MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde", "plots": "evogt_study.plots"}
 
-_GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "summary")
+_GIVE_DATASETS = (
+    "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "replay", "run",
+    "sensitivity", "summary", "variance_shares",
+)  # fmt: skip
 """Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
-    "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge", "observed_orders",
-    "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary", "table",
-    "verdict", "verify", "zip_axes",
+    "Design", "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge",
+    "observed_orders", "over_problems", "pde", "performance", "plots", "replay", "run", "sample", "sensitivity",
+    "summary", "table", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 
 

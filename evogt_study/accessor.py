@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.comparison import compare, ranking
+from evogt_study.analysis.comparison import compare
+from evogt_study.analysis.design import Design
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
-from evogt_study.analysis.runs import KEYS
-from evogt_study.analysis.sensitivity import known, sensitivity, shares_of_variance
+from evogt_study.analysis.performance import performance, share
+from evogt_study.analysis.runs import KEYS, finished_runs
+from evogt_study.analysis.sensitivity import known, sensitivity, variance_shares
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.run_metadata import with_status_names
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from evogt_study.plots.catalogue import Drawn
-
-NORMS = ("error", "error_h1", "error_max")
-"""Variables that measure the same error in different norms: L2, H1 and maximum."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
@@ -88,36 +86,46 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        names = "summary, compare, ranking, verdict, orders, sensitivity, shares, plot, failures, runs"
-        return f"ds.evogt: {names}"
+        names = "summary, compare, performance, share, orders, sensitivity, variance_shares, plot, failures, runs"
+        return f"ds.evogt: {names}, design"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Return `evs.summary` of a variable, over the planned runs."""
         return summary(self._values(variable), over, planned=self._planned(), **options)
 
+    @property
+    def design(self) -> Design:
+        """Design of the study: axes, samples, random streams, planned runs and runs that are ok."""
+        ok = status_codes(self._data["run_status"]) == Status.ok
+        return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._planned())
+
     def compare(
-        self, dim: str, first: object, second: object, variable: str = "error",
-        over: str | Iterable[str] = "seed", **options: Any,
-    ) -> xr.Dataset:  # fmt: skip
-        """Return `evs.compare` of two values of the axis `dim`, paired over common seeds."""
-        return compare(self._values(variable), dim, first, second, over, planned=self._planned(), **options)
-
-    def ranking(
         self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """Return `evs.ranking` of the values of the axis `dim`."""
-        return ranking(self._values(variable), dim, over, planned=self._planned(), **options)
+        """Return `evs.compare` of the values of the axis `dim`, over the finished runs."""
+        return compare(self._values(variable), dim, over, **{"planned": finished_runs(self._data), **options})
 
-    def verdict(
-        self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
-    ) -> xr.Dataset:
-        """Return `evs.verdict` of the values of the axis `dim`, with the other error norms and the run times."""
-        own = {"seconds": self._data.get("run_seconds"), "metrics": self._norms(variable)}
-        return verdict(self._values(variable), dim, over, planned=self._planned(), **{**own, **options})
+    def variance_shares(self, variable: str = "error", axes: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
+        """Return `evs.variance_shares`: the shares of axes and seeds in the variance of a variable."""
+        return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
 
-    def shares(self, variable: str = "error", parameters: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
-        """Return `evs.shares_of_variance`: the shares of parameters and seeds in the variance of a variable."""
-        return shares_of_variance(self._values(variable), parameters, **options)
+    def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
+        """Return `evs.performance` of an estimator.
+
+        `truth`, `se`, `lower`, `upper` and `null` may be names of variables or coordinates.
+        """
+        named: dict[str, Any] = {
+            name: self._data[each] if isinstance(each, str) else each for name, each in options.items()
+        }
+        true = self._data[truth] if isinstance(truth, str) else truth
+        return performance(self._values(estimate), true, over, **({"planned": finished_runs(self._data)} | named))
+
+    def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
+        """Return the share of runs for which a condition such as "lower <= truth <= upper" holds.
+
+        n_ok, n_planned and failed count the runs.  A failed run does not count as False.
+        """
+        return share(self._data, condition, over, **{"planned": finished_runs(self._data), **options})
 
     def orders(
         self, along: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
@@ -140,15 +148,19 @@ class Result:
         by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
         at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None, title: str = "",
         xlabel: str | None = None, ylabel: str | None = None, size: tuple[float, float] | None = None,
+        xscale: str | None = None, yscale: str | None = None,
         ax: Axes | Sequence[Axes] | None = None, notes: bool = True,
     ) -> Figure:  # fmt: skip
         """Draw a plot of one kind, as `evogt plot` does, and return the Matplotlib figure.
 
-        along, by, panel, over and at are as in `evogt_study.plots.Places`.  ax: axes to draw on, one for each panel,
-        with your own labels and size.  notes: False leaves footnotes and numbers of runs to `caption`.  Raises
-        InputError if the plot cannot be drawn.
+        along, by, panel, over and at are as in `evogt_study.plots.Places`.  xscale, yscale: "linear" or "log".  ax:
+        axes to draw on, one for each panel, with your own labels, scales and size.  notes: False leaves footnotes and
+        numbers of runs to `caption`.  Raises InputError if the plot cannot be drawn.
         """
-        look = {} if ax is not None else {"title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size}
+        look = {
+            "title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size, "xscale": xscale, "yscale": yscale,
+        }  # fmt: skip
+        look = {} if ax is not None else look
         places = {"along": along, "by": by, "panel": panel, "over": over, "at": at or {}}
         return self._drawn(kind, variable, places, look, slopes=slopes, ax=ax, notes=notes).figure
 
@@ -196,13 +208,6 @@ class Result:
             known = ", ".join(map(str, self._data.data_vars))
             raise InputError(f"`variable` must be one of {known}, got {variable!r}")
         return self._data[variable]
-
-    def _norms(self, variable: str) -> dict[str, xr.DataArray]:
-        """Return the errors of the same runs in other norms, if any run has them."""
-        if variable not in NORMS:
-            return {}
-        found = {name: self._data[name] for name in NORMS if name != variable and name in self._data}
-        return {name: each for name, each in found.items() if bool(np.isfinite(each).any())}
 
     def _planned(self) -> xr.DataArray | None:
         """Return the run keys; None if the Dataset does not have them."""

@@ -34,6 +34,8 @@ source = "made up, with \\u6f22"
 kind = ["fast", "slow", "bad"]
 N = [10, 20, 40]
 seed = { start = 0, count = 4 }
+[output.estimand]
+error = "geometric_mean"
 """
 PILOT = """
 name = "chosen"

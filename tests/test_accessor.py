@@ -109,11 +109,13 @@ def test_each_question_is_the_function_with_the_results_variables(data):
     )
     quiet = {"missing": "drop"}
     xr.testing.assert_identical(
-        data.evogt.compare("family", "b", "a", **quiet), evs.compare(data["error"], "family", "b", "a", **quiet)
+        data.evogt.compare("family", better="lower"),
+        evs.compare(data["error"], "family", better="lower", planned=planned),
     )
-    xr.testing.assert_identical(
-        data.evogt.ranking("family", by="median", **quiet), evs.ranking(data["error"], "family", by="median", **quiet)
-    )
+    assert data.evogt.design.axes == ("family", "dt")
+    assert data.evogt.design.count_lost() == "6 of 16 runs have no value"
+    shares = data.evogt.share("error < 0.03")
+    assert shares["failed"].values.tolist() == [[1, 1], [2, 2]]
     orders = data.evogt.orders("dt", **quiet)
     xr.testing.assert_identical(orders, evs.observed_orders(data["error"], "dt", "seed", **quiet))
     np.testing.assert_allclose(orders["slope"], 2.0)
@@ -167,7 +169,7 @@ def test_it_is_shown_without_being_swamped(data):
     checked = re.findall(r"<input id='section-[^']*' class='xr-section-summary-in' type='checkbox' +(checked)? *", html)
     assert checked[-1] == ""  # attributes are folded
     assert len(repr(data).splitlines()) < 60
-    assert "summary, compare, ranking, verdict, orders, sensitivity, shares, plot" in repr(data.evogt)
+    assert "summary, compare, performance, share, orders, sensitivity, variance_shares, plot" in repr(data.evogt)
 
 
 @pytest.mark.long

@@ -105,6 +105,22 @@ def test_the_documented_script_runs(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.long
+def test_the_page_on_simulation_studies_prints_what_it_shows(tmp_path):
+    first, *others = code_blocks("docs/how_to/simulation_studies.md", "python")
+    functions, line, rest = first.partition("study = ")
+    main = "\n".join([line + rest, *others])
+    script = f'{functions}if __name__ == "__main__":\n' + "".join(f"    {each}\n" for each in main.splitlines())
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    page = (ROOT / "docs/how_to/simulation_studies.md").read_text()
+    table, sentence = re.findall(r"```\n\n```\n(.*?)```", page, re.DOTALL)
+    printed = re.sub(r" +\n", "\n", done.stdout)
+    assert printed.startswith(table)
+    assert " ".join(printed.split()).endswith(" ".join(sentence.split()))
+
+
 def test_the_documented_questions_have_answers(capsys):
     code = (
         code_blocks("docs/how_to/in_python.md", "python")[1]
@@ -114,11 +130,11 @@ def test_the_documented_questions_have_answers(capsys):
     names = {"evs": evs}
     exec(code, names)
     assert capsys.readouterr().out.endswith("order 2.000 in dt\n")
-    assert names["gain"]["ratio_of_means"].values.round(1).tolist() == [125.0, 204.8, 55.2]
-    assert names["order"]["place"].sel(dictionary="gtransnet").values.tolist() == [1.0, 1.0, 1.0]
+    assert names["found"]["leader"].values.tolist() == ["gtransnet"] * 3
+    assert names["pair"]["over_leader"].sel(dictionary="transnet").values.round(1).tolist() == [125.0, 204.8, 55.2]
     assert (names["low"]["q25_ci"].sel(bound="lower") < names["low"]["q25_ci"].sel(bound="upper")).all()
     assert names["pooled"]["n_ok"].values.tolist() == [20] * 4
-    assert names["best"]["settled"].all()
+    assert names["found"]["significant"].all()
 
 
 def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):

@@ -75,7 +75,6 @@ MISSING = xr.Dataset({"error": ("seed", [1.0, np.nan])})
     [
         lambda: evs.summary(MISSING.error),
         lambda: MISSING.evogt.summary(),
-        lambda: evs.compare(MISSING.error.expand_dims(kind=["a", "b"]), "kind", "a", "b"),
         _no_power_of_two,
     ],
 )

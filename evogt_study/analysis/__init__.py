@@ -3,13 +3,13 @@
 - `runs`: distinct runs; seeds as sampling units; display names of coordinate values
 - `reduce`: kernels over named dimensions, block by block
 - `statistics`: `summary`: labelled statistics with their counts
-- `comparison`: `compare`, `ranking`: axis values on common seeds
-- `verdict`: the best axis value, with its uncertainty, in a sentence
+- `comparison`: `compare`: the values of an axis on common seeds, in one sentence for each setup
+- `design`: `Design` of a study: axes, samples and their points, random streams, runs
 - `orders`: observed orders of convergence, and their table
-- `samples`: points of a sample, from the coordinates of a result
-- `sensitivity`: share of each parameter in the variance, and its table
+- `performance`: performance of estimators, shares of runs, methods over many problems
+- `sensitivity`: `sensitivity`, `variance_shares`: shares of parameters and seeds in the variance, and their table
 - `status_counts`: number of runs by status, their messages, and what is missing
 - `export`: one row for each run, as CSV or Parquet
 - `tables`: rows and pivots in text, Markdown, LaTeX and CSV
-- `summary_table`: tables of `evogt summary` and `evogt verdict`; the choice of a pilot
+- `summary_table`: tables of `evogt summary` and `evogt compare`; the choice of a pilot
 """

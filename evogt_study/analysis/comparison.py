@@ -1,280 +1,456 @@
-"""Compare two values of an axis pair by pair on common seeds, and rank all values of an axis."""
+"""Compare the values of an axis: one estimand, one test, one interval and one sentence for each setup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 import xarray as xr
 
-from evogt_study.analysis.reduce import (
-    BOUND,
-    COUNTS,
-    RUNS,
-    check_policy,
-    dimensions,
-    reduced,
-    tell_missing,
-    tell_missing_runs,
-)
-from evogt_study.analysis.runs import (
-    Layout,
-    Numbers,
-    join_numbers,
-    keep_first,
-    layout,
-    mark_first,
-    planned_runs,
-    position,
-)
+from evogt_study.analysis.design import Design
+from evogt_study.analysis.reduce import BOUND, check_options, dimensions
+from evogt_study.analysis.runs import DRAWN, join_numbers, layout, mark_first, planned_runs, shown
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference import comparisons as pair_tests
+from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
-from evogt_study.inference.intervals import Interval, ratio_error, ratio_interval
-from evogt_study.inference.kernels import Array, kernel_of
-from evogt_study.inference.order_statistics import quantile_interval
+from evogt_study.inference.comparisons import (
+    DIFFERENCE,
+    ESTIMANDS,
+    GEOMETRIC_MEAN,
+    MARGIN,
+    MEAN,
+    RATIO,
+    SHARE,
+    WIN,
+    Ends,
+    Pairs,
+)
+from evogt_study.inference.intervals import share_interval
+from evogt_study.inference.kernels import Array, is_two_valued
+from evogt_study.schema.variables import HIGHER, NEAREST, declared_attributes, parse_better
+from evogt_study.study.case_space import listed
 
-Mask = npt.NDArray[np.bool_]
-BETTER = ("lower", "higher")
-PROPORTION_METHODS = ("wilson", "exact")
-_OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
-    "ratio_of_means": ((), "mean of first over mean of second, over pairs"),
-    "ratio_ci": ((BOUND,), "confidence interval of ratio_of_means, pairs resampled together"),
-    "ratio_se": ((), "standard error of ratio_of_means"),
-    "ratio_of_medians": ((), "median of first over median of second, over pairs"),
-    "median_ratio": ((), "median of first / second, pair by pair"),
-    "median_ratio_ci": ((BOUND,), "confidence interval of median_ratio, from order statistics"),
-    "log_ratio": ((), "mean of log(first / second), pair by pair"),
-    "log_ratio_ci": ((BOUND,), "confidence interval of log_ratio"),
-    "log_ratio_p": ((), "two-sided p-value of Student's test that log_ratio is zero"),
-    "wins": ((), "number of pairs in which first is better"),
-    "losses": ((), "number of pairs in which second is better"),
-    "ties": ((), "number of pairs of equal values"),
-    "win_rate": ((), "wins / (wins + losses)"),
-    "win_ci": ((BOUND,), "confidence interval of win_rate"),
-    "wilcoxon": ((), "signed-rank statistic min(W+, W-)"),
-    "p_value": ((), "two-sided p-value of the signed-rank test"),
-    "mann_whitney_p": ((), "two-sided p-value of the test of Mann and Whitney, all values unpaired"),
-    "welch_p": ((), "two-sided p-value of Welch's test of the means, all values unpaired"),
-    "n_ok": ((), "number of pairs without a missing run"),
-    "n_planned": ((), "number of pairs planned"),
-}
-_COUNTS = ("wins", "losses", "ties", *COUNTS)
+_LABEL = {
+    "leader": "axis value ahead of all others", "rival": "axis value that is closest to the leader",
+    "p_value": "p-value of the test that the leader is ahead of the rival",
+    "significant": "the leader is significantly ahead of every other axis value",
+    "n": "units that both have", "probability": "probability that the leader is ahead on a fresh unit that differs",
+    "probability_ci": "confidence interval of probability (Clopper and Pearson)",
+    "effect": "effect of the leader over the rival", "effect_ci": "confidence interval of effect",
+    "conclusion": "result in one sentence", "note": "assumptions and doubts",
+    "n_ok": "units with all their runs", "n_planned": "units planned", "failed": "share of runs without a value",
+    "failed_ci": "confidence interval of failed (Wilson)", "over_leader": "effect over the leader",
+    "over_leader_ci": "confidence interval of over_leader", "p_over_leader": "p-value of over_leader",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of a conclusion: the variable, the direction and its target, the estimand, the scale, and the unit."""
+
+    variable: str
+    direction: str
+    target: float
+    estimand: str
+    scale: str
+    two_valued: bool
+    unit: str = "seed"
+    margin: float = 0.0
+
+    @property
+    def stated(self) -> str:
+        """The direction as it is declared."""
+        return f"{NEAREST} {self.target:g}" if self.direction == NEAREST else self.direction
+
+    @property
+    def more(self) -> str:
+        """The direction as a comparative: "lower", "higher", "nearer to 0.95"."""
+        return f"nearer to {self.target:g}" if self.direction == NEAREST else self.direction or "lower"
+
+    @property
+    def what(self) -> str:
+        """The number that is compared: "error", "mean error"."""
+        return self.variable if self.estimand == WIN else f"{self.estimand.replace('_', ' ')} {self.variable}"
+
+    def has(self, first: str, second: str, count: int) -> str:
+        """The claim that the leader is ahead: "a has the lowest error of all 3; closest is b"."""
+        if self.direction == NEAREST:
+            most = f"the {self.what} nearest to {self.target:g}"
+            return f"{first} has {most} of all {count}; closest is {second}" if count > 2 else f"{first} has {most}"
+        if count > 2:
+            return f"{first} has the {self.more[:-2]}est {self.what} of all {count}; closest is {second}"
+        return f"{first} has {'an' if self.more[0] in 'aeiou' else 'a'} {self.more} {self.what} than {second}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is compared: the estimand, the direction and its target, the scale of the effect, and the options."""
+
+    estimand: str
+    better: str
+    target: float
+    scale: str
+    omit: bool
+    alpha: float
+    words: Words
+
+    @property
+    def sign(self) -> int:
+        """1 if lower is ahead, else -1."""
+        return -1 if self.better == HIGHER else 1
+
+    @property
+    def nearest_share(self) -> bool:
+        """Whether shares of ones are compared with a target."""
+        return self.better == NEAREST and self.words.two_valued and self.estimand == WIN
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """Values of one setup (L, U, k), NaN without a value, and which runs are planned; units are dimension U."""
+
+    values: Array
+    planned: npt.NDArray[np.bool_]
+
+    @property
+    def failed(self) -> tests.Bools:
+        """Planned runs without a value."""
+        return np.array(self.planned & np.isnan(self.values), dtype=bool)
 
 
 def compare(
     values: xr.DataArray,
     dim: str,
-    first: object,
-    second: object,
     over: str | Iterable[str] = "seed",
     *,
-    better: str = "lower",
-    interval: Interval = Interval(),
-    proportion: str = "wilson",
+    estimand: str = "",
+    better: str = "",
     units: str | Iterable[str] | None = None,
-    missing: str = "warn",
+    margin: float = 0.0,
+    scale: str = "",
+    failures: str = "loss",
+    family: str = "setup",
+    confidence: float = 0.95,
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
-    """Label `first` of dimension `dim` against label `second`, paired over the dimensions `over` (common seeds).
+    """Compare the values of the axis `dim` on common units, such as seeds.
 
-    A pair is a unit, as a seed: its values are the means of `first` and of `second` over the pooled points at which
-    both have one, each of two distinct runs.  Returns a Dataset over the other dimensions:
+    Parameters
+    ----------
+    values : DataArray
+        Values of one variable, such as ``ds.error``.
+    dim : str
+        Axis whose values are compared.
+    over : str or list of str, default "seed"
+        Dimensions that are pooled.
+    estimand : {"win", "geometric_mean", "mean"}, optional
+        win: exact sign test.  geometric_mean, mean: Student's test.  Default: `[output.estimand]`, else win.
+    better : str, optional
+        "lower", "higher" or "nearest 0.95".  Default: `[output.better]`, else the lowest value leads.
+    units : str or list of str, optional
+        Dimensions in `over` whose points are independent, by default the seed.  The estimand win counts a unit with
+        several runs for the value that wins more of them.
+    margin : float, default 0
+        Relative difference (of ratios) or difference up to which two values count as equal.
+    scale : {"ratio", "difference"}, optional
+        Default: ratio if all values are positive, else difference.
+    failures : {"loss", "omit"}, default "loss"
+        A failed run is worse than any value, or its unit is left out.
+    family : {"setup", "all"}, default "setup"
+        all: adjust the tests for the number of setups (Holm).
+    confidence : float, default 0.95
+        Confidence of the intervals.  The level of the tests is 1 - confidence.
+    planned : DataArray, optional
+        Run keys or booleans, as in `evs.summary`.
 
-    ratio_of_means: mean(first) / mean(second), both over the pairs (the paper's gain T/G for errors); ratio_ci (bound):
-    bootstrap-t on logarithms where all values are positive, pairs resampled together; ratio_se;
-    ratio_of_medians; median_ratio: median of first / second, pair by pair, NaN where a pair has no ratio (two zeros or
-    two infinities); median_ratio_ci: from order statistics;
-    log_ratio: mean of log(first / second), NaN where a value is not positive; log_ratio_ci; log_ratio_p (Student);
-    wins, losses, ties: pairs in which first is better, worse, equal; `better` says whether lower or higher is;
-    win_rate: wins / (wins + losses), NaN where all pairs tie; win_ci (bound): its interval, `proportion` being
-    wilson or exact (Clopper and Pearson), at the confidence of `interval`;
-    wilcoxon: signed-rank statistic min(W+, W-); p_value: of the two-sided test, 1 where all pairs tie; with fewer than
-    6 pairs it cannot be below 0.05;
-    mann_whitney_p, welch_p: of tests that take all units with a value, paired or not, as independent samples;
-    n_ok: pairs whose runs all have a value, out of n_planned.
+    Returns
+    -------
+    xarray.Dataset
+        Over the other dimensions: leader, rival, p_value, significant, n, probability(_ci), effect(_ci), conclusion
+        and note.  Along `dim`: n_ok, n_planned, failed(_ci), and over_leader(_ci) and p_over_leader.
 
-    Intervals are NaN below `interval.fewest` pairs.  Raises InputError for an unknown dimension, ParameterError for an
-    unknown label or option, an interval that is not of the mean among them.  `units`, `missing`, `planned`: as for
-    `summary`.
+    Raises
+    ------
+    InputError, ParameterError
+        For an unknown dimension or option, and for a single value of `dim`.
+
+    Examples
+    --------
+    >>> x = xr.DataArray([[1.0, 2, 3, 4, 5, 6], [3.0, 6, 9, 9, 10, 18]], dims=("m", "seed"), coords={"m": ["a", "b"]})
+    >>> print(compare(x.rename("error"), "m").conclusion.item())  # doctest: +ELLIPSIS
+    a has a lower error than b on 6 of 6 seeds (p = 0.031, sign test). 95 % intervals: ...
     """
+    chosen = estimand, better, scale, failures
+    return _compare(values, dim, over, chosen, units, margin, family, 1.0 - confidence, planned)
+
+
+def _compare(
+    values: xr.DataArray, dim: str, over: str | Iterable[str], chosen: tuple[str, str, str, str],
+    units: str | Iterable[str] | None, margin: float, family: str, alpha: float, planned: xr.DataArray | None,
+) -> xr.Dataset:  # fmt: skip
+    """`compare` with its options; chosen: estimand, direction, scale and failures."""
     over_dims = paired_dimensions(values, dim, over)
-    check_options(better=(better, BETTER), proportion=(proportion, PROPORTION_METHODS))
-    check_policy(missing)
-    if interval.of != "mean" or interval.chosen == "bca":  # none of these is known to `ratio_interval`
-        raise ParameterError("interval", "of the mean, and not by bca", f"of the {interval.of} by {interval.chosen}")
-    places = [position(values, dim, label) for label in (first, second)]
-    pair = values.isel({dim: places})
+    if values.sizes[dim] < 2:
+        raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
+    check_options(failures=(chosen[3], ("loss", "omit")), family=(family, ("setup", "all")))
+    if not 0.0 < alpha < 1.0:
+        raise ParameterError("confidence", "in (0, 1)", 1.0 - alpha, remedy="use e.g. 0.95")
+    design = Design.of(values, planned=planned)
     runs = planned_runs(values, planned)
-    runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
     laid_out = layout(values, over_dims, units, runs, along=[dim])
-
-    def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
-        pairs = mark_first(join_numbers(cells))
-        there = pairs & ~np.isnan(samples).any(axis=-2)
-        first, second = (laid_out.means(np.where(there, samples[..., each, :], np.nan)) for each in (0, 1))
-        alone = [laid_out.means(keep_first(samples[..., each, :], cells[..., each, :])) for each in (0, 1)]
-        return [*_compared(first, second, alone, better, interval, proportion), *_pair_counts(laid_out, pairs, there)]
-
-    outputs = {**{name: new for name, (new, _) in _OUTPUTS.items()}, **dict.fromkeys(RUNS, ())}
-    found = reduced(pair, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
-    found = _counted(found, values.name, missing)
-    sides = {"first": f"{dim}={first}", "second": f"{dim}={second}"}
-    found.attrs = sides | {"better": better, "over": " ".join(over_dims)}
-    return found.assign_coords(kept_coordinates(values, [dim, *over_dims]) | {BOUND: ["lower", "upper"]})
-
-
-def _compared(
-    first: Array, second: Array, alone: Sequence[Array], better: str, how: Interval, proportion: str
-) -> list[Array]:
-    """Return the numbers of `_OUTPUTS` except the counts of pairs.
-
-    `first` and `second`, (..., n), have common units; `alone` has the values of all units.
-    """
-    lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
-    wins, losses = (lower, higher) if better == "lower" else (higher, lower)
-    pairs = kernels.count(first)
-    decided = wins + losses
-    with np.errstate(invalid="ignore"):  # inf - inf of a tie
-        tests = pair_tests.signed_rank_tests(np.where(first == second, 0.0, first - second))
-    limits = [
-        pair_tests.win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
-        for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
-    ]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratios = first / second
-    # of all pairs or of none, as logarithms
-    ratios[(np.isnan(ratios) & ~np.isnan(first)).any(axis=-1)] = np.nan
-    return [
-        *_ratio_numbers(first, second, ratios, how),
-        wins.astype(float),
-        losses.astype(float),
-        (pairs - decided).astype(float),
-        np.divide(wins, decided, out=np.full(pairs.shape, np.nan), where=decided > 0),
-        np.array(limits).reshape(*pairs.shape, 2),
-        tests[..., 0],
-        tests[..., 1],
-        pair_tests.mann_whitney_tests(*alone),
-        pair_tests.welch_tests(*alone),
-    ]
-
-
-def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) -> list[Array]:
-    """The numbers of `_OUTPUTS` from ratio_of_means to log_ratio_p."""
-    rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
-    shape = first.shape[:-1]
-    # a missing pair has no say in whether all are positive
-    positive = ((rows > 0.0) & (others > 0.0) & (np.minimum(rows, others) < np.inf)) | np.isnan(rows)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # of all pairs or of none: the mean over those that have logarithms would be one of other pairs
-        logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
-        of_means = kernels.mean(first) / kernels.mean(second)
-        of_medians = kernels.median(first) / kernels.median(second)
-    # the mean as a ratio to ones, so that both intervals are of one routine
-    log_limits = ratio_interval(logarithms, np.where(np.isnan(logarithms), np.nan, 1.0), how)
-    median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
-    limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]
-    few = kernels.count(rows) < how.fewest
-    ratio_limits, median_limits, log_limits = (
-        np.where(few[:, None], np.nan, array).reshape(*shape, 2) for array in limits
+    setups, rest = _setups(values, dim, laid_out, runs)
+    question = _question(values, *chosen, alpha, laid_out.within > 1)
+    question = replace(question, words=replace(question.words, unit=_unit(over_dims, units), margin=margin))
+    names = shown(values, dim)
+    found = [_compared(each, names, question) for each in setups]
+    levels = np.full(len(found), question.alpha)
+    p = np.array([each["p_value"] for each in found])
+    if family == "all":
+        levels, p = tests.holm_levels(p, question.alpha), tests.holm(p)
+        found = [
+            _compared(each, names, replace(question, alpha=float(level)))
+            for each, level in zip(setups, levels, strict=True)
+        ]
+    several = int((~np.isnan(p)).sum())
+    more = (
+        [f'p-values are not adjusted for the {several} setups (family="all")']
+        if family == "setup" and several > 1
+        else []
     )
-    return [
-        of_means,
-        ratio_limits,
-        ratio_error(rows, others).reshape(shape),
-        of_medians,
-        kernels.median(ratios),
-        median_limits,
-        kernels.mean(logarithms).reshape(shape),
-        log_limits,
-        pair_tests.t_tests(logarithms).reshape(shape),
-    ]
+    if family == "all":
+        more = [f"tests are adjusted for {several} setups together (Holm)"]
+    for each, adjusted in zip(found, p, strict=True):
+        each["p_value"] = adjusted
+        each["note"] = design.note(*each["note"], *more, streams=False)
+    return _dataset(values, dim, over_dims, rest, found, question)
 
 
-def _pair_counts(laid_out: Layout, pairs: Mask, there: Mask) -> list[Array]:
-    """Units without a missing pair, units planned, pairs of runs with values, pairs of runs planned."""
-    planned, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
-    both = [(planned > 0) & (found == planned), planned > 0, found, planned]
-    return [each.sum(axis=-1).astype(float) for each in both]
+def _setups(values: xr.DataArray, dim: str, laid_out: Any, runs: xr.DataArray | None) -> tuple[list[Setup], list[str]]:
+    """The setups of values, each run of a value of `dim` once, and the dimensions that are left."""
+    rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
+    order = (*rest, dim, *laid_out.dims)
+    table = values.transpose(*order).values.astype(float)
+    shape = (-1, values.sizes[dim], laid_out.count * laid_out.within)
+    numbers = np.arange(table.size).reshape(table.shape)
+    if runs is not None:
+        numbers = runs.broadcast_like(values.reset_coords(drop=True)).transpose(*order).values
+        own = [each for each in laid_out.dims if each not in runs.dims]  # such as time: each point once
+        for each in own:
+            places = np.arange(values.sizes[each]).reshape([-1 if name == each else 1 for name in order])
+            numbers = np.where(numbers < 0, -1, numbers * values.sizes[each] + places)
+    found = []
+    for cells, own_numbers in zip(table.reshape(shape), numbers.reshape(shape), strict=True):
+        planned = own_numbers >= 0
+        joined = join_numbers(np.where(planned, own_numbers, own_numbers.max(initial=0) + 1))
+        kept = planned & mark_first(joined)
+        found.append(Setup(*(laid_out.blocks(each) for each in (np.where(kept, cells, np.nan), kept))))
+    return found, rest
 
 
-def _counted(found: xr.Dataset, name: object, missing: str) -> xr.Dataset:
-    """The numbers with whole counts and their words; missing pairs of runs by the policy."""
-    n_ok, n_planned = (int(found[each].sum()) for each in RUNS)
-    tell_missing(n_planned - n_ok, n_planned, name, missing, "pairs of runs")
-    found = found.drop_vars(RUNS).assign({each: found[each].astype(np.int64) for each in _COUNTS})
-    for each, (_, long_name) in _OUTPUTS.items():
-        found[each].attrs = {"long_name": long_name, "units": "1"}
+def _question(
+    values: xr.DataArray, estimand: str, better: str, scale: str, failures: str, alpha: float, pooled: bool
+) -> Question:
+    """The estimand, direction and scale, from the options, the attributes of the variable and its values."""
+    declared = declared_attributes(values)
+    better, stated = better or declared[0], estimand
+    estimand = estimand or declared[1] or WIN
+    check_options(estimand=(estimand, ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
+    direction, target = parse_better(better)
+    numbers = np.ravel(values.values).astype(float)
+    two_valued, known = is_two_valued(numbers), numbers[~np.isnan(numbers)]
+    known = np.abs(known - target) if direction == NEAREST else known
+    positive = bool(known.size) and bool((known > 0.0).all())
+    if estimand == GEOMETRIC_MEAN and not positive and known.size:
+        if stated:
+            raise ParameterError("estimand", "win or mean for values that are not positive", estimand)
+        estimand = WIN  # a declaration is of all studies of a method
+    if scale == RATIO and not positive and known.size:
+        raise ParameterError("scale", "difference for values that are not positive", scale)
+    if estimand == WIN and pooled:
+        chosen = MARGIN
+    elif estimand == WIN and two_valued:
+        chosen = SHARE
+    elif estimand == GEOMETRIC_MEAN:
+        chosen = RATIO
+    else:
+        shares = direction == HIGHER and bool((known <= 1.0).all())  # such as accuracies
+        chosen = scale or (RATIO if positive and not shares else DIFFERENCE)
+    words = Words(str(values.name or "value").replace("_", " "), direction, target, estimand, chosen, two_valued)
+    return Question(estimand, direction, target, chosen, failures == "omit", alpha, words)
+
+
+def _compared(setup: Setup, names: Sequence[str], question: Question) -> dict[str, Any]:
+    """The numbers of one setup by name; `note` is a list."""
+    count = len(names)
+    found: dict[str, Any] = {
+        "leader": "", "rival": "", "p_value": np.nan, "significant": False, "n": 0, "probability": np.nan,
+        "probability_ci": np.full(2, np.nan), "effect": np.nan, "effect_ci": np.full(2, np.nan), "conclusion": "",
+        "note": [], **_counts(setup), "over_leader": np.full(count, np.nan), "scale": question.scale,
+        "over_leader_ci": np.full((count, 2), np.nan), "p_over_leader": np.full(count, np.nan),
+    }  # fmt: skip
+    part = np.flatnonzero(setup.planned.any(axis=(1, 2)))
+    if len(part) < 2 or not (~np.isnan(setup.values)).any():
+        found["conclusion"] = "Fewer than two values have runs." if len(part) < 2 else "No run has a value."
+        return found
+    told = _lost(setup, part, names, question)
+    if question.omit:
+        setup = Setup(setup.values, setup.planned & ~np.asarray(setup.failed[part].any(axis=(0, 2)))[:, None])
+    values = np.abs(setup.values - question.target) if question.better == NEAREST else setup.values
+    margins = tests.unit_margins(np.where(np.isnan(values), np.inf, question.sign * values), setup.planned)
+    units, pairs = _pairs(values, setup, margins, names, question)
+    lead, rivals = tests.find_leader(pairs, question.alpha, part)
+    if question.nearest_share:
+        margins = tests.unit_margins(setup.values, setup.planned & ~setup.failed)
+        lead, rivals, p = _nearest_share(setup.values, part, question)
+        pairs.p[lead, rivals] = p
+    _add_effects(found, units, margins, pairs, lead, rivals, question)
+    rival, n = rivals[0], int(pairs.n[lead, rivals[0]])
+    withheld, wins = pairs.reason.get((lead, rival), ""), pairs.wins[lead]
+    found["significant"] = not withheld and bool(pairs.p[lead, rival] <= question.alpha)
+    found |= {"leader": names[lead], "rival": names[rival], "n": n, "p_value": found["p_over_leader"][rival]}
+    ends = [tests.win_interval(int(wins[j]), int(wins[j] + pairs.losses[lead, j]), question.alpha) for j in rivals]
+    still = [names[j] for j in rivals if pairs.p[lead, j] > question.alpha]
+    least = min(low for low, _ in ends)
+    pair = Pair(int(wins[rival]), int(pairs.losses[lead, rival]), len(part), still, least, withheld)
+    if question.estimand == WIN and pair.decided:
+        found["probability"], found["probability_ci"] = pair.wins / pair.decided, np.array(ends[0])
+    shares = None
+    if question.words.two_valued:
+        each = setup.values[[lead, rival]].reshape(2, -1)
+        shares = tuple(np.nan_to_num(kernels.mean(each), nan=0.0).tolist())
+    sentence = conclude(replace(question.words, scale=found["scale"]), found, pair, question.alpha, shares)
+    found["conclusion"] = sentence + told
+    means = units[[lead, rival]].mean(axis=-1)
+    if question.estimand == WIN and found["scale"] == RATIO and question.sign * (means[0] - means[1]) > 0.0:
+        order = f"{names[lead]} {means[0]:.3g}, {names[rival]} {means[1]:.3g}"
+        found["note"] += [f"the sample means have the other order ({order}), because a few values dominate them"]
     return found
 
 
-def ranking(
-    values: xr.DataArray,
-    dim: str,
-    over: str | Iterable[str] = "seed",
-    *,
-    by: str = "mean",
-    better: str = "lower",
-    units: str | Iterable[str] | None = None,
-    missing: str = "warn",
-    planned: xr.DataArray | None = None,
-) -> xr.Dataset:
-    """The labels of dimension `dim` in order, by a statistic over the dimensions `over` on common seeds.
+def _add_effects(
+    found: dict[str, Any], units: Array, margins: Array, pairs: Pairs, lead: int, rivals: Sequence[int],
+    question: Question,
+) -> None:  # fmt: skip
+    """Add the effect of each value over the leader, its interval and p-value, and the effect of the leader."""
+    scale, of, alpha = question.scale, question.estimand, question.alpha
+    tested = [j for j in rivals if (lead, j) not in pairs.reason]
+    if of == MEAN and scale == RATIO and any(
+        tests.effect_of_means(units[lead], units[j], of, scale, alpha) is None
+        or tests.effect_of_means(units[j], units[lead], of, scale, alpha) is None
+        for j in tested
+    ):  # fmt: skip
+        scale = found["scale"] = DIFFERENCE
+        found["note"] += ["a mean is not clearly positive, so effects are differences"]
+    worst = -np.inf if question.sign < 0 else np.inf
+    for j in rivals if of == WIN else tested:
+        found["p_over_leader"][j] = pairs.p[lead, j]
+        if of == WIN:
+            effect = tests.effect_of_wins(units[j], units[lead], margins[j, lead], scale, alpha, worst)
+        else:
+            effect = tests.effect_of_means(units[j], units[lead], of, scale, alpha) or (np.nan, (np.nan, np.nan))
+        found["over_leader"][j], found["over_leader_ci"][j] = effect
+    found["over_leader"][lead] = 1.0 if scale == RATIO else 0.0
+    effect, ends = found["over_leader"][rivals[0]], found["over_leader_ci"][rivals[0]][::-1]
+    with np.errstate(divide="ignore"):
+        found["effect"], found["effect_ci"] = (1.0 / effect, 1.0 / ends) if scale == RATIO else (-effect, -ends)
 
-    A point is common where every label that takes part has a value; a label without any takes no part, and one
-    where all labels have the same runs as at another counts once.  Returns, over the other dimensions and `dim`: the
-    statistic `by` (of `summary`) over common points; place, 1 for the best, equal ones sharing the better place, NaN
-    without part; best, on how many units, as seeds, the mean of the label over their common points is best, or shares
-    that; n_ok, its units whose runs all have a value; n_planned.  And without `dim`: n_common, units with any.
 
-    Raises InputError for an unknown dimension, ParameterError for an unknown statistic or option.
+def _pairs(
+    values: Array, setup: Setup, margins: Array, names: Sequence[str], question: Question
+) -> tuple[Array, Pairs]:
+    """Numbers of the units (L, U), on logarithms for a geometric mean, and the tests of all pairs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log(values) if question.estimand == GEOMETRIC_MEAN else values
+    counts = setup.planned.sum(axis=-1)
+    sums = np.where(setup.planned, each, 0.0).sum(axis=-1)  # NaN if a run of the unit failed
+    units = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    if question.estimand == WIN:
+        return units, tests.compare_wins(margins)
+    failed = np.asarray(setup.failed.any(axis=(1, 2)))
+    return units, tests.compare_means(
+        units, question.sign, question.estimand, failed, tuple(names), question.words.unit
+    )
+
+
+def _nearest_share(values: Array, part: npt.NDArray[np.intp], question: Question) -> tuple[int, list[int], Array]:
+    """The share that is nearest to a target, its rivals, the closest first, and their p-values.
+
+    |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor, and the interval
+    of the mean of both shares that of the second.  Both have to reject.
     """
-    over_dims = paired_dimensions(values, dim, over)
-    check_options(better=(better, BETTER))
-    check_policy(missing)
-    kernel, words = kernel_of(by)
-    runs = planned_runs(values, planned)
-    laid_out = layout(values, over_dims, units, runs, along=[dim])
-
-    def on_labels(samples: Array, cells: Numbers) -> list[Array]:
-        shared = common_values(samples, cells)
-        best, n_common = _bests(laid_out.means(shared), better)
-        numbers = kernel(keep_first(shared, cells))
-        return [numbers, _places(numbers, better), best, *laid_out.counts(samples, cells), n_common]
-
-    outputs = dict.fromkeys((by, "place", "best", *COUNTS, *RUNS), (dim,)) | {"n_common": ()}
-    found = reduced(values, laid_out.dims, on_labels, outputs, along=[dim], runs=runs)
-    found = found.assign({name: found[name].astype(np.int64) for name in ("best", *COUNTS, *RUNS, "n_common")})
-    found = tell_missing_runs(values, found, runs, missing)
-    found[by].attrs = {"long_name": f"{words} of {values.name} over common {', '.join(over_dims)}"}
-    return found.assign_coords(kept_coordinates(values, over_dims))
+    shares = np.array([np.nanmean(values[i]) if (~np.isnan(values[i])).any() else np.inf for i in range(len(values))])
+    lead = int(part[np.abs(shares[part] - question.target).argmin()])
+    found = {}
+    for j in (int(each) for each in part if each != lead):
+        both = values[[lead, j]]
+        both = both[:, ~np.isnan(both).any(axis=(0, 2))]
+        apart = both[0].mean(axis=-1) - both[1].mean(axis=-1)
+        up, down = int((apart > 0).sum()), int((apart < 0).sum())
+        p = float(tests.sign_p(up, down)) if both.size and (up > down) == (both.mean() < question.target) else 1.0
+        low, high = 0.0, 1.0  # the level at which the interval begins to hold the target
+        for _ in range(30 if both.size else 0):
+            middle = max((low + high) / 2.0, 1e-9)
+            ends = share_interval(both.transpose(1, 0, 2).reshape(both.shape[1], -1), 1.0 - middle)
+            low, high = (low, middle) if not ends[0] <= question.target <= ends[1] else (middle, high)
+        found[j] = max(p, high)
+    rivals = sorted(found, key=lambda j: -found[j])
+    return lead, rivals, np.array([found[j] for j in rivals])
 
 
-def common_values(samples: Array, cells: Numbers) -> Array:
-    """Of (..., labels, n): the values at points that are common to all labels that have any, each combination once."""
-    there = ~np.isnan(samples)
-    part = np.asarray(there.any(axis=-1))
-    common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
-    # 0 for a label that takes no part: -1 would take the whole point away from the others
-    common = mark_first(np.where(common, join_numbers(np.where(part[..., None], cells, 0)), -1))
-    return np.where(common[..., None, :] & part[..., None], samples, np.nan)
+def _lost(setup: Setup, part: npt.NDArray[np.intp], names: Sequence[str], question: Question) -> str:
+    """The failed runs and how they count, as a sentence; "" without any."""
+    lost = [f"{names[i]} {bad} of {setup.planned[i].sum()}" for i in part if (bad := int(setup.failed[i].sum()))]
+    losses = question.estimand == WIN and not question.nearest_share
+    how = "counted as losses" if losses and not question.omit else "left out as if they failed at random"
+    return f" Failed runs, {how}: {', '.join(lost)}." if lost else ""
 
 
-def _bests(units: Array, better: str) -> tuple[Array, Array]:
-    """Of the values of units, (..., labels, n): units on which each label is best, or shares that, and all."""
-    known = ~np.isnan(units)
-    towards = np.where(known, units if better == "lower" else -units, np.inf)
-    best = (towards == towards.min(axis=-2, keepdims=True)) & known
-    return best.sum(axis=-1).astype(float), known.any(axis=-2).sum(axis=-1).astype(float)
+def _counts(setup: Setup) -> dict[str, Any]:
+    """Units with all their runs, units planned, and the share of runs that failed with its interval, by axis value."""
+    planned, failed = setup.planned, setup.failed
+    units = np.asarray(planned.any(axis=-1))
+    share = failed.sum(axis=(1, 2)) / np.maximum(planned.sum(axis=(1, 2)), 1)
+    lost = np.where(planned, failed, np.nan)
+    ends = [share_interval(each, 0.95) for each in lost]
+    there = np.asarray(units.any(axis=-1))
+    return {
+        "n_ok": (units & ~failed.any(axis=-1)).sum(axis=-1), "n_planned": units.sum(axis=-1),
+        "failed": np.where(there, share, np.nan), "failed_ci": np.where(there[:, None], ends, np.nan),
+    }  # fmt: skip
 
 
-def _places(numbers: Array, better: str) -> Array:
-    """Places from 1, by `better`; equal numbers share the better one, NaN has none."""
-    towards = numbers if better == "lower" else -numbers
-    return scipy.stats.rankdata(towards, method="min", axis=-1, nan_policy="omit").astype(float)
+def _dataset(
+    values: xr.DataArray, dim: str, over: Sequence[str], rest: Sequence[str], found: Sequence[dict[str, Any]],
+    question: Question,
+) -> xr.Dataset:  # fmt: skip
+    """The numbers of all setups with their coordinates and long names."""
+    shape = [values.sizes[each] for each in rest]
+    data = {}
+    for name, long_name in (_LABEL | {"scale": "scale of effect"}).items():
+        own = [
+            *([dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []),
+            *([BOUND] if name.endswith("_ci") else []),
+        ]
+        column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
+        data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
+    data["effect"][2]["units"] = (
+        "1" if question.scale in (RATIO, SHARE, MARGIN) else str(values.attrs.get("units", "1"))
+    )
+    made = xr.Dataset(data).assign_coords(kept_coordinates(values, over) | {BOUND: ["lower", "upper"]})
+    told = {"dim": dim, "over": " ".join(over), "of": str(values.name), "estimand": question.estimand}
+    told |= {"better": question.words.stated, "scale": question.scale, "unit": question.words.unit}
+    return made.assign_attrs(told, confidence=1.0 - question.alpha)
+
+
+def _unit(over: Sequence[str], units: str | Iterable[str] | None) -> str:
+    """Name of a unit: the dimension whose points are units, or "unit" for several."""
+    named = [units] if isinstance(units, str) else list(units or ([DRAWN] if DRAWN in over else over))
+    return named[0] if len(named) == 1 else "unit"
 
 
 def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
@@ -286,8 +462,101 @@ def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str])
     return over_dims
 
 
-def check_options(**given: tuple[str, tuple[str, ...]]) -> None:
-    """Raise ParameterError for a value that is none of its options."""
-    for name, (value, options) in given.items():
-        if value not in options:
-            raise ParameterError(name, f"one of {', '.join(options)}", value)
+def rounded_ends(value: float, ends: Sequence[float], neutral: float) -> str:
+    """A number and its ends, with enough digits to show on which side of the neutral value each end is."""
+    texts = [""]
+    for digits in (2, 3, 4, 6, 9):
+        texts = [
+            f"{v:#.{digits}g}".rstrip(".") if 1e-4 < abs(v) < 100 else f"{v:.{max(digits, 3)}g}" for v in (value, *ends)
+        ]
+        if all(float(text) != neutral or v == neutral for text, v in zip(texts, (value, *ends), strict=True)):
+            break
+    return f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def rounded_share(ends: Sequence[float]) -> str:
+    """The ends of a probability, with enough digits to differ from 1/2 if they do."""
+    texts = [[text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends]
+    return " to ".join((each or [f"{v!r}"])[0] for each, v in zip(texts, ends, strict=True))
+
+
+def conclude(words: Words, found: Mapping[str, Any], pair: Pair, alpha: float, shares: Ends | None) -> str:
+    """The result of one setup as one sentence, in which all numbers belong to the same test."""
+    first, second, level, n = found["leader"], found["rival"], f"{100.0 * (1.0 - alpha):.4g} %", found["n"]
+    p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"
+    claim = words.has(first, second, pair.count) if found["significant"] else _open(words, pair, first)
+    if words.direction == NEAREST and shares is not None and words.estimand == WIN:
+        claim = claim.removesuffix(" Closest:").rstrip(".")
+        return f"{claim} ({first} {shares[0]:.3f}, {second} {shares[1]:.3f}, {p})."
+    if pair.withheld:
+        return f"No test: {words.has(first, second, 2)} in the sample, but {pair.withheld}."
+    kind = {RATIO: "ratio", MARGIN: "margin of wins"}.get(words.scale, "difference")
+    amount = rounded_ends(found["effect"], found["effect_ci"], 1.0 if words.scale == RATIO else 0.0)
+    if words.estimand != WIN:
+        claim += "" if found["significant"] else f" {first} over {second}"
+        return f"{claim}: {kind} {amount}, {p} ({level} interval, paired t-test, {n} {words.unit}s)."
+    if not pair.decided:
+        return f"{first} and {second} are equal on all {n} {words.unit}s."
+    ties = f", equal on {n - pair.decided}" if n > pair.decided else ""
+    times = f"on {pair.wins} of {n} {words.unit}s{ties}"
+    score = f"{words.more} than {second} {times}"
+    where = f"on a fresh {words.unit}{' that differs' if ties else ''}"
+    chance = f"probability {where} {rounded_share(found['probability_ci'])}"
+    fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
+    if pair.decided < fewest:
+        best = f"{pair.decided} {words.unit}s that differ give p = {2.0 ** (1 - pair.decided):.2g} at least"
+        reach = f"{best}, {fewest} are needed for {alpha:.2g}"
+        return f"Too few {words.unit}s: {first} is {score}; {chance} ({level} interval); {reach}."
+    numbers = f"{level} intervals: {chance}; {'' if words.scale == SHARE else 'median '}{kind} {amount}"
+    if found["significant"]:
+        every = f"; probability against each of the others at least {pair.least:.2f}" if pair.count > 2 else ""
+        plain = pair.count == 2 and words.direction != NEAREST  # the claim has the direction already
+        return f"{claim}{' ' if plain else f': {words.more} '}{times} ({p}, sign test). {numbers}{every}."
+    equal = _equal_within(words, found["effect_ci"])
+    if equal:
+        return f"{first} and {second} are equal {equal}: {first} is {score} ({p}, sign test). {numbers}."
+    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{_needed(pair, n, words.unit)}"
+
+
+def _equal_within(words: Words, ends: Ends) -> str:
+    """The margin in words if the interval is inside it, else ""."""
+    ratio = words.scale == RATIO
+    least, most = (1.0 / (1.0 + words.margin), 1.0 + words.margin) if ratio else (-words.margin, words.margin)
+    inside = bool(words.margin) and least < ends[0] and ends[1] < most
+    return (f"within {100.0 * words.margin:g} %" if ratio else f"within {words.margin:g}") if inside else ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Leader and rival of a setup with `count` values: wins and losses; rivals that may be ahead of the leader.
+
+    least: lowest lower end of the probability against any value.  withheld: why no test is made, or "".
+    """
+
+    wins: int
+    losses: int
+    count: int
+    rivals: Sequence[str]
+    least: float
+    withheld: str
+
+    @property
+    def decided(self) -> int:
+        """Units that differ."""
+        return self.wins + self.losses
+
+
+def _open(words: Words, pair: Pair, first: str) -> str:
+    """No value is ahead: "No significant difference." or the values that may be ahead of the leader."""
+    if pair.count == 2:
+        return f"No significant difference in {words.what}."
+    named = listed(list(pair.rivals), 5)
+    return f"No significant leader in {words.what}: {named} may be {words.more} than {first}. Closest:"
+
+
+def _needed(pair: Pair, n: int, unit: str) -> str:
+    """Number of units at which the test would probably reject if the share of wins stays, as a sentence."""
+    share = (pair.wins + 1.0) / (pair.decided + 2.0)
+    units = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / pair.decided
+    stays = n < units < 10_000 and pair.wins > pair.losses
+    return f" About {math.ceil(units)} {unit}s would decide it if this share stays." if stays else ""

@@ -48,7 +48,7 @@ def observed_orders(
 
     Over seeds both have a standard error, order_se and slope_se, and an interval, order_ci and slope_ci (bound): the
     standard deviation s over bootstrap resamples of the units, each drawn at all axis values together, and p -+ t s
-    with Student's quantile t for n - 1 degrees of freedom; NaN below `interval.fewest` units, and with infinite values.
+    with Student's quantile t for n - 1 degrees; NaN below `interval.min_units` units and for infinite values.
 
     Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
@@ -137,7 +137,7 @@ def _with_intervals(
         for place in np.ndindex(*shape):
             there = (~np.isnan(sample_units[place])).any(axis=(0, 2))
             counts[place] = there.sum()
-            if counts[place] >= how.fewest and not np.isinf(sample_units[place]).any():
+            if counts[place] >= how.min_units and not np.isinf(sample_units[place]).any():
                 found[place] = _errors(sample_units[place][:, there], steps, kernel, how)
         return [found[..., 0, :], found[..., 1, 0], counts]
 

@@ -16,15 +16,12 @@ import xarray as xr
 from evogt_study.analysis.runs import Numbers, count_runs, each_once
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
-from evogt_study.inference import order_statistics as tails
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.order_statistics import HEAVY
+from evogt_study.inference import kernels as tails
+from evogt_study.inference.kernels import HEAVY, Array
 
 NOTE = "note"
 FEW = 10
 """Number of units below which there is a note.  With 10 lognormal values (sigma 1.2), 95 % intervals cover 89 %."""
-FEW_OF_STD = 20
-"""The same for the standard deviation.  With 20 normal values, 95 % intervals cover 89 %, with 10 values 82 %."""
 NOTED = {
     "largest_share": "share of the mean that the largest value carries",
     "tail_index": "Hill's estimate of the tail index",
@@ -163,6 +160,13 @@ def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
     return dims
 
 
+def check_options(**given: tuple[str, Collection[str]]) -> None:
+    """Raise ParameterError for a value that is none of its options."""
+    for name, (value, options) in given.items():
+        if value not in options:
+            raise ParameterError(name, f"one of {', '.join(filter(None, options))}", value)
+
+
 def check_policy(missing: str) -> None:
     """Raise ParameterError for a policy that is none."""
     if missing not in MISSING:
@@ -207,19 +211,23 @@ def tail_kernels() -> dict[str, Callable[[Array], Array]]:
     }
 
 
-def noted(found: xr.Dataset, few: int = FEW) -> xr.Dataset:
-    """Return the numbers with a note for each point: fewer than `few` units, a heavy tail, or an empty string."""
+def noted(found: xr.Dataset, few: int, least: int, *, std: bool) -> xr.Dataset:
+    """Return the numbers with a note for each point: few units, a heavy tail, or an empty string.
+
+    Below `least` units the interval is Student's.  std: there is an interval of the standard deviation.
+    """
     share, index, count = (found[name] for name in ("largest_share", "tail_index", _UNITS))
     cells = zip(*(each.values.ravel().tolist() for each in (share, index, count)), strict=True)
-    notes = np.array([_note(*cell, few=few) for cell in cells])
+    notes = np.array([_note(*cell, few=few, least=least, std=std) for cell in cells])
     note = xr.DataArray(notes.astype(object).reshape(share.shape), dims=share.dims)
     return found.drop_vars(_UNITS).assign({NOTE: note})
 
 
-def _note(share: float, index: float, count: float, *, few: int) -> str:
-    notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
+def _note(share: float, index: float, count: float, *, few: int, least: int, std: bool) -> str:
+    notes = [f"few seeds: {count:.0f}" + (" (Student's interval)" if count < least else "")] if 0 < count < few else []
     tail = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
-    return "; ".join([*notes, tail] if index < HEAVY else notes)
+    notes += [tail] if index < HEAVY else []
+    return "; ".join([*notes, "interval of std too short for skewed values"] if std and count else notes)
 
 
 def heavy(found: xr.Dataset) -> xr.DataArray:

@@ -20,6 +20,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import listed
 
@@ -62,6 +63,14 @@ def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataA
     if planned is None:
         planned = values.coords.get(KEYS)
     return None if planned is None else xr.DataArray(run_numbers(planned), dims=planned.dims)
+
+
+def finished_runs(data: xr.Dataset) -> xr.DataArray | None:
+    """Run keys of the planned runs that are finished, "" elsewhere; None for a Dataset without run keys."""
+    keys = data.get(KEYS)
+    if keys is None or "run_status" not in data:
+        return keys
+    return keys.copy(data=np.where(status_codes(data["run_status"]) == Status.not_run, "", keys.values))
 
 
 def count_runs(numbers: Numbers) -> int:

@@ -1,4 +1,4 @@
-"""Tables of `evogt summary` and `evogt verdict`, and the choice of a pilot."""
+"""Tables of `evogt summary` and `evogt compare`, and the choice of a pilot."""
 
 from __future__ import annotations
 
@@ -11,16 +11,26 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.reduce import BOUND
-from evogt_study.analysis.runs import numeric_variables, position, shown
-from evogt_study.analysis.statistics import DEFAULT, summary
+from evogt_study.analysis.comparison import paired_dimensions
+from evogt_study.analysis.reduce import BOUND, COUNTS, reduced
+from evogt_study.analysis.runs import (
+    Numbers,
+    join_numbers,
+    layout,
+    mark_first,
+    numeric_variables,
+    planned_runs,
+    position,
+    shown,
+)
+from evogt_study.analysis.statistics import DEFAULT, kept_coordinates, summary
 from evogt_study.analysis.tables import FORMATS, NumberFormat, pivot, rendered, rendered_pivot, rows, with_ratios
-from evogt_study.analysis.verdict import PAIR
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.intervals import Interval
+from evogt_study.inference import kernels
+from evogt_study.inference.intervals import Interval, ratio_interval
+from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import CANDIDATE, Status, status_codes
+from evogt_study.schema.variables import CANDIDATE, Status, declared_attributes, status_codes, to_losses
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
@@ -53,6 +63,7 @@ class Question:
     interval: Interval = Interval()
     units: tuple[str, ...] | None = None
     missing: str = "warn"
+    incomplete: str = "blocks"
 
 
 def summary_table(data: xr.Dataset, question: Question) -> str:
@@ -136,53 +147,78 @@ def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) ->
         interval=question.interval,
         units=question.units,
         missing=question.missing,
+        incomplete=question.incomplete,
         planned=planned,
     )
 
 
 def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.DataArray) -> tuple[str, xr.Dataset]:
-    """Heading and comparison of the two labels of `ratio`."""
+    """Heading and ratios of the means of the two values in `ratio`."""
     first, slash, second = question.ratio.partition("/")
     if not slash or len(question.columns) != 1:
         raise InputError(f"`ratio` must be first/second, two labels of one axis across, got {question.ratio!r}")
-    compared = {
-        name: compare(
-            each,
-            question.columns[0],
-            first,
-            second,
-            question.over,
-            units=question.units,
-            missing="drop",  # the summary of the same runs warns of them
-            planned=planned,
-        )
+    ratios = {
+        name: ratio_of_means(each, question.columns[0], (first, second), question, planned)
         for name, each in values.items()
     }
-    ratios = {name: each[["ratio_of_means", "ratio_ci", "n_ok", "n_planned"]] for name, each in compared.items()}
     return question.ratio, joined(ratios)
 
 
-def verdict_lines(found: xr.Dataset) -> str:
-    """Sentences of the cells, then effects, simultaneous intervals and adjusted p-values of their pairs."""
-    rest = [str(dim) for dim in found["n_common"].dims]
-    form = NumberFormat(3)
-    sentences, body = [], []
+def ratio_of_means(
+    values: xr.DataArray,
+    dim: str,
+    pair: tuple[str, str],
+    question: Question,
+    planned: xr.DataArray | None,
+) -> xr.Dataset:
+    """Ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if positive."""
+    over = paired_dimensions(values, dim, question.over)
+    places = [position(values, dim, label) for label in pair]
+    values, runs = values.isel({dim: places}), planned_runs(values, planned)
+    runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
+    laid_out = layout(values, over, question.units, runs, along=[dim])
+
+    def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
+        pairs = mark_first(join_numbers(cells))
+        there = pairs & ~np.isnan(samples).any(axis=-2)
+        above, below = (laid_out.means(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
+        rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
+        limits = ratio_interval(rows[0], rows[1], question.interval, logarithmic=True)
+        limits[kernels.count(rows[0]) < question.interval.min_units] = np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = kernels.mean(above) / kernels.mean(below)
+        planned_units, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
+        counts = [(planned_units > 0) & (found == planned_units), planned_units > 0]
+        return [ratio, limits.reshape(*ratio.shape, 2), *(each.sum(axis=-1).astype(float) for each in counts)]
+
+    outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
+    found = reduced(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
+    found = found.assign({name: found[name].astype(np.int64) for name in COUNTS})
+    return found.assign_coords(kept_coordinates(values, [dim, *over]) | {BOUND: ["lower", "upper"]})
+
+
+def comparison_lines(found: xr.Dataset) -> str:
+    """Conclusions of the setups, then a table of the values of each, and the notes."""
+    dim = str(found.attrs["dim"])
+    rest = [str(each) for each in found["leader"].dims]
+    form, names = NumberFormat(3), shown(found, dim)
+    sentences, body, notes = [], [], dict[str, None]()
     for place, labels in zip(
-        np.ndindex(*found["n_common"].shape), product(*(shown(found, dim) for dim in rest)), strict=True
+        np.ndindex(*found["leader"].shape), product(*(shown(found, each) for each in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
-        where = ", ".join(f"{dim} = {label}" for dim, label in zip(rest, labels, strict=True))
-        sentences.append(f"{where}: {cell['verdict'].item()}" if where else str(cell["verdict"].item()))
-        limits = cell["effect_ci"].transpose(PAIR, BOUND).values
-        numbers = zip(cell[PAIR].values, cell["effect"].values, limits, cell["p_value"].values, strict=True)
-        body += [
-            [*labels, str(pair), *map(form.text, map(float, (effect, low, high, p)))]
-            for pair, effect, (low, high), p in numbers
-            if np.isfinite(effect)
-        ]
-    effect = str(found.attrs["effect"])
-    header = [*rest, PAIR, effect, "lower", "upper", "p"]
-    return "\n".join([*sentences, "", rendered(header, body, "text")])
+        where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
+        sentences.append(f"{where}: {cell['conclusion'].item()}" if where else str(cell["conclusion"].item()))
+        notes |= dict.fromkeys(each for each in str(cell["note"].item()).split("; ") if each)
+        for i, name in enumerate(names):
+            if int(cell["n_planned"][i]):
+                ends = cell["over_leader_ci"].values[i]
+                numbers = [cell["over_leader"].values[i], *ends, cell["p_over_leader"].values[i]]
+                counts = [f"{int(cell['n_ok'][i])}/{int(cell['n_planned'][i])}"]
+                body.append([*labels, name, *counts, *(form.text(float(v)) if v == v else "" for v in numbers)])
+    header = [*rest, dim, f"{found.attrs['unit']}s", f"{found.attrs['scale']} to leader", "lower", "upper", "p"]
+    told = [f"Note: {each}." for each in notes]
+    return "\n".join([*sentences, "", rendered(header, body, "text"), *told])
 
 
 def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:
@@ -199,11 +235,18 @@ def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
     return str(section.get("minimise", ERROR)), list(map(str, section.get("by", [])))
 
 
+def losses_of(values: xr.DataArray) -> xr.DataArray:
+    """Numbers of which the lowest is best, by the declared direction."""
+    better, _ = declared_attributes(values)
+    return values.copy(data=to_losses(values.values.astype(float), better))
+
+
 def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
     """Mask of the chosen candidate over `by` and the candidates, as `results.pilot_choice` chooses.
 
-    The choice has the least mean over the other axes, among the candidates with all runs ok.  Ties go to the smaller
-    candidate, or to the first if a candidate has several parameters.  None if runs or study do not determine it.
+    The choice has the least mean over the other axes, or as the declared direction says, among the candidates with all
+    runs ok.  Ties go to the smaller candidate, or to the first if a candidate has several parameters.  None if runs or
+    study do not determine it.
     """
     section = pilot_section(pilot)
     minimise, by = minimised(section)
@@ -211,10 +254,8 @@ def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
     if not section or not known or pilot[minimise].dims != pilot["run_status"].dims:
         return None
     over = [dim for dim in pilot["run_status"].dims if dim not in (*by, CANDIDATE)]
-    values = (
-        pilot[minimise]
-        .astype(float)
-        .where(pilot["run_status"].copy(data=status_codes(pilot["run_status"])) == Status.ok)
+    values = losses_of(pilot[minimise]).where(
+        pilot["run_status"].copy(data=status_codes(pilot["run_status"])) == Status.ok
     )
     means = values.mean(over, skipna=False)
     usable = means.notnull() & (abs(means) < np.inf)
@@ -235,7 +276,7 @@ def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
     if minimise == ERROR or not {minimise, ERROR} <= set(pilot.data_vars) or not set(by) <= set(pilot.dims):
         return None
     over = [dim for dim in pilot["run_status"].dims if dim not in (*by, CANDIDATE)]
-    means = {name: pilot[name].mean(over, skipna=False) for name in (minimise, ERROR)}
+    means = {name: losses_of(pilot[name]).mean(over, skipna=False) for name in (minimise, ERROR)}
     there: xr.DataArray = means[minimise].notnull() & means[ERROR].notnull()
     if not bool(there.any(CANDIDATE).all()):
         return None

@@ -5,7 +5,7 @@
 - `display`: progress, results and warnings in lines of text
 - `run`: `evogt run`, `work`, `submit`, `plan`, `try`
 - `status`: `evogt status`, `store`
-- `summary`: `evogt summary`, `verdict`, `export`
+- `summary`: `evogt summary`, `compare`, `export`
 - `pictures`: `evogt plot`, `report`
 - `results`: `evogt merge`, `concat`, `verify`, `replay`, `publish`
 

@@ -25,7 +25,7 @@ COMMANDS = {
     "try": "Compute one case of a study here, and print what it returns.",
     "status": "Count what is done, failed and missing.",
     "summary": "Print statistics over seeds, with the runs they rest on.",
-    "verdict": "Say which label of an axis is best, and how sure that is.",
+    "compare": "Compare the values of an axis over common seeds.",
     "plot": "Draw a result.",
     "report": "Write one HTML page of a result to share.",
     "export": "Write the runs as a flat table.",
@@ -44,7 +44,7 @@ REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands"
 MODULES = {
     "run": ("run", "work", "submit", "plan", "try"),
     "status": ("status", "store"),
-    "summary": ("summary", "verdict", "export"),
+    "summary": ("summary", "compare", "export"),
     "pictures": ("plot", "report"),
     "results": ("merge", "concat", "verify", "replay", "publish"),
 }

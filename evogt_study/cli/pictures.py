@@ -40,6 +40,8 @@ MOST_INCHES = 50
 @click.option("--title", default="", help="Title above the picture; mathematics stands between dollars.")
 @click.option("--xlabel", help="Label of the horizontal axes.")
 @click.option("--ylabel", help="Label of the vertical axes.")
+@click.option("--xscale", help="Scale of the horizontal axes: linear or log.  [default: as the values are]")
+@click.option("--yscale", help="Scale of the vertical axes: linear or log.  [default: as the values are]")
 @click.option("--size", metavar="WxH", help="Width and height in inches, as 3.4x2.6.")
 @click.option(
     "--caption", is_flag=True, help="Small print, counts and long names in a text beside the picture (.txt), not in it."
@@ -59,14 +61,16 @@ def plot(
     title: str,
     xlabel: str | None,
     ylabel: str | None,
+    xscale: str | None,
+    yscale: str | None,
     size: str | None,
     caption: bool,
     pilot: bool,
 ) -> None:
     """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
 
-    KIND is distribution, dependence, heat_map, trend, histories, spectrum, rank, verdict or fields.  Every picture says
-    on how many of the planned runs it rests.
+    KIND is distribution, dependence, heat_map, trend, histories, spectrum, rank, comparison or fields.  Every
+    picture says on how many of the planned runs it rests.
     """
     from evogt_study.plots.canvas import Look
     from evogt_study.plots.catalogue import Wish, check_kind
@@ -75,7 +79,7 @@ def plot(
 
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
-    look = Look(title, xlabel, ylabel, None if size is None else _size(size))
+    look = Look(title, xlabel, ylabel, None if size is None else _size(size), xscale, yscale)
     wish = Wish(variable, places, None if slopes is None else _slopes(slopes), look, notes=not caption)
     data = runs_of_phase(file, "pilot" if pilot else "main")
     for made in draw_files(data, file, kind, wish, output):

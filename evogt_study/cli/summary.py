@@ -1,16 +1,17 @@
-"""The commands `evogt summary`, `evogt verdict` and `evogt export`."""
+"""The commands `evogt summary`, `evogt compare` and `evogt export`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evogt_study.cli.display import warn, warnings_at_the_end
 from evogt_study.cli.inputs import names, runs_of_phase
 from evogt_study.errors import InputError
-from evogt_study.inference.intervals import FEWEST
+from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.text import tell, tell_lines
 
 ANY = "the one there is"
@@ -49,11 +50,14 @@ ANY = "the one there is"
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
 @click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
 @click.option("--notation", default="scientific", show_default=True, help="scientific or plain; shares are plain.")
-@click.option(
-    "--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t, see docs/]"
-)
+@click.option("--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
-@click.option("--fewest", type=int, default=FEWEST, show_default=True, help="Seeds below which there is no interval.")
+@click.option(
+    "--min-units", type=int, default=MIN_UNITS, show_default=True, help="Fewest seeds of the default interval."
+)
+@click.option(
+    "--incomplete", default="blocks", show_default=True, help="Pooled means with failed runs: blocks, setups or omit."
+)
 @click.option("--units", help="Of --over the axes that are drawn: their pooled values belong together.  [seed]")
 @click.option("--missing", default="warn", show_default=True, help="Runs without a value: warn, raise or drop.")
 @click.option("--pilot", is_flag=True, help="The pilot's runs.")
@@ -74,7 +78,8 @@ def summary(
     notation: str,
     interval: str,
     confidence: float,
-    fewest: int,
+    min_units: int,
+    incomplete: str,
     units: str | None,
     missing: str,
     pilot: bool,
@@ -97,8 +102,8 @@ def summary(
         at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
         ratio=ratio, form=form,
         numbers=NumberFormat(digits, notation),
-        interval=Interval(method=interval, confidence=confidence, fewest=fewest),
-        units=None if units is None else names(units), missing=missing,
+        interval=Interval(method=interval, confidence=confidence, min_units=min_units),
+        units=None if units is None else names(units), missing=missing, incomplete=incomplete,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "main")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
@@ -122,38 +127,39 @@ def summary(
 @click.command()
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
 @click.argument("axis", metavar="AXIS")
-@click.option("--over", default="seed", show_default=True, help="Axes whose points are the sample.")
-@click.option("--variable", default="error", show_default=True, help="Variable to judge by.")
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
-@click.option("--better", default="lower", show_default=True, help="lower or higher values.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of all pairs of a cell together.")
-@click.option("--units", help="Of --over the axes that are drawn: their pooled values belong together.  [seed]")
-def verdict(
-    file: Path, axis: str, over: str, variable: str, points: tuple[str, ...], better: str, confidence: float,
-    units: str | None,
-) -> None:  # fmt: skip
-    """Say which label of AXIS is best, as `evogt verdict FILE.nc dictionary`, and how sure that is.
+@click.option("--over", default="seed", show_default=True, help="Axes that are pooled.")
+@click.option("--variable", default="error", show_default=True, help="Variable to compare.")
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these coordinate values.")
+@click.option("--estimand", default="", help="win, geometric_mean or mean.  [default: as the study declares, else win]")
+@click.option("--better", default="", help='lower, higher or "nearest 0.95".  [default: as the study declares]')
+@click.option("--scale", default="", help="Scale of the effect: ratio or difference.  [default: ratio if positive]")
+@click.option("--margin", type=float, default=0.0, help="Difference, relative for ratios, that counts as equal.")
+@click.option("--failures", default="loss", show_default=True, help="Failed runs: loss or omit.")
+@click.option("--family", default="setup", show_default=True, help="all: adjust tests for the number of setups.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
+@click.option("--units", help="Axes in --over whose values are independent samples.  [default: seed]")
+def compare(
+    file: Path, axis: str, over: str, variable: str, points: tuple[str, ...], units: str | None, **options: Any
+) -> None:
+    """Compare the values of AXIS, for example `evogt compare FILE.nc dictionary`.
 
-    Ratios of means of all pairs have intervals that hold together.
+    One conclusion for each setup, then the effect of each value over the leader with its confidence interval.
     """
-    from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.summary_table import select_runs, verdict_lines
-    from evogt_study.analysis.verdict import verdict as judged
-    from evogt_study.inference.intervals import Interval
+    from evogt_study.analysis.comparison import compare as compared
+    from evogt_study.analysis.runs import finished_runs
+    from evogt_study.analysis.summary_table import comparison_lines, select_runs
     from evogt_study.schema.variables import doubts
     from evogt_study.study.case_space import read_point
 
     data = runs_of_phase(file, "main")
     if variable not in data.data_vars:
         raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
-    at = read_point(",".join(points))
-    with warnings_at_the_end(IncompleteWarning):
-        found = judged(
-            select_runs(data[variable], at), axis, names(over), better=better, interval=Interval(confidence=confidence),
-            units=None if units is None else names(units), planned=select_runs(data["run_key"], at),
-            seconds=select_runs(data["run_seconds"], at),
-        )  # fmt: skip
-        tell_lines(verdict_lines(found))
+    at, keys = read_point(",".join(points)), finished_runs(data)
+    found = compared(
+        select_runs(data[variable], at), axis, names(over), units=None if units is None else names(units),
+        planned=None if keys is None else select_runs(keys, at), **options,
+    )  # fmt: skip
+    tell_lines(comparison_lines(found))
     warn(doubts(data))
 
 

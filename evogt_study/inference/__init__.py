@@ -1,11 +1,11 @@
 """Statistics on arrays.  They use NumPy and SciPy only.
 
-- `kernels`: mean, standard deviation, median, quantiles and others over the last axis
+- `kernels`: mean, standard deviation, median, quantiles and others over the last axis; order statistics; tails
 - `means`: means and ratios of means, with their errors; bootstrap resamples of sampling units
-- `order_statistics`: medians and quantiles, with their errors; weight and index of the tail
 - `intervals`: `Interval`: confidence intervals and standard errors
-- `comparisons`: paired and unpaired tests; all pairs of axis values at once
+- `comparisons`: tests of pairs of samples, and intervals that invert them
 - `sequential`: number of seeds that a target precision needs
-- `sensitivity`: Sobol indices of Saltelli's blocks, elementary effects, failures, variance components
-- `polynomial_chaos`: Sobol indices of any sample
+- `variance_components`: components of variance on grids and samples, with seeds as units
+- `sensitivity`: Saltelli's blocks, Morris' trajectories, failures, tests of independence
+- `polynomial_chaos`: polynomials fitted to any sample; Shapley effects
 """

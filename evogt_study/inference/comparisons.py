@@ -1,207 +1,224 @@
-"""Compare samples: tests of two samples, and simultaneous inference on all pairs of samples.
+"""Compare samples on common units: one test of each pair of samples, and confidence intervals that invert this test.
 
-`wilcoxon` to `welch_tests` test two samples, paired or not.  `win_interval` and `share_intervals` give confidence
-intervals of a probability.  `max_t` compares the means of several samples on common units, all pairs at once.
-`best_in_a_run` to `statistics_of` describe how sure the best of them is.
+- win: is A better than B on a fresh unit?  Exact sign test, Clopper and Pearson's interval of the probability, and the
+  interval of the median from order statistics.  All three reject together, for every distribution and every n.
+- geometric_mean, mean: Student's t of the paired differences of logarithms or values.
+
+A has the best value of all if each of its comparisons rejects at the level alpha, without a correction for their
+number.  The error of this intersection-union test is at most alpha (Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # it imports scipy.stats at the first use, which takes most of a second
+import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
-from evogt_study.inference import kernels, means
-from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import resampled_sums
 
-EXACT_WITH_TIES = 13
-"""Largest number of pairs with tied differences for which all 2^n signs are counted: 8,192 of them in 1 to 2 ms.  For
-more pairs SciPy's normal approximation applies."""
-EXACT_WITHOUT_TIES = 50
-"""Largest number of pairs without ties for which the distribution is exact: SciPy's own limit."""
-
-
-def wilcoxon(differences: Array) -> tuple[float, float]:
-    """Signed-rank statistic and two-sided p of differences, zeros dropped: exact up to 50, with ties up to 13."""
-    if not differences.size:
-        return np.nan, np.nan
-    nonzero = differences[differences != 0.0]
-    if not nonzero.size:
-        return 0.0, 1.0
-    tied = len(np.unique(np.abs(nonzero))) < len(nonzero)
-    method: Literal["exact", "approx"] | scipy.stats.PermutationMethod = "approx"
-    if tied and len(nonzero) <= EXACT_WITH_TIES:
-        method = scipy.stats.PermutationMethod(n_resamples=2**EXACT_WITH_TIES)  # which is all of them
-    elif not tied and len(nonzero) <= EXACT_WITHOUT_TIES:
-        method = "exact"
-    found = scipy.stats.wilcoxon(nonzero, method=method)
-    return float(found.statistic), float(found.pvalue)
-
-
-def signed_rank_tests(samples: Array) -> Array:
-    """`wilcoxon` over the last axis, (..., n) -> (..., 2): rows without ties and zeros by their number, all at once."""
-    largest = np.finfo(float).max  # in the place of infinity: it is ranks that count
-    rows = np.clip(samples, -largest, largest).reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
-    found = np.full((len(rows), 2), np.nan)
-    there = np.isfinite(rows)
-    sizes = there.sum(axis=-1)
-    ordered = np.sort(np.where(there, np.abs(rows), np.inf), axis=-1)
-    equal = (ordered[:, 1:] == ordered[:, :-1]) & np.isfinite(ordered[:, 1:])
-    plain = ~equal.any(axis=-1) & ~(rows == 0.0).any(axis=-1) & (sizes > 0)
-    for size in np.unique(sizes[plain]):
-        which = np.flatnonzero(plain & (sizes == size))
-        values = rows[which][there[which]].reshape(len(which), int(size))
-        test = scipy.stats.wilcoxon(values, axis=-1, method="exact" if size <= EXACT_WITHOUT_TIES else "approx")
-        found[which] = np.stack([test.statistic, test.pvalue], axis=-1)
-    for number in np.flatnonzero(~plain):
-        found[number] = wilcoxon(rows[number][there[number]])
-    return found.reshape(*samples.shape[:-1], 2)
-
-
-def t_tests(samples: Array) -> Array:
-    """Two-sided p of Student's t-test that the mean is zero, over the last axis, (..., n) -> (...)."""
-    return _p_values(lambda row: scipy.stats.ttest_1samp(row, 0.0), samples)
-
-
-def mann_whitney_tests(first: Array, second: Array) -> Array:
-    """Two-sided p of the test of Mann and Whitney of two independent samples, (..., n) and (..., m) -> (...)."""
-    return _p_values(scipy.stats.mannwhitneyu, first, second)
-
-
-def welch_tests(first: Array, second: Array) -> Array:
-    """Two-sided p of Welch's t-test of two independent samples, (..., n) and (..., m) -> (...)."""
-    return _p_values(lambda one, other: scipy.stats.ttest_ind(one, other, equal_var=False), first, second)
-
-
-def _p_values(test: Callable[..., Any], *samples: Array) -> Array:
-    """p of a test of each row's values; NaN below two of any, 1 where all are equal."""
-    lead = samples[0].shape[:-1]
-    found = np.full(lead, np.nan)
-    for place in np.ndindex(*lead):
-        rows = [each[place][~np.isnan(each[place])] for each in samples]
-        if min(map(len, rows)) > 1:
-            same = len(np.unique(np.concatenate(rows))) == 1 and np.isfinite(rows[0][0])
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # of values that are nearly equal
-                found[place] = (1.0 if len(samples) > 1 or rows[0][0] == 0.0 else 0.0) if same else test(*rows).pvalue
-    return found
-
-
-def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
-    """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
-    if not wins + losses:
-        return 0.0, 1.0
-    limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
-    return float(limits.low), float(limits.high)
-
-
-def share_intervals(samples: Array, confidence: float, fewest: int) -> Array:
-    """Wilson's intervals of the share of ones among zeros and ones, (..., n) -> (..., 2); NaN below `fewest` values."""
-    found = np.full((*samples.shape[:-1], 2), np.nan)
-    for place in np.ndindex(*samples.shape[:-1]):
-        known = samples[place][~np.isnan(samples[place])]
-        if len(known) >= fewest:
-            ones = int(known.sum())
-            found[place] = win_interval(ones, len(known) - ones, confidence, "wilson")
-    return found
+WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
+ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
+RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
+"""Scales of an effect.  share: difference of shares of ones.  margin: wins less losses, in parts of a unit's runs."""
+MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}
+"""Fewest units of a test of means.  From 8 differences on, their skewness shows whether the tail is seen."""
+Bools = npt.NDArray[np.bool_]
+Ends = tuple[float, float]
 
 
 class Pairs(NamedTuple):
-    """Effects of pairs of labels (p,), their standard errors, simultaneous intervals (p, 2) and adjusted p-values."""
+    """Tests that sample i is better than sample j, each (L, L).
 
-    effect: Array
-    error: Array
-    limits: Array
-    p_value: Array
-
-
-def pairs_of(count: int) -> list[tuple[int, int]]:
-    """The pairs of `count` labels, in order."""
-    return list(combinations(range(count), 2))
-
-
-def max_t(units: Array, how: Interval, ratios: bool) -> Pairs:
-    """Ratios of means, or differences, of all pairs of labels (L, n) that hold together (Westfall & Young 1993).
-
-    With t_p = log(R_p) R_p / s_p, or difference over its standard error, all intervals hold with the confidence of
-    `how` where each is as wide as the quantile c of max_p |t_p*| over resamples of the common units; the adjusted
-    p-value is the share of resamples in which that maximum is at least |t_p|.  c is nowhere below Student's quantile.
-    Pairs with an infinite value have their effect alone.
+    p: p-value, 1 if i is not ahead of j.  ahead: wins less losses, or by how much the mean is better.  wins, losses:
+    units.  n: common units.  reason: why no test is made, "" if one is.
     """
-    pairs = pairs_of(len(units))
-    infinite = np.isinf(units[np.array(pairs)]).any(axis=(-2, -1))
-    with np.errstate(invalid="ignore", divide="ignore"):  # inf/inf and inf - inf
-        means_of = kernels.mean(units)[np.array(pairs)].T
-        apart = means_of[0] / means_of[1] if ratios else means_of[0] - means_of[1]
-    above, below = (units[[pair[side] for pair in pairs]] for side in (0, 1))
-    above, below = (np.where(infinite[:, None], np.nan, each) for each in (above, below))
-    fit = means.fitted(above, below) if ratios else means.fitted(above - below, np.ones_like(above))
-    logs: npt.NDArray[np.bool_] = np.full(len(pairs), ratios)
-    resampled = np.abs(means.studentised(fit, logs, how.resamples, how.seed))
-    largest = np.where(np.isfinite(resampled), resampled, 0.0).max(axis=0, initial=0.0)
-    cut = max(float(np.quantile(largest, how.confidence)), means.student_quantile(units.shape[1], how.confidence))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.abs(np.log(fit.ratio) * fit.ratio / fit.error if ratios else fit.ratio / fit.error)
-    # the sample itself counts as a draw, so that no p-value is zero
-    beyond = (1.0 + (largest >= t[:, None]).sum(axis=-1)) / (1.0 + how.resamples)
-    student = means.student_p_value(t, units.shape[1])
-    ends = np.broadcast_to([-cut, cut], (len(pairs), 2))
-    # t of labels that are equal in all units is 0/0
-    p_value = np.where(infinite, np.nan, np.where(np.isnan(t), 1.0, np.maximum(beyond, student)))
-    return Pairs(np.where(infinite, apart, fit.ratio), fit.error, means.from_t(fit, ends, logs), p_value)
+
+    p: Array
+    ahead: Array
+    wins: npt.NDArray[np.int64]
+    losses: npt.NDArray[np.int64]
+    n: npt.NDArray[np.int64]
+    reason: dict[tuple[int, int], str]
 
 
-def best_in_a_run(units: Array, better: str) -> Array:
-    """Share of common units (L, n) at which each label is best, (L,); equal ones share."""
-    best = _is_best(units, better)
-    return np.asarray((best / best.sum(axis=0)).mean(axis=-1))
+def sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
+    """Two-sided p-value of the exact sign test; 1 if there is neither a win nor a loss."""
+    few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
+    p = np.minimum(1.0, 2.0 * scipy.special.bdtr(few, np.maximum(total, 1), 0.5))
+    return np.asarray(np.where(total > 0, p, 1.0))
 
 
-def best_on_average(units: Array, how: Interval, better: str) -> Array:
-    """Share of resamples of common units (L, n) in which each label has the best mean, (L,)."""
-    sums = resampled_sums(np.where(np.isinf(units), 0.0, units), how.resamples, how.seed)
-    for sign in (np.inf, -np.inf):
-        infinite = units == sign
-        if infinite.any():
-            sums = np.where(resampled_sums(infinite.astype(float), how.resamples, how.seed) > 0.0, sign, sums)
-    best = _is_best(sums, better)
-    return np.asarray((best / best.sum(axis=0)).mean(axis=-1))
+def win_interval(wins: int, n: int, alpha: float) -> Ends:
+    """Clopper and Pearson's interval of a probability.  It excludes 1/2 exactly if `sign_p` is at most `alpha`."""
+    low = float(scipy.special.betaincinv(wins, n - wins + 1, alpha / 2)) if wins else 0.0
+    return low, float(scipy.special.betaincinv(wins + 1, n - wins, 1 - alpha / 2)) if wins < n else 1.0
 
 
-# of equal labels the first has the unit, of infinite means none: else the numbers add up to all units
-def winners_without(units: Array, better: str) -> Array:
-    """Numbers of the units (L, n) that, left out, leave each label with the best mean, (L,)."""
-    finite = np.where(np.isinf(units), 0.0, units)
-    finite = finite / np.exp2(np.frexp(np.abs(finite).max(initial=0.0))[1].astype(float))
-    left = finite.sum(axis=-1, keepdims=True) - finite
-    for sign in (np.inf, -np.inf):
-        infinite = units == sign
-        left = np.where(infinite.sum(axis=-1, keepdims=True) > infinite, sign, left)
-    best = _is_best(left, better) & np.isfinite(left)
-    return np.asarray((best & (np.cumsum(best, axis=0) == 1)).sum(axis=-1), dtype=float)
+def median_interval(differences: Array, alpha: float) -> Ends:
+    """Interval of the median from order statistics.  It excludes 0 exactly if the sign test rejects at `alpha`."""
+    n, ordered = len(differences), np.sort(differences)
+    k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
+    return (-np.inf, np.inf) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
-def winner(numbers: Array, better: str) -> int:
-    """Return the index of the best number, or -1 if all are infinitely bad or missing."""
-    towards = numbers if better == "lower" else -numbers
-    known = towards < np.inf
-    return int(np.where(known, towards, np.inf).argmin()) if known.any() else -1
+def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | None:
+    """Fieller's interval of a ratio of paired means; None if it is not bounded.
+
+    It has all r for which Student's test accepts that the mean of above - r below is zero.
+    """
+    t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
+    (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
+    a, half, rest = below.mean() ** 2 - under, above.mean() * below.mean() - both, above.mean() ** 2 - over
+    if a <= 0.0:
+        return None
+    root = math.sqrt(max(half**2 - a * rest, 0.0))
+    return float((half - root) / a), float((half + root) / a)
 
 
-def _is_best(numbers: Array, better: str) -> npt.NDArray[np.bool_]:
-    towards = numbers if better == "lower" else -numbers
-    return np.asarray(towards == towards.min(axis=0))
+def skewness(values: Array) -> float:
+    """Third central moment over the cube of the standard deviation; 0 without spread."""
+    spread = values.std()
+    return float(((values - values.mean()) ** 3).mean() / spread**3) if spread > 0.0 else 0.0
 
 
-def statistics_of(units: Array, better: str) -> Array:
-    """Mean, median and worst value of each label, (L, n) -> (L, 3)."""
-    worst = kernels.maximum(units) if better == "lower" else kernels.minimum(units)
-    return np.stack([kernels.mean(units), kernels.median(units), worst], axis=-1)
+def holm(p: Array) -> Array:
+    """p-values adjusted for their number (Holm 1979); NaN stays."""
+    found, known = np.full(p.shape, np.nan), np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
+    return found
+
+
+def holm_levels(p: Array, alpha: float) -> Array:
+    """Level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
+    found, adjusted = np.full(p.shape, alpha), holm(p)
+    order = np.argsort(np.where(np.isnan(p), np.inf, p), kind="stable")
+    count, rejected = int((~np.isnan(p)).sum()), int((adjusted <= alpha).sum())
+    for place, which in enumerate(order[:count]):
+        found[which] = alpha / (count - min(place, rejected))
+    return found
+
+
+def unit_margins(losses: Array, planned: Bools) -> Array:
+    """Of each pair and unit the runs that i wins less the runs that it loses, as a part, (L, U, k) -> (L, L, U).
+
+    losses: lower is better; infinite for a failed run.  NaN if no run of the unit is planned for both.
+    """
+    found = np.full((len(losses), len(losses), losses.shape[1]), np.nan)
+    for i, j in permutations(range(len(losses)), 2):
+        both = planned[i] & planned[j]
+        signs = (losses[i] < losses[j]) * 1.0 - (losses[i] > losses[j])
+        counts = both.sum(axis=-1)
+        found[i, j] = np.where(counts > 0, np.where(both, signs, 0.0).sum(axis=-1) / np.maximum(counts, 1), np.nan)
+    return found
+
+
+def compare_wins(margins: Array) -> Pairs:
+    """Sign tests of all pairs, from `unit_margins`."""
+    wins, losses = (margins > 0).sum(axis=-1), (margins < 0).sum(axis=-1)
+    p = np.where(wins > losses, sign_p(wins, losses), 1.0)
+    return Pairs(p, (wins - losses).astype(float), wins, losses, (~np.isnan(margins)).sum(axis=-1), {})
+
+
+def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], word: str) -> Pairs:
+    """Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric mean.
+
+    sign: 1 if lower is better, else -1.  failed: samples with failed runs, about which a mean says nothing.  No test is
+    made where the tail of the differences, on the side where i is worse, is not seen: fewer units than 25 times their
+    squared skewness (Cochran, Sampling Techniques, 2.15).
+    """
+    count = len(units)
+    p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)
+    wins, losses, reason = n.copy(), n.copy(), dict[tuple[int, int], str]()
+    for i, j in permutations(range(count), 2):
+        with np.errstate(invalid="ignore"):
+            d = sign * (units[i] - units[j])
+        d = d[np.isfinite(d)]
+        n[i, j], wins[i, j], losses[i, j] = len(d), (d < 0).sum(), (d > 0).sum()
+        ahead[i, j] = -d.mean() if len(d) else -np.inf
+        if len(d) < MIN_UNITS[of]:
+            reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {word}s with both values, there are {len(d)}"
+        elif ahead[i, j] > 0 and failed[i]:
+            reason[i, j] = f"{names[i]} has failed runs, which a mean leaves out"
+        elif np.ptp(d) <= 1e-12 * np.abs(d).max():
+            reason[i, j] = "the differences have no spread"
+        elif (
+            of == MEAN and ahead[i, j] > 0 and (skewness(d) > 0) and 25.0 * skewness(d) ** 2 > len(d) - MIN_UNITS[MEAN]
+        ):
+            need = math.ceil(25.0 * skewness(d) ** 2 + MIN_UNITS[MEAN])
+            reason[i, j] = f"{len(d)} {word}s do not show its tail: a skewness of {skewness(d):.1f} needs {need}"
+        elif ahead[i, j] > 0:
+            t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
+            p[i, j] = 2.0 * scipy.special.stdtr(len(d) - 1.0, -abs(t))
+    return Pairs(p, ahead, wins, losses, n, reason)
+
+
+def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp]) -> tuple[int, list[int]]:
+    """The leader among the samples `part`, and its rivals, the closest one first."""
+    p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
+    np.fill_diagonal(p, 0.0)
+    np.fill_diagonal(ahead, np.inf)
+    lead = int(p.max(axis=-1).argmin() if p.max(axis=-1).min() <= alpha else ahead.min(axis=-1).argmax())
+    rivals = [each for each in range(len(part)) if each != lead]
+    rivals.sort(key=lambda each: (-p[lead, each], ahead[lead, each]))
+    return int(part[lead]), [int(part[each]) for each in rivals]
+
+
+def effect_of_wins(
+    first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
+) -> tuple[float, Ends]:
+    """Effect of the first sample over the second (U,), from the units that differ, and its interval.
+
+    margins: of the pair, (U,).  worst: value in place of a failed run, an infinity.  Both agree with the sign test.
+    """
+    decided = ~np.isnan(margins) & (margins != 0)
+    if scale == MARGIN:
+        d = margins[decided]
+    elif scale == SHARE:  # McNemar: from the units that differ alone
+        n, wins = int((~np.isnan(margins)).sum()), int((margins > 0).sum())
+        turn = -1.0 if worst > 0 else 1.0
+        ends = [
+            turn * (2.0 * end - 1.0) * decided.sum() / max(n, 1)
+            for end in win_interval(wins, int(decided.sum()), alpha)
+        ]
+        value = turn * (2.0 * wins - decided.sum()) / max(n, 1)
+        return float(value), (float(min(ends)), float(max(ends))) if decided.any() else (-1.0, 1.0)
+    else:
+        a, b = (np.where(np.isnan(each[decided]), worst, each[decided]) for each in (first, second))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            d = (
+                np.log(np.where(a == -np.inf, 0.0, a)) - np.log(np.where(b == -np.inf, 0.0, b))
+                if scale == RATIO
+                else a - b
+            )
+    limits = median_interval(d, alpha)
+    value = float(np.median(d)) if len(d) else 0.0
+    return _exponential(value, limits) if scale == RATIO else (value, limits)
+
+
+def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
+    """Effect of means of paired units and its interval, on logarithms for a geometric mean.
+
+    None if the ratio of two means has no bounded interval.
+    """
+    both = np.isfinite(first) & np.isfinite(second)
+    x, y = first[both], second[both]
+    if of == MEAN and scale == RATIO:
+        ends = ratio_of_means_interval(x, y, alpha)
+        return None if ends is None else (float(x.mean() / y.mean()), ends)
+    d = x - y
+    half = scipy.special.stdtrit(len(d) - 1.0, 1 - alpha / 2) * d.std(ddof=1) / math.sqrt(len(d))
+    ends = float(d.mean() - half), float(d.mean() + half)
+    if of == MEAN or scale == DIFFERENCE:
+        return float(d.mean()), ends
+    return _exponential(float(d.mean()), ends)
+
+
+def _exponential(value: float, ends: Ends) -> tuple[float, Ends]:
+    with np.errstate(over="ignore"):
+        found, low, high = np.exp([value, *ends]).tolist()
+    return found, (low, high)

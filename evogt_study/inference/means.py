@@ -45,6 +45,55 @@ def unit_sums(values: Array) -> tuple[Array, Array]:
     return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
 
 
+def setup_means(values: Array) -> Array:
+    """Least-squares means (N,) of setups over all units, from values (N, R) with gaps: value = setup + unit + rest.
+
+    A failed run costs one value, not its unit.  Without gaps these are the plain means; NaN for a setup without values.
+    """
+    return block_fit(values)[0]
+
+
+def block_fit(values: Array) -> tuple[Array, Array]:
+    """Setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with gaps."""
+    there = np.isfinite(values)
+    y, rows, columns = np.where(there, values, 0.0), there.sum(axis=1), np.maximum(there.sum(axis=0), 1)
+    matrix, right = _normal_equations(y, there)
+    a = np.linalg.lstsq(matrix, right, rcond=None)[0]
+    units = np.where(there.any(axis=0), (y.sum(axis=0) - there.T @ a) / columns, 0.0)
+    return np.where(rows > 0, a + units[there.any(axis=0)].mean(), np.nan), units
+
+
+def _normal_equations(y: Array, there: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Equations (N, N), (N,) of the setup effects, which add up to zero, without the unit effects."""
+    weights = there / np.maximum(there.sum(axis=0), 1)
+    matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float)
+    return matrix + 1.0 / len(y), y.sum(axis=1) - weights @ y.sum(axis=0)
+
+
+def pseudo_values(values: Array) -> Array:
+    """Jackknife pseudo-values (N, R) of `setup_means` over the units; the values themselves without gaps.
+
+    Units without any value are left out.  Their mean over the units is the setup mean.
+    """
+    values = values[:, np.isfinite(values).any(axis=0)]
+    there = np.isfinite(values)
+    count = values.shape[1]
+    if there.all() or count < 2:
+        return values
+    y, columns = np.where(there, values, 0.0), there.sum(axis=0)
+    matrix, right = _normal_equations(y, there)
+    whole, left = setup_means(values), np.empty_like(values)
+    for unit in range(count):
+        own = there[:, unit].astype(float)
+        less = matrix - np.diag(own) + np.outer(own, own) / columns[unit]
+        side = right - y[:, unit] + own * y[:, unit].sum() / columns[unit]
+        a = np.linalg.lstsq(less, side, rcond=None)[0]
+        effects = np.delete((y.sum(axis=0) - there.T @ a) / columns, unit)
+        left[:, unit] = a + effects.mean()
+    found: Array = whole[:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
+    return found
+
+
 def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
     """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
 
@@ -180,7 +229,7 @@ def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
         return np.where(logs[:, None], ratio * np.exp(steps / ratio), ratio + steps)
 
 
-def student_quantile(n: int, confidence: float) -> float:
+def student_quantile(n: float, confidence: float) -> float:
     """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
     return float(scipy.special.stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 

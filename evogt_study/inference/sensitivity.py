@@ -2,14 +2,15 @@
 
 - Saltelli's blocks and Morris' trajectories, in the order of SALib, are recognised by their points: `saltelli_block`
   and `is_morris`.
-- Saltelli's blocks give Sobol indices (`indices`), and trajectories give elementary effects (`effects`).
+- Saltelli's blocks give `moments_of_blocks`, and trajectories give elementary effects (`effects`).
 - `corners` finds the parameters on which it depends whether a run fails.
-- `components` and `shares` split the variance on a grid, an axis nested in the axes before it.
+- `dependence` tests whether parameters depend on each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -17,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
-from evogt_study.inference.intervals import Interval, ratio_interval
+from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import resampled_sums, student_quantile
+from evogt_study.inference.means import resampled_sums
+from evogt_study.inference.variance_components import Moments, noise_grams
 
-FEWEST_BLOCKS = 2
+MIN_BLOCKS = 2
 """Fewest blocks that have a spread."""
 CORNER_LEVEL = 0.01
 """Level of all tests of a sample together: below it a corner is reported."""
@@ -32,8 +34,8 @@ CORNER_BINS = 4
 """Ranges of a parameter, of equally many points each: a corner of a tenth of the sample lies in one or two of them."""
 CORNER_QUANTILES = (0.1, 0.9)
 """Quantiles of the failed points that bound a corner: beside it others may fail at random."""
-MAX_ROUNDING = 8 * np.finfo(float).eps
-"""Spread of numbers, relative to the largest, up to which they are one that was rounded: means of equal numbers are."""
+DEPENDENCE_LEVEL = 0.01
+"""Level of all tests of independence of a sample together."""
 
 
 def saltelli_block(points: Array) -> int:
@@ -72,132 +74,57 @@ def is_morris(points: Array) -> bool:
     return bool((changed.sum(axis=1) == 1).all() and (changed.sum(axis=2) == 1).all())
 
 
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Shares of D parameters and of the seed in the variance of a number; NaN where the number does not vary.
+def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
+    """Moments of Saltelli's blocks (N, members, R), from products of two different seeds in each block.
 
-    first, total (D,): of E[Y | parameters], which is what is left when the seed is averaged out.  second (D, D): above
-    the diagonal, NaN elsewhere.  seed (): E[Var(Y | parameters)], all that involves the seed.  Each with its interval,
-    (..., 2).  unexplained: the share that the estimator does not see.  n_ok: blocks or points that all rests on.
+    Of the values less their mean, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput.
+    Phys. Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145,
+    2002): SALib's numbers for one seed.  An index rests on the blocks that have its members, NaN is a missing value.
+    None for fewer than `MIN_BLOCKS` of them.  Order of the indices: first, total, second by pairs.
     """
-
-    first: Array
-    first_ci: Array
-    total: Array
-    total_ci: Array
-    second: Array
-    second_ci: Array
-    seed: Array
-    seed_ci: Array
-    unexplained: float
-    n_ok: int
-
-
-def unknown(parameters: int, n_ok: int) -> Shares:
-    """NaN for everything, of a number that does not vary or has too few values."""
-    shapes = {"first": (parameters,), "total": (parameters,), "second": (parameters, parameters), "seed": ()}
-    found = {
-        field.name: np.full((*shapes[name], 2) if field.name.endswith("_ci") else shapes[name], np.nan)
-        for field in fields(Shares)
-        if (name := field.name.removesuffix("_ci")) in shapes
-    }
-    return Shares(**found, unexplained=np.nan, n_ok=n_ok)
-
-
-def indices(values: Array, parameters: int, how: Interval) -> Shares:
-    """First-order, second-order and total indices of values (N, members, R) of N blocks with R seeds.
-
-    Of the values less their mean, with V = mean of y^2 over A and B less the square of their mean, and means over
-    blocks, S_j = mean B (AB_j - A) / V, T_j = mean (A - AB_j)^2 / (2 V) (Saltelli et al., Comput. Phys. Commun. 181,
-    2010) and S_jk = mean (BA_j AB_k - A B) / V - S_j - S_k (Saltelli, Comput. Phys. Commun. 145, 2002), as SALib's
-    ``sobol.analyze`` has them.  With several seeds products are of two different seeds, so that they are without bias
-    of E[Y | parameters], and V is the variance over blocks and seeds.  What the seed has is the mean variance over the
-    seeds of a point.
-
-    An index rests on the blocks in which the members that it needs are finite, V of its denominator too: A, B and AB_j
-    of S_j and T_j, these, AB_k and BA_j of S_jk, all members of the seed's share; with several seeds, on the seeds of a
-    block that have them, two at least.  Every index is a ratio of sums over blocks, and has the interval `how` of one,
-    bootstrap-t as a default.  n_ok is the least number of blocks that one rests on.
-    """
-    scaled = _scaled(values)
-    if scaled is None:
-        return unknown(parameters, int(np.isfinite(values).any(axis=(1, 2)).sum()))
-    above, below = _columns(scaled, parameters)
-    complete = np.isfinite(above) & np.isfinite(below)
-    counts = complete.sum(axis=-1)
-    found = np.full(len(above), np.nan)
-    for row in np.flatnonzero(counts >= FEWEST_BLOCKS):
-        found[row] = above[row, complete[row]].mean() / below[complete[row]].mean()
-    limits = ratio_interval(above, np.broadcast_to(below, above.shape), how)
-    if values.shape[-1] < 2:
-        found[-1] = limits[-1] = np.nan  # nothing is known of the seed
-    second = np.full((parameters, parameters), np.nan)
-    second_ci = np.full((parameters, parameters, 2), np.nan)
-    if values.shape[1] == 2 * parameters + 2:
-        upper = np.triu_indices(parameters, 1)
-        second[upper], second_ci[upper] = found[2 * parameters : -1], limits[2 * parameters : -1]
-    first, total = slice(0, parameters), slice(parameters, 2 * parameters)
-    # the last count belongs to the share of the seed, which does not exist for one seed
-    least = int(counts[: len(counts) - (values.shape[-1] < 2)].min())
-    return Shares(
-        found[first], limits[first], found[total], limits[total], second, second_ci, found[-1], limits[-1], 0.0, least
-    )
-
-
-def _scaled(values: Array) -> Array | None:
-    """The values less their mean over their standard deviation, NaN where one is not finite; None if they are equal."""
-    known = np.isfinite(values)
-    numbers = values[known]
-    if not numbers.size or numbers.max() == numbers.min():
+    n, d, r = len(y), parameters, y.shape[2]
+    known = np.isfinite(y)
+    y = np.where(known, y - y[known].mean(), np.nan) if known.any() else y
+    first, last, steps = y[:, :1], y[:, -1:], y[:, 1 : 1 + d]
+    columns = [_pairs(last, steps - first), 0.5 * _pairs(first - steps, first - steps)]
+    if y.shape[1] == 2 * d + 2:
+        back = y[:, 1 + d : -1]
+        both = _pairs(first, last)
+        for j, k in combinations(range(d), 2):
+            pair = _pairs(back[:, j : j + 1], steps[:, k : k + 1]) - both
+            columns.append(pair - columns[0][:, j : j + 1] - columns[0][:, k : k + 1])
+    ends = y[:, [0, -1]]
+    there = np.asarray(np.isfinite(ends).all(axis=(1, 2)))
+    mean = np.nan if not there.any() else ends[there].mean(axis=(0, 1))
+    whole = 0.5 * (_pairs(first, first) + _pairs(last, last)) - np.multiply.outer(mean, mean)
+    grams = np.concatenate([*columns, whole], axis=1)  # (N, K + 1, R, R)
+    counts = np.isfinite(grams).all(axis=(-2, -1)).sum(axis=0)
+    if counts.min() < MIN_BLOCKS:
         return None
-    # scaling does not change the indices, and less cancels in the products
-    return np.asarray((np.where(known, values, np.nan) - numbers.mean()) / numbers.std())
+    across = (grams.sum(axis=(-2, -1)) - (r > 1) * np.trace(grams, axis1=-2, axis2=-1)) / max(r * (r - 1), 1)
+    complete = np.isfinite(y).all(axis=(1, 2))
+    seeds = np.where(complete, y.var(axis=2, ddof=1).mean(axis=1), np.nan) if r > 1 else np.zeros(n)
+    variance, seed, m = float(np.nanmean(across[:, -1])), float(np.nanmean(seeds)), float(np.isfinite(seeds).sum())
+    size = np.isfinite(across[:, -1]).sum()
+    variance_left = np.where(there, (size * variance - across[:, -1]) / (size - 1.0), variance)
+    seeds_left = np.where(np.isfinite(seeds), (m * seed - seeds) / max(m - 1.0, 1.0), seed)
+    # each index and its variance over the same blocks, since their errors are correlated
+    both = np.isfinite(across[:, :-1]) & there[:, None]
+    above, below = np.where(both, across[:, :-1], 0.0), np.where(both, across[:, -1:], 0.0)
+    ratio, ratio_left = above.sum(axis=0) / below.sum(axis=0), (above.sum(axis=0) - above) / (below.sum(axis=0) - below)
+    left = ratio_left * variance_left[:, None]
+    averages = np.nanmean(grams, axis=0)
+    return Moments(
+        ratio * variance, variance, seed, (left, variance_left, seeds_left), list(averages[:-1]), averages[-1],
+        noise_grams(y[complete].reshape(-1, r)), int(counts.min()),
+    )  # fmt: skip
 
 
-def _columns(y: Array, parameters: int) -> tuple[Array, Array]:
-    """Of each block the numerators (K, N) of first, total, second order and seed, and the denominator (N,).
-
-    NaN in a block that lacks what one needs.
-    """
-    finite, y = np.isfinite(y), np.nan_to_num(y)
-    first, last, forth = y[:, 0], y[:, -1], y[:, 1 : 1 + parameters]
-    ends, steps = finite[:, 0] & finite[:, -1], finite[:, 1 : 1 + parameters]
-    columns = [_product(last, forth[:, j] - first, ends & steps[:, j]) for j in range(parameters)]
-    columns += [0.5 * _product(first - forth[:, j], first - forth[:, j], ends & steps[:, j]) for j in range(parameters)]
-    if y.shape[1] == 2 * parameters + 2:
-        back, returns = y[:, 1 + parameters : -1], finite[:, 1 + parameters : -1]
-        for j, k in combinations(range(parameters), 2):
-            there = ends & returns[:, j] & steps[:, k]
-            both = _product(back[:, j], forth[:, k], there) - _product(first, last, there)
-            columns.append(both - columns[j] - columns[k])
-    columns.append(_within(y, np.asarray(finite.all(axis=1))))
-    return np.array(columns), _spread(y[:, [0, -1]], ends)
-
-
-def _product(one: Array, other: Array, there: npt.NDArray[np.bool_]) -> Array:
-    """Mean product over seeds (N, R) that are `there`, of different ones where there are several; NaN of too few."""
-    one, other, seeds = np.where(there, one, 0.0), np.where(there, other, 0.0), there.sum(axis=1)
-    if there.shape[1] == 1:
-        return np.where(there[:, 0], (one * other)[:, 0], np.nan)
-    both = one.sum(axis=1) * other.sum(axis=1) - (one * other).sum(axis=1)
-    return np.where(seeds > 1, both / np.maximum(seeds * (seeds - 1.0), 1.0), np.nan)
-
-
-def _within(y: Array, there: npt.NDArray[np.bool_]) -> Array:
-    """Mean variance over the seeds that are `there` of the members of each block, (N,)."""
-    seeds, known = there.sum(axis=1), np.broadcast_to(there[:, None, :], y.shape)
-    mean = np.where(known, y, 0.0).sum(axis=2) / np.maximum(seeds, 1)[:, None]
-    squares = np.where(known, y - mean[..., None], 0.0) ** 2
-    return np.where(seeds > 1, squares.sum(axis=(1, 2)) / (y.shape[1] * np.maximum(seeds - 1.0, 1.0)), np.nan)
-
-
-def _spread(ends: Array, there: npt.NDArray[np.bool_]) -> Array:
-    """Squares of A and B (N, 2, R) less the mean of both over all blocks, where they are `there`, mean over seeds."""
-    seeds, known = there.sum(axis=1), np.where(there[:, None, :], ends, 0.0)
-    means, squares = (each.sum(axis=(1, 2)) / (2.0 * np.maximum(seeds, 1)) for each in (known, known**2))
-    some = seeds >= min(2, there.shape[1])
-    middle = means[some].mean() if some.any() else np.nan
-    return np.where(some, squares - 2.0 * middle * means + middle**2, np.nan)
+def _pairs(one: Array, other: Array) -> Array:
+    """Symmetric products of the seeds of two members, (N, K, R) -> (N, K, R, R)."""
+    both = one[..., :, None] * other[..., None, :]
+    found: Array = 0.5 * (both + both.swapaxes(-1, -2))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,53 +215,35 @@ def _bins(column: Array) -> npt.NDArray[np.int64]:
     return np.asarray(CORNER_BINS * ranks // len(column), dtype=np.int64)
 
 
-def components(table: Array) -> Array:
-    """Variance components of a table (n_1, ..., n_l, n), each axis nested in those before it; the last is of the units.
+def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
+    """Which two parameters of points (n, D) depend on each other by a test, in words; "" if none do.
 
-    With m_k the means over all axes behind the k-th and N_k values in each of them,
-    MS_k = N_k sum (m_k - m_(k-1))^2 / (n_1 ... n_(k-1) (n_k - 1)) has the expectation N_k sigma_k^2 + E MS_(k+1), and
-    sigma_k^2 is estimated by (MS_k - MS_(k+1)) / N_k, or zero where that is negative (Searle, Casella & McCulloch,
-    Variance Components, 3.6).  An axis of one value has no component, and zero.
+    Of each pair the rank correlation, and chi^2 over `CORNER_BINS` ranges each, at level / (number of tests).
     """
-    means = [np.asarray(table.mean(axis=tuple(range(k, table.ndim)), keepdims=True)) for k in range(table.ndim + 1)]
-    squares, sizes = [], []
-    for k in range(table.ndim):
-        size = int(np.prod(table.shape[k + 1 :]))
-        freedom = int(np.prod(table.shape[:k])) * (table.shape[k] - 1)
-        squares.append(size * float(((means[k + 1] - means[k]) ** 2).sum()) / freedom if freedom else np.nan)
-        sizes.append(size)
-    found = np.zeros(table.ndim)
-    below = 0.0
-    for k in reversed(range(table.ndim)):
-        if np.isfinite(squares[k]):
-            found[k] = max(0.0, squares[k] - below) / sizes[k]
-            below = squares[k]
-    return found
+    (n, d), least, words = points.shape, 1.0, ""
+    ranks, bins = scipy.stats.rankdata(points, axis=0), [_bins(column) for column in points.T]
+    for j, k in combinations(range(d), 2):
+        table = np.zeros((bins[j].max() + 1, bins[k].max() + 1))
+        np.add.at(table, (bins[j], bins[k]), 1)
+        table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+        if min(table.shape) < 2:
+            continue  # a constant
+        chi = float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
+        rho = float(np.corrcoef(ranks[:, j], ranks[:, k])[0, 1])
+        by_rank = 2.0 * float(scipy.special.ndtr(-abs(rho) * np.sqrt(n - 1)))
+        for p, what in ((by_rank, f"rank correlation {rho:.2f}"), (chi, "chi^2")):
+            if p < least:
+                least, words = p, f"{names[j]} and {names[k]} depend on each other ({what}, p = {p:.1g})"
+    return words if least * d * (d - 1) < level else ""
 
 
-def shares(table: Array) -> Array:
-    """`components` in their sum; NaN where there is none, or none but rounding."""
-    found = components(table)
-    spread = float(np.ptp(table)) if table.size else 0.0
-    varies = spread > MAX_ROUNDING * float(np.abs(table).max(initial=0.0))
-    return found / found.sum() if varies and found.sum() > 0.0 else np.full(len(found), np.nan)
+def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
+    """The correlation that `dependence` finds with this power."""
+    tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
+    return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))
 
 
-def share_intervals(table: Array, confidence: float) -> Array:
-    """Intervals of `shares`, (l + 1, 2), with the parameters' values as they are and the units as a sample.
-
-    The logarithm of share / (1 - share) is jackknifed over the units, all values of a unit left out together:
-    p -+ t sqrt((n - 1) / n sum (p_u - mean)^2) with Student's quantile t for n units.  A share of 0 or 1 has its own
-    value at both ends.
-    """
-    units = table.shape[-1]
-    whole = shares(table)
-    without = np.array([shares(np.delete(table, unit, axis=-1)) for unit in range(units)])
-    least = 1e-12  # keeps the logarithm of a share that is zero without one unit finite
-    logits = [np.log(np.clip(each, least, 1.0) / np.clip(1.0 - each, least, 1.0)) for each in (whole, without)]
-    apart = logits[1] - logits[1].mean(axis=0)
-    half = student_quantile(units, confidence) * np.sqrt((units - 1.0) / units * (apart**2).sum(axis=0))
-    ends = np.stack([logits[0] - half, logits[0] + half], axis=-1)
-    with np.errstate(over="ignore"):
-        inside = 1.0 / (1.0 + np.exp(-ends))
-    return np.where(((whole > 0.0) & (whole < 1.0))[:, None], inside, whole[:, None])
+def excluded_inside(points: Array, planned: npt.NDArray[np.bool_]) -> int:
+    """Number of points that are excluded although each of their values occurs: then parameters depend on each other."""
+    inside = np.all([np.isin(column, column[planned]) for column in points.T], axis=0)
+    return int((inside & ~planned).sum())

@@ -17,8 +17,7 @@ import scipy  # it imports scipy.special and scipy.optimize at the first use
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
-from evogt_study.inference.comparisons import share_intervals
-from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval
+from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval, share_interval
 from evogt_study.inference.kernels import Array
 
 STATISTICS = ("mean", "median", "ratio")
@@ -29,6 +28,8 @@ GROWTH = 2.0
 large."""
 STEP = 1.05
 """Sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average."""
+CONSTANT = 59
+"""Equal values after which a different value has a probability below 5 %, at 95 %: 0.95^59 < 0.05."""
 LOOKS = 10
 """Number of looks, at equal steps of information, over which the confidence holds.  With 20, the boundary is
 2 % wider."""
@@ -75,7 +76,8 @@ class Decision:
     """Decision about a setup, with all its looks.
 
     wanted: seeds in total for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.
-    reason: "known", "at most" if the setup has the largest number of seeds, "" if it needs more.
+    reason: "known"; "constant" if the first `CONSTANT` values are equal; "failed" if no run of the first batch has a
+    value; "at most" if the setup has the largest number of seeds; "" if it needs more.
     """
 
     looks: tuple[Look, ...]
@@ -84,32 +86,45 @@ class Decision:
     reason: str
 
 
-def decide(values: Array, goal: Goal, *, truths: bool = False) -> Decision:
+def decide(values: Array, goal: Goal) -> Decision:
     """Decide from the values of a setup, in the order of its seeds, whether it needs more seeds.
 
     values: (n,), for a ratio (2, n); NaN for seeds without a value.  Values beyond the number that the goal needs are
-    ignored: they may come from a stricter goal.  truths: the values are booleans.  Their mean is a share with Wilson's
-    interval, because a bootstrap interval is a point while all values are equal.
+    ignored: they may come from a stricter goal.  A sample of equal values is never taken as known before `CONSTANT`
+    values.  A mean of two different values is a share of one of them, with Wilson's interval.
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
     # repeat all looks from the first: the decision of a resumed study must not depend on the time of the stop
     while size <= columns.shape[1]:
-        seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal, truths=truths)))
+        seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
         looks.append(seen)
-        if seen.half_width <= goal.half_width:
-            return Decision(tuple(looks), size, size, "known")
-        if size >= goal.max_seeds:
-            return Decision(tuple(looks), size, size, "at most")
-        size = int(next_sizes(np.array([seen.half_width]), size, goal)[0])
+        reason, wanted = _reason(columns[:, :size], seen, goal), seen.half_width
+        if reason:
+            return Decision(tuple(looks), size, size, reason)
+        size = int(next_sizes(np.array([wanted if wanted > goal.half_width else np.inf]), size, goal)[0])
     expected = predicted(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
-    return Decision(tuple(looks), size, int(expected), "")
+    return Decision(tuple(looks), size, int(max(expected, size)), "")
 
 
-def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Array, Array, Array]:
+def _reason(columns: Array, seen: Look, goal: Goal) -> str:
+    """Why a setup needs no more seeds after a look; "" if it does."""
+    common = columns[:, ~np.isnan(columns).any(axis=0)]
+    if not common.shape[1]:
+        return "failed"
+    if (common != common[:, :1]).any():
+        return "known" if seen.half_width <= goal.half_width else "at most" if seen.n >= goal.max_seeds else ""
+    if common.shape[1] >= CONSTANT and not (kernels.is_two_valued(common) and goal.statistic == "mean"):
+        return "constant"
+    if common.shape[1] >= CONSTANT and seen.half_width <= goal.half_width:
+        return "known"
+    return "at most" if seen.n >= goal.max_seeds else ""
+
+
+def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
     """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,).
 
-    The interval has the confidence of `confidence_of_a_look`.
+    The interval has the confidence of `confidence_of_a_look`.  A mean of two different values has Wilson's interval.
     """
     how = Interval("median" if goal.statistic == "median" else "mean", "", confidence_of_a_look(goal.confidence))
     if goal.statistic == "ratio":
@@ -120,10 +135,16 @@ def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Ar
         limits = ratio_interval(above, below, how, logarithmic=True)
     else:
         value = (kernels.median if goal.statistic == "median" else kernels.mean)(samples[:, 0])
-        if truths and goal.statistic == "mean":
-            limits = share_intervals(samples[:, 0], how.confidence, how.fewest)
-        else:
-            limits = interval(samples[:, 0, :, None], how)
+        limits = interval(samples[:, 0, :, None], how)
+        limits[kernels.count(samples[:, 0]) < how.min_units] = np.nan  # a narrow interval of few values stops early
+        for row in range(len(samples) if goal.statistic == "mean" else 0):
+            if kernels.count(samples[row, 0]) < how.min_units:
+                continue
+            known = np.unique(samples[row, 0][~np.isnan(samples[row, 0])])
+            if len(known) == 2 or (len(known) and kernels.is_two_valued(known)):
+                low, high = (0.0, 1.0) if kernels.is_two_valued(known) else known
+                ones = np.where(np.isnan(samples[row, 0]), np.nan, samples[row, 0] == high)
+                limits[row] = low + (high - low) * np.array(share_interval(ones[:, None], how.confidence))
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
     # a setup without an interval has the worst precision

@@ -19,7 +19,7 @@ series and panels of the figure.  It returns a matplotlib Figure:
 """
 
 from evogt_study.plots.canvas import Look
-from evogt_study.plots.comparison import verdict
+from evogt_study.plots.comparison import comparison
 from evogt_study.plots.dependence import dependence, rank_error, scatter, trend
 from evogt_study.plots.distribution import distribution
 from evogt_study.plots.fields import field_curves, field_panels, fields
@@ -29,7 +29,7 @@ from evogt_study.plots.histories import energy_histories, histories, spectrum
 from evogt_study.plots.style import STYLES, encoded, pdf, png, svg
 
 __all__ = [
-    "STYLES", "Look", "Places", "dependence", "distribution", "encoded", "energy_histories", "field_curves",
-    "field_panels", "fields", "heat_map", "histories", "pdf", "png", "rank_error", "scatter", "spectrum", "svg",
-    "trend", "verdict",
+    "STYLES", "Look", "Places", "comparison", "dependence", "distribution", "encoded", "energy_histories",
+    "field_curves", "field_panels", "fields", "heat_map", "histories", "pdf", "png", "rank_error", "scatter",
+    "spectrum", "svg", "trend",
 ]  # fmt: skip

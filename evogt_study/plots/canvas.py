@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, shortened
 from evogt_study.plots.groups import LONGEST_TITLE, Arranged, short_label, title_of
 from evogt_study.plots.style import (
     COLUMN_WIDTH,
@@ -45,18 +45,24 @@ MOST_DRAWN = {"runs": 1000, "band": 10_000, "median": 10_000}
 Given = Axes | Sequence[Axes] | Figure | None
 """Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
 new figure."""
+SCALES = ("linear", "log")
 _INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
 TITLE_WIDTH = 48  # characters of a column of 3.4 in, 14.2 an inch as `Canvas.characters` has them
 
 
 @dataclass(frozen=True)
 class Look:
-    """Title, labels of the panels and size in inches of a figure.  Text may have mathematics between dollars."""
+    """Title, labels and scales of the panels, and size in inches of a figure.
+
+    Text may have mathematics between dollars.  xscale, yscale: one of `SCALES`; None: as the values are.
+    """
 
     title: str = ""
     xlabel: str | None = None
     ylabel: str | None = None
     size: tuple[float, float] | None = None
+    xscale: str | None = None
+    yscale: str | None = None
 
 
 class DisplayedFigure(Figure):
@@ -263,11 +269,26 @@ def restyled(figure: Figure, look: Look) -> Figure:
             labelled = [axes for axes in drawn if getattr(axes, f"get_{name}label")()] or drawn[:1]
             for axes in labelled:
                 getattr(axes, f"set_{name}label")(typeset(f"{name}label", text), fontsize=label_size())
+    for which, scale in (("x", look.xscale), ("y", look.yscale)):
+        if scale is not None:
+            _rescale(drawn, which, scale)
     figure.set_layout_engine("constrained")
     if look.title:
         _entitled(figure, typeset("title", look.title), higher=look.size is None)
     settle(figure)
     return figure
+
+
+def _rescale(drawn: Sequence[Axes], which: str, scale: str) -> None:
+    """Set the scale of all panels.  Raises InputError for an unknown one, and if a logarithm does not exist."""
+    if scale not in SCALES:
+        raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shortened(scale)}")
+    for axes in drawn:
+        least = float(getattr(axes.dataLim, f"{which}min"))
+        if scale == "log" and not least > 0.0:
+            raise InputError(f"`--{which}scale` must be linear where values or places are not positive, got {scale}")
+        getattr(axes, f"set_{which}scale")(scale)
+        axes.autoscale_view()
 
 
 def _entitled(figure: Figure, title: str, *, higher: bool) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from evogt_study.analysis.design import along_sample, drawn_dimensions
 from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
-from evogt_study.analysis.samples import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots.canvas import DisplayedFigure, Given, Look, explained, restyled, without_notes
-from evogt_study.plots.comparison import Judged, cells_of, comparable, judged, verdict
+from evogt_study.plots.comparison import Compared, comparable, compared, comparison, setups_of
 from evogt_study.plots.dependence import against_each_run, along_numbers, dependence, rank_error, trend
 from evogt_study.plots.distribution import distribution
 from evogt_study.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
@@ -44,6 +44,8 @@ from evogt_study.plots.histories import (
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, PILOT, Status, status_codes
 
 T = TypeVar("T")
+SPOKEN = 3
+"""Setups of a comparison whose conclusion an alternative text has."""
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
 
@@ -51,8 +53,8 @@ NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact soluti
 class Wish:
     """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes.
 
-    judged: the verdict on the variable, if it is known already.  With 100,000 runs it takes seconds.  notes: True puts
-    footnotes and counts of runs into the figure, False into its caption.
+    compared: the comparison, if it is known already.  With 100,000 runs it takes seconds.  notes: True puts footnotes
+    and counts of runs into the figure, False into its caption.
     """
 
     variable: str | None = None
@@ -60,7 +62,7 @@ class Wish:
     slopes: tuple[float, ...] | None = None
     look: Look = field(default_factory=Look)
     ax: Given = None
-    judged: Judged | None = None
+    compared: Compared | None = None
     notes: bool = True
 
 
@@ -130,8 +132,8 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
         raise InputError(
             "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
         )
-    if kind == "verdict" and asked.judged is None:  # once for the figure and its texts
-        asked = replace(asked, judged=judged(data, variable, asked.places))
+    if kind == "comparison" and asked.compared is None:  # once for the figure and its texts
+        asked = replace(asked, compared=compared(data, variable, asked.places))
     # before the drawing: the width decides how many panels are in a row
     room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
     figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
@@ -288,7 +290,7 @@ def _ranks(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     return ["error"] if len(np.unique(data["rank"].values[there])) > 2 else []
 
 
-def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+def _comparisons(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     if name is None or own_dimensions(data, name):
         return []
     return [name] if comparable(data, name, places) else []
@@ -388,20 +390,21 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
     return words
 
 
-def _judged(data: xr.Dataset, variable: str, wish: Wish) -> Arranged:
-    """Return the runs of a verdict, which `drawn` has made."""
-    return cells_of(data, variable, wish.places, _made(data, variable, wish))
+def _compared_runs(data: xr.Dataset, variable: str, wish: Wish) -> Arranged:
+    """Return the runs of a comparison."""
+    return setups_of(data, variable, wish.places, _made(data, variable, wish))
 
 
-def _made(data: xr.Dataset, variable: str, wish: Wish) -> Judged:
-    return wish.judged or judged(data, variable, wish.places)
+def _made(data: xr.Dataset, variable: str, wish: Wish) -> Compared:
+    return wish.compared or compared(data, variable, wish.places)
 
 
-def _verdict_words(data: xr.Dataset, variable: str, wish: Wish) -> str:
+def _comparison_words(data: xr.Dataset, variable: str, wish: Wish) -> str:
     made = _made(data, variable, wish)
-    rest = made.found["n_common"].dims
-    means = made.found["value"].sel(statistic="mean").transpose(made.by, *rest).values.reshape(1, -1, len(made.cells))
-    return _said(_judged(data, variable, wish), means, f"Ratios of means to the best by {made.by}. Means of")
+    texts = made.found["conclusion"].values.ravel().tolist()
+    told = [f"{name}: {text}" if name else text for name, text in zip(made.setups, texts, strict=True)][:SPOKEN]
+    more = f" {len(texts) - SPOKEN} more setups." if len(texts) > SPOKEN else ""
+    return f"Comparison by {made.by}. {' '.join(told)}{more} {_compared_runs(data, variable, wish).counted()}."
 
 
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -470,13 +473,13 @@ KINDS: Mapping[str, Kind] = {
         lambda data, variable, wish: rank_error(data, variable, wish.places, ax=wish.ax),
         _at_places(_scatter_words("rank")),
     ),
-    "verdict": Kind(
-        "verdict on {}",
-        "The mean of each label in terms of the best one's; intervals hold for all pairs together.",
-        _verdicts,
-        lambda data, variable, wish: verdict(data, variable, wish.places, ax=wish.ax, made=wish.judged),
-        _verdict_words,
-        runs=_judged,
+    "comparison": Kind(
+        "comparison of {}",
+        "The effect of each value over the leader of its setup, with confidence intervals.",
+        _comparisons,
+        lambda data, variable, wish: comparison(data, variable, wish.places, ax=wish.ax, made=wish.compared),
+        _comparison_words,
+        runs=_compared_runs,
     ),
     "fields": Kind(
         "{} of one run",

@@ -1,4 +1,4 @@
-"""Plot a verdict: ratio of the mean of each axis value to the best mean, for all pairs together."""
+"""Plot a comparison: the effect of each axis value over the leader of its setup, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis import verdict as verdicts
-from evogt_study.analysis.runs import DRAWN, KEYS, shown
+from evogt_study.analysis.comparison import compare
+from evogt_study.analysis.runs import DRAWN, KEYS, finished_runs, shown
 from evogt_study.errors import InputError
-from evogt_study.inference.comparisons import pairs_of, winner
-from evogt_study.inference.intervals import FEWEST
+from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import (
     Given,
@@ -44,72 +43,87 @@ from evogt_study.plots.style import (
     QUIET,
     TEXT_WIDTH,
     label_size,
-    logarithmic,
     plain,
+    scale_axis,
     style,
     tick_size,
 )
+from evogt_study.schema.variables import declared_attributes
 from evogt_study.study.case_space import listed
 
-CELL = "cell"
-MOST_CELLS = 24
+SETUP = "setup"
+MIN_SIGN_UNITS = 6
+"""Fewest units at which the sign test can reject at 5 %."""
+MAX_SETUPS = 24
 """Rows of a picture: with more their labels meet on a page."""
 
 
-class Judged(NamedTuple):
-    """A verdict, the axis that it is about, and the names of its cells."""
+class Compared(NamedTuple):
+    """A comparison, its axis, and the names of its setups."""
 
     found: xr.Dataset
     by: str
-    cells: list[str]
+    setups: list[str]
 
 
-def verdict(
+def comparison(
     data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None,
-    made: Judged | None = None,
+    made: Compared | None = None,
 ) -> Figure:  # fmt: skip
-    """Ratios of the mean of each label to the best mean in its cell, with intervals that hold together.
+    """Draw the effect of each axis value over the leader of its setup, with confidence intervals.
 
-    An open marker is not significantly different from the best.  Differences if a value is not positive.
-    made: the verdict, where it is known already.  Raises InputError where there are no labels to judge.
+    An open marker is not significantly different from the leader.  made: the comparison, if it is known already.
+    Raises InputError if there is no axis to compare.
     """
-    made = made or judged(data, variable, places or Places())
-    names = shown(made.found, made.by)
-    ratios = made.found.attrs["effect"] == "ratio"
-    shape = made.found["n_common"].shape
-    count = min(len(made.cells), MOST_CELLS)
+    made = made or compared(data, variable, places or Places())
+    names, neutral = shown(made.found, made.by), 1.0 if made.found.attrs["scale"] == RATIO else 0.0
+    shape = made.found["leader"].shape
+    count = min(len(made.setups), MAX_SETUPS)
     rows = _row_labels(made, variable, ax)
     width = 0.053 * tick_size() / 7.0 * max(len(line) for row in rows.labels for line in row.split("\n"))
-    what = "ratio of means to the best" if ratios else "difference of means from the best"
     # 0.35 in: ticks and margins
     room = max(16, int(14.2 * 8.0 / label_size() * (rows.figure_width - width - 0.35)))
-    xlabel = labelled(label_of(data[variable]), room, f"{{}}: {what}")
+    xlabel = labelled(label_of(data[variable]), room, f"{{}}: {_effect(made.found)}")
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * rows.lines)
     height = 0.9 + pitch * count + 0.14 * max(0, xlabel.count("\n") - 1)
     canvas = panels(1, height=height, width=rows.figure_width, ax=ax)
     axes = canvas.axes[0]
-    cells = [
-        made.found.isel(dict(zip(made.found["n_common"].dims, place, strict=True))) for place in np.ndindex(*shape)
-    ]
-    ends = [_cell(axes, row, cell, len(names), ratios) for row, cell in enumerate(cells[:count])]
-    axes.axvline(1.0 if ratios else 0.0, color=QUIET, linewidth=0.8)
-    known = np.concatenate([np.ravel(each) for each in ends] or [np.zeros(0)])
-    logarithmic(axes, "x", known[np.isfinite(known)])
+    cells = [made.found.isel(dict(zip(made.found["leader"].dims, place, strict=True))) for place in np.ndindex(*shape)]
+    ends = [_row(axes, row, cell, neutral) for row, cell in enumerate(cells[:count])]
+    axes.axvline(neutral, color=QUIET, linewidth=0.8)
+    known = np.concatenate([np.zeros(0), *(each for row in ends for each in row)])
+    scale_axis(axes, "x", known[np.isfinite(known)], 3.0 if neutral else np.inf)
     axes.set_yticks(range(count), labels=rows.labels, fontsize=tick_size())
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlabel(xlabel, fontsize=label_size())
     marks = [style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
     legend(canvas, handles, [plain(name) for name in names], plain(made.by, LONGEST_LABEL), lines=False)
-    few = sum(not np.isfinite(cell["effect"].values).any() for cell in cells[:count])
+    few = sum(not _drawable(cell) for cell in cells[:count])
     texts = [
-        f"{100.0 * made.found.attrs['confidence']:g} % intervals for all pairs of a cell together",
-        "open marker: not significantly different from the best",
-        f"{few} of {count} cells have too few values to compare" if few else "",
-        f"{len(made.cells) - count} more cells are not shown" if len(made.cells) > count else "",
+        f"{100.0 * made.found.attrs['confidence']:g} % confidence intervals",
+        "open marker: not significantly different from the leader",
+        f"{few} of {count} setups have too few values to compare" if few else "",
+        f"{len(made.setups) - count} more setups are not shown" if len(made.setups) > count else "",
     ]
     note(canvas, "; ".join(filter(None, texts)))
     return laid_out(canvas)
+
+
+def _effect(found: xr.Dataset) -> str:
+    """The effect in words: "median ratio to the lowest"."""
+    scale, better = str(found.attrs["scale"]), str(found.attrs["better"]) or "lower"
+    kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
+    kind = {WIN: f"median {kind}", MEAN: f"{kind} of means", GEOMETRIC_MEAN: "ratio of geometric means"}[
+        str(found.attrs["estimand"])
+    ]  # fmt: skip
+    leader = {"lower": "lowest", "higher": "highest"}.get(better, better)
+    return f"{kind} {'to' if scale == RATIO else 'from'} the {leader}"
+
+
+def _drawable(cell: xr.Dataset) -> bool:
+    """Whether a setup has an effect on the scale of the figure."""
+    return bool(cell["leader"].item()) and cell["scale"].item() == cell.attrs["scale"]
 
 
 class _Rows(NamedTuple):
@@ -120,12 +134,12 @@ class _Rows(NamedTuple):
     figure_width: float
 
 
-def _row_labels(made: Judged, variable: str, ax: Given) -> _Rows:
+def _row_labels(made: Compared, variable: str, ax: Given) -> _Rows:
     """Return one label for each row: the values of its axes, on lines that take 0.4 of the width.
 
     A figure for which a column is too narrow has the width of a page.
     """
-    found = cell_values(made.found)[:MOST_CELLS]
+    found = setup_values(made.found)[:MAX_SETUPS]
     per_inch = 72.0 / (0.53 * tick_size())
 
     def characters(width: float) -> int:
@@ -152,64 +166,66 @@ def _row_labels(made: Judged, variable: str, ax: Given) -> _Rows:
     return _Rows(rows, max(row.count("\n") + 1 for row in rows), width)
 
 
-def _cell(axes: Axes, row: int, cell: xr.Dataset, count: int, ratios: bool) -> list[Array]:
-    """One cell: the best at one (or zero), the others with their intervals beside it; the numbers that were drawn."""
-    first = winner(cell["value"].sel(statistic="mean").values, str(cell.attrs["better"]))
-    neutral = 1.0 if ratios else 0.0
-    found: list[Array] = []
-    for pair, (i, j) in enumerate(pairs_of(count)):
-        if first not in (i, j) or not np.isfinite(cell["effect"].values[pair]):
+def _row(axes: Axes, row: int, cell: xr.Dataset, neutral: float) -> list[Array]:
+    """One setup: the leader at the neutral value, the others with their intervals; the numbers that were drawn."""
+    if not _drawable(cell):
+        return []
+    effects, limits = cell["over_leader"].values, cell["over_leader_ci"].values
+    p, count, found = cell["p_over_leader"].values, len(effects), list[Array]()
+    first = shown(cell, str(cell.attrs["dim"])).index(str(cell["leader"].item()))
+    for other in range(count):
+        if other == first or not np.isfinite(effects[other]):
             continue
-        other, numbers = (
-            j if i == first else i,
-            np.array([cell["effect"].values[pair], *cell["effect_ci"].values[pair]]),
-        )
-        if i == first:  # the other way round, which swaps the ends
-            numbers = 1.0 / numbers[[0, 2, 1]] if ratios else -numbers[[0, 2, 1]]
-        mark = style(other)
-        height = row + 0.5 * ((other + 0.5) / count - 0.5)
-        apart = bool(numbers[1] > neutral or numbers[2] < neutral)
-        axes.plot(numbers[1:], [height] * 2, color=mark.colour, linewidth=1.2, gid="interval")
+        mark, height = style(other), row + 0.5 * ((other + 0.5) / count - 0.5)
+        if np.isfinite(limits[other]).all():
+            axes.plot(limits[other], [height] * 2, color=mark.colour, linewidth=1.2, gid="interval")
+            found.append(limits[other])
+        significant = bool(p[other] <= 1.0 - cell.attrs["confidence"] + 1e-12)
         axes.plot(
-            numbers[:1], [height], color=mark.colour, marker=mark.marker, markersize=4.0, linestyle="none",
-            gid="effect", markerfacecolor=mark.colour if apart else "white",
+            effects[[other]], [height], color=mark.colour, marker=mark.marker, markersize=4.0, linestyle="none",
+            gid="effect", markerfacecolor=mark.colour if significant else "white",
         )  # fmt: skip
-        found.append(numbers)
-    if first >= 0:
-        best = style(first)
-        axes.plot([neutral], [row], color=best.colour, marker=best.marker, markersize=4.5, linestyle="none", gid="best")
+        found.append(effects[[other]])
+    mark = style(first)
+    axes.plot([neutral], [row], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none", gid="leader")
     return found
 
 
-def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
-    """The verdict on the labels of the axis `by`, or of the first axis of words, in every cell of the other axes.
+def compared(data: xr.Dataset, variable: str, places: Places) -> Compared:
+    """The comparison of the values of the axis `by`, or of the first axis of strings, in every setup.
 
-    Raises InputError where there is no such axis, or fewer than six points of the sample.
+    Raises InputError if there is no such axis, or if the sample has too few points.
     """
     numbers_in(data, variable)
-    by = contested(data, variable, places)
+    by = axis_to_compare(data, variable, places)
     if by is None:
-        raise InputError(f"`--by` must be an axis of several labels, and --over have {FEWEST} points, to judge them")
+        least = min_units(data[variable])
+        raise InputError(f"`--by` must be an axis of several values, and --over have {least} points, to compare them")
     here = at(data, places.at, axes_of(data, variable))
     over = sample_of(here, variable, places)
-    found = verdicts.verdict(here[variable], by, over, planned=here.get(KEYS), missing="drop")
-    return Judged(found, by, [", ".join(each) for each in cell_values(found)])
+    found = compare(here[variable], by, over, planned=finished_runs(here))
+    return Compared(found, by, [", ".join(each) for each in setup_values(found)])
 
 
-def cell_values(found: xr.Dataset) -> list[list[str]]:
-    """Return the values of the axes of each cell of a verdict, "epsilon = 0.1", of axes with several values."""
-    rest = [str(each) for each in found["n_common"].dims]
+def min_units(values: xr.DataArray) -> int:
+    """Fewest units of a test of the declared estimand."""
+    return MIN_UNITS.get(declared_attributes(values)[1], MIN_SIGN_UNITS)
+
+
+def setup_values(found: xr.Dataset) -> list[list[str]]:
+    """Return the values of the axes of each setup of a comparison, "epsilon = 0.1", of axes with several values."""
+    rest = [str(each) for each in found["leader"].dims]
     return [
         [f"{name} = {label}" for name, label in zip(rest, labels, strict=True) if found.sizes[name] > 1]
         for labels in product(*(shown(found, name) for name in rest))
     ]
 
 
-def cells_of(data: xr.Dataset, variable: str, places: Places, made: Judged) -> Arranged:
-    """Arrange the runs of a verdict: its labels as series, its cells along."""
+def setups_of(data: xr.Dataset, variable: str, places: Places, made: Compared) -> Arranged:
+    """Arrange the runs of a comparison: its axis values as series, its setups along."""
     here = at(data, places.at, axes_of(data, variable))
     over = sample_of(here, variable, places)
-    rest = [str(each) for each in made.found["n_common"].dims]
+    rest = [str(each) for each in made.found["leader"].dims]
     if not rest:
         return arranged(
             data,
@@ -223,17 +239,17 @@ def cells_of(data: xr.Dataset, variable: str, places: Places, made: Judged) -> A
     )
     runs = [variable, *({"run_status", KEYS} & set(here.variables))]
     stacked = here[runs].drop_vars([name for name in here.coords if name not in (made.by, *over)], errors="ignore")
-    stacked = stacked.stack({CELL: rest}, create_index=False).assign_coords({CELL: made.cells})
+    stacked = stacked.stack({SETUP: rest}, create_index=False).assign_coords({SETUP: made.setups})
     found = arranged(
-        stacked, variable, Places(along=CELL, by=made.by, over=over), wanted=("along", "by"), most_series=None
+        stacked, variable, Places(along=SETUP, by=made.by, over=over), wanted=("along", "by"), most_series=None
     )
     notes = tuple(f"at {name} = {value}" for name, value in places.at.items())
-    return replace(found, along=_Cells(CELL, CELL, found.along.labels, listing=listing), notes=notes)
+    return replace(found, along=_Setups(SETUP, SETUP, found.along.labels, listing=listing), notes=notes)
 
 
 @dataclass(frozen=True)
-class _Cells(Place):
-    """The cells of a verdict.  listing: the values of their axes, one axis after the other."""
+class _Setups(Place):
+    """The setups of a comparison.  listing: the values of their axes, one axis after the other."""
 
     listing: str = ""
 
@@ -242,26 +258,24 @@ class _Cells(Place):
         return self.listing
 
 
-def contested(data: xr.Dataset, variable: str, places: Places) -> str | None:
-    """The axis of words whose labels can be judged, None where there is none or seeds are too few."""
+def axis_to_compare(data: xr.Dataset, variable: str, places: Places) -> str | None:
+    """The axis of strings whose values can be compared; None without one, or with too few seeds."""
     here = at(data, places.at, axes_of(data, variable))
     axes = axes_of(here, variable)
     named = [places.by] if places.by in axes else [each for each in axes if data[each].dtype.kind in "OU"]
     over = sample_of(here, variable, places)
     found = next((each for each in named if each is not None and here.sizes[each] > 1 and each not in over), None)
-    many = int(np.prod([here.sizes[each] for each in over])) >= FEWEST
+    many = int(np.prod([here.sizes[each] for each in over])) >= min_units(here[variable])
     return found if many and over else None
 
 
 def comparable(data: xr.Dataset, variable: str, places: Places) -> bool:
-    """Test for a cell whose labels have values at enough common points of the sample; one without any takes no part."""
-    by, here = contested(data, variable, places), at(data, places.at, axes_of(data, variable))
+    """Test for a setup in which two axis values have runs with values."""
+    by, here = axis_to_compare(data, variable, places), at(data, places.at, axes_of(data, variable))
     if by is None:
         return False
-    there, over = xr.apply_ufunc(np.isfinite, here[variable]), sample_of(here, variable, places)
-    part = there.any(over)
-    common = (there | ~part).all(by).sum(over)
-    return bool(((common >= FEWEST) & (part.sum(by) > 1)).any())
+    there = xr.apply_ufunc(np.isfinite, here[variable]).sum(sample_of(here, variable, places))
+    return bool(((there >= min_units(here[variable])).sum(by) > 1).any())
 
 
 def sample_of(data: xr.Dataset, variable: str, places: Places) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from evogt_study.analysis.samples import along_sample, drawn_dimensions
+from evogt_study.analysis.design import along_sample, drawn_dimensions
 from evogt_study.analysis.summary_table import chosen
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import (
@@ -41,9 +41,10 @@ from evogt_study.plots.style import (
     TEXT_WIDTH,
     Style,
     label_size,
-    logarithmic,
     marked,
     plain,
+    scale_axis,
+    scale_values,
     style,
     tick_size,
 )
@@ -76,8 +77,9 @@ def dependence(
 
     Bars at the medians are their 95 % intervals, where there are at least six seeds and at most `FEW` places.
 
-    With more than `EACH` runs at a place, a band between their 5 % and 95 % replaces the points.  Scales are
-    logarithmic if the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
+    With more than `EACH` runs at a place, a band between their 5 % and 95 % replaces the points.  The
+    vertical scale is logarithmic for an error, or over three decades, and the other one if the numbers are positive and
+    spread; if both are, `slopes` p (None: those in `SLOPES` for the parameter)
     are drawn as lines c x^p behind the data, through the largest median at the end where they are highest.  The choices
     of a pilot have rings.
 
@@ -94,10 +96,10 @@ def dependence(
     canvas = panels(len(runs.panels.labels), ax=ax)
     drawn = canvas.axes
     numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
-    logarithmic(drawn[0], "y", runs.values)
+    scale_values(drawn[0], "y", runs.values, error=runs.is_error)
     medians, limits = runs.medians, runs.median_intervals()
     for number, axes in enumerate(drawn):
-        logarithmic(axes, "x", numbers[np.isfinite(numbers)])
+        scale_axis(axes, "x", numbers[np.isfinite(numbers)])
         for one in range(len(runs.series.labels)):
             where = (number, one)
             beside = _beside(axes, numbers, number, one)
@@ -277,7 +279,7 @@ def _rings(drawn: Sequence[Axes], numbers: Array, medians: Array, choice: npt.ND
 def scatter(
     data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None, *, ax: Given = None
 ) -> Figure:
-    """A point for each run, `across` horizontally and `variable` vertically; logarithmic where positive and spread.
+    """A point for each run, `across` horizontally and `variable` vertically.
 
     Of more than 2,000 points in one series that many are drawn, evenly chosen in the order of `variable`.  Axes that
     tell neither series nor panels apart are all in one cloud.  Raises InputError for axes or variables that are none.
@@ -300,10 +302,10 @@ def scatter(
                 x[chosen], y[chosen], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
                 alpha=0.6, markeredgewidth=0.0, gid="runs",
             )  # fmt: skip
-        logarithmic(axes, "x", other.values[both])
+        scale_values(axes, "x", other.values[both], error=other.is_error)
         axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
         axes.set_xlabel(labelled(other.label, 48), fontsize=label_size())
-    logarithmic(drawn[0], "y", runs.values[both])
+    scale_values(drawn[0], "y", runs.values[both], error=runs.is_error)
     drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     marker_legend(canvas, runs)
     note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
@@ -318,7 +320,7 @@ def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None 
 def trend(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Draw a panel for each sampled parameter, or for `along` only, with every run and a locally linear fit.
 
-    Scales are logarithmic where numbers are positive and spread; the fit is on these scales.  Raises InputError where
+    The fit is on the scales of the figure.  Raises InputError where
     there is no sample, or other axes than its own.
     """
     runs = sampled_runs(data, variable, places or Places())
@@ -334,7 +336,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
     for spare in canvas.axes[len(chosen) :]:
         spare.remove()
     drawn = canvas.axes[: len(chosen)]
-    logarithmic(drawn[0], "y", runs.values)
+    scale_values(drawn[0], "y", runs.values, error=runs.is_error)
     mark = style(2)
     for axes, place in zip(drawn, chosen, strict=True):
         x = runs.spread(place)

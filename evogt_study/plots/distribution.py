@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import COUNT, Given, labelled, laid_out, marker_legend, note, panels, titled
 from evogt_study.plots.groups import Arranged, Places, arranged
-from evogt_study.plots.style import QUIET, Style, label_size, logarithmic, plain, style, tick_size
+from evogt_study.plots.style import QUIET, Style, label_size, plain, scale_values, style, tick_size
 
 TOLD_APART = 2.0 * 1.959963984540054**2
 """Runs at the depth of a letter value from which on its 95 % interval ends before the next one, 2 z^2 (Hofmann, Wickham
@@ -31,8 +31,8 @@ def distribution(
     """The values of each group of runs side by side: points, with the median as a bar and its 95 % interval as a line.
 
     Where a group has more than `EACH` runs all have boxes of letter values, and points for the runs beyond the last.
-    Groups that lack runs say k/n above them; the scale is logarithmic where all values are positive.  Raises InputError
-    for axes or variables that are none.
+    Groups that lack runs say k/n above them; the scale is logarithmic for an error, or over three decades.
+    Raises InputError for axes or variables that are none.
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
     limits = runs.median_intervals()
@@ -41,7 +41,7 @@ def distribution(
     for number, axes in enumerate(drawn):
         above = _groups(axes, runs, number, limits[number])
         axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size(), pad=above)
-    logarithmic(drawn[0], "y", runs.values)
+    scale_values(drawn[0], "y", runs.values, error=runs.is_error)
     drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     for axes in drawn:
         axes.set_xlabel(

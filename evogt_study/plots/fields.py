@@ -15,7 +15,7 @@ from matplotlib.ticker import ScalarFormatter
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots.canvas import Given, labelled, laid_out, legend, new_canvas, note
 from evogt_study.plots.groups import Places, at, axes_of, label_of
-from evogt_study.plots.style import COLUMN_WIDTH, STYLES, TEXT_WIDTH, label_size, logarithmic, tick_size
+from evogt_study.plots.style import COLUMN_WIDTH, STYLES, TEXT_WIDTH, label_size, scale_axis, tick_size
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 
@@ -102,7 +102,7 @@ def field_curves(
         shown = np.where(error > ROUNDING * _largest([values]), error, np.nan)
         drawn[1].plot(x, shown, color=STYLES[1][0], linewidth=1.0)
         drawn[1].set_ylabel("absolute error", fontsize=label_size())
-        logarithmic(drawn[1], "y", shown)
+        scale_axis(drawn[1], "y", shown)
     drawn[0].plot(x, values, color=STYLES[1][0], linestyle="dashed", linewidth=1.1, label="numerical")
     drawn[0].set_ylabel("solution", fontsize=label_size())
     legend(canvas, *drawn[0].get_legend_handles_labels())

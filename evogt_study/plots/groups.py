@@ -16,14 +16,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
+from evogt_study.analysis.design import along_sample, drawn_dimensions, sample_dimensions, sampled
 from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_first, numeric_variables, run_numbers
-from evogt_study.analysis.samples import along_sample, drawn_dimensions, sample_dimensions, sampled
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.style import TEXT_WIDTH, logarithmic, plain, typeset
+from evogt_study.plots.style import TEXT_WIDTH, plain, scale_axis, typeset
 from evogt_study.schema.values import canonical, find, text_label
-from evogt_study.schema.variables import CANDIDATE, LABEL, Status, status_codes
+from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, declared_attributes, status_codes
 from evogt_study.study.case_space import listed
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
@@ -99,6 +99,7 @@ class Arranged:
     lengths: tuple[int, ...]
     x: Array | None
     notes: tuple[str, ...]
+    is_error: bool = False
 
     @property
     def planned(self) -> npt.NDArray[np.bool_]:
@@ -263,6 +264,7 @@ def arranged(
         lengths=tuple(here.sizes[name] for name in over if here.sizes[name] > 1),
         x=_numbers(here, roles.get("along"), source, order),
         notes=tuple(notes),
+        is_error=is_error(here[variable]),
     )
 
 
@@ -424,6 +426,7 @@ class SampledRuns:
     words: tuple[tuple[str, ...], ...]
     values: Array
     notes: tuple[str, ...]
+    is_error: bool = False
 
     def scale(self, axes: Axes, place: int, *, narrow: bool) -> None:
         """Scale the horizontal axis for a parameter: logarithmic where it suits, words at the places of words."""
@@ -432,7 +435,7 @@ class SampledRuns:
             axes.set_xticks(range(len(labels)), labels=labels)
             axes.set_xlim(-0.6, len(labels) - 0.4)
         else:
-            logarithmic(axes, "x", self.points[:, place])
+            scale_axis(axes, "x", self.points[:, place])
             if narrow and axes.get_xscale() == "log" and np.ptp(np.log10(self.points[:, place])) > 3:
                 room = 4 if axes.figure.figure.get_figwidth() >= TEXT_WIDTH else 3  # numbers that do not meet
                 axes.xaxis.set_major_locator(LogLocator(numticks=room))
@@ -471,7 +474,7 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
     titles = tuple(title_of(here[name]) if name in here.coords else name for name in sample.names)
     return SampledRuns(
         runs.title, runs.label, sample.names, titles, sample.points, sample.words, values,
-        (runs.counted(), *runs.notes),
+        (runs.counted(), *runs.notes), runs.is_error,
     )  # fmt: skip
 
 
@@ -542,6 +545,11 @@ def _of_each_run(data: xr.Dataset, name: str) -> bool:
     if data[name].dtype.kind not in "iufb":
         return False
     return data[name].ndim > 0 and set(data[name].dims) <= set(data["run_status"].dims)
+
+
+def is_error(array: xr.DataArray) -> bool:
+    """Test whether a variable is declared an error: ratios matter, so comparisons estimate its geometric mean."""
+    return declared_attributes(array)[1] == GEOMETRIC_MEAN
 
 
 def title_of(array: xr.DataArray) -> str:

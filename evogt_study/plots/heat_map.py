@@ -17,7 +17,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Given, grid, labelled, laid_out, new_canvas, note, titled
 from evogt_study.plots.groups import Arranged, Places, arranged, is_numeric
-from evogt_study.plots.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, plain, tick_size
+from evogt_study.plots.style import COLUMN_WIDTH, DECADES, TEXT_WIDTH, label_size, plain, scale_values, tick_size
 
 MOST = 40  # values of an axis
 ROOM = 44  # characters of numbers in a row
@@ -25,7 +25,9 @@ WRITTEN = 7, 16  # cells in a row of a column's and of a page's width up to whic
 
 
 def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
-    """Medians over the sample for each pair of values of `along` and `by`, on a logarithmic colour scale if positive.
+    """Medians over the sample for each pair of values of `along` and `by`.
+
+    The colour scale is logarithmic for an error, or over three decades.
 
     A cell that lacks runs says k/n; one without any value is hatched, one where no run is planned is empty.  Raises
     InputError where there are not two axes to draw over, or for axes or variables that are none.
@@ -40,7 +42,7 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
     drawn = canvas.axes
     for spare in drawn[count:]:
         spare.remove()
-    norm = _norm(medians)
+    norm = _norm(medians, 3.0 if runs.is_error else DECADES)
     mesh = None
     for number, axes in enumerate(drawn[:count]):
         mesh = axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
@@ -62,7 +64,7 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         bar.set_label(
             labelled(runs.label, 38 if count == 1 else 80, "median {}" if runs.over else "{}"), fontsize=label_size()
         )
-        logarithmic(bar.ax, "x", medians)
+        scale_values(bar.ax, "x", medians, error=runs.is_error)
         if not isinstance(norm, LogNorm):  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
         bar.ax.tick_params(labelsize=tick_size(), which="both")
@@ -90,12 +92,12 @@ def _barren(runs: Arranged) -> Any:
     return runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)
 
 
-def _norm(medians: Array) -> Normalize:
+def _norm(medians: Array, spread: float) -> Normalize:
     known = medians[np.isfinite(medians)]
     if not len(known):
         return Normalize(0.0, 1.0)
     low, high = float(known.min()), float(known.max())
-    if low > 0.0 and high > 3.0 * low:  # as `logarithmic` scales the colour bar
+    if low > 0.0 and high > spread * low:  # as the colour bar is scaled
         return LogNorm(low, high)
     return Normalize(low, high if high > low else low + (abs(low) or 1.0))
 

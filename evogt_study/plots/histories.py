@@ -17,7 +17,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Given, labelled, laid_out, line_legend, new_canvas, note, panels
 from evogt_study.plots.groups import Arranged, Places, arranged, at, axes_of, label_of, numbers_in
-from evogt_study.plots.style import QUIET, STYLES, Style, label_size, logarithmic, plain, style, tick_size
+from evogt_study.plots.style import QUIET, STYLES, Style, label_size, plain, scale_values, style, tick_size
 
 WHOLE = 20  # largest number of runs whose band shows all of them; with more, it goes from 5 % to 95 %
 MARKED = 15  # number of places from which on lines have no markers
@@ -47,7 +47,7 @@ def histories(
         axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    logarithmic(drawn[0], "y", runs.values)
+    scale_values(drawn[0], "y", runs.values, error=runs.is_error)
     drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     line_legend(canvas, runs)
     note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))

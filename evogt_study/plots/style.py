@@ -97,8 +97,17 @@ def style(number: int) -> Style:
     return Style(colour, STYLES[shift % len(STYLES)][1], MARKERS[shift % len(MARKERS)])
 
 
-def logarithmic(axes: Axes, which: str, values: Any) -> None:
-    """A logarithmic scale of axis "x" or "y" where all finite `values` are positive and spread; linear otherwise.
+DECADES = 1e3
+"""Ratio of values from which on their scale is logarithmic, although nothing declares them an error."""
+
+
+def scale_values(axes: Axes, which: str, values: Any, *, error: bool) -> None:
+    """Scale axis "x" or "y" for values of a variable: logarithmic for an error, or if they span three decades."""
+    scale_axis(axes, which, values, 3.0 if error else DECADES)
+
+
+def scale_axis(axes: Axes, which: str, values: Any, spread: float = 3.0) -> None:
+    """A logarithmic scale of axis "x" or "y" if all finite `values` are positive and span `spread`; linear otherwise.
 
     Along "y", values of at least zero are drawn on a scale that is linear up to the smallest positive one.
     """
@@ -108,7 +117,7 @@ def logarithmic(axes: Axes, which: str, values: Any) -> None:
     scale = axes.set_xscale if which == "x" else axes.set_yscale
     positive = finite[finite > 0.0]
     least = 0.0 if which == "x" else -np.finfo(float).tiny  # zeros along a picture are places like others
-    if not len(positive) or finite.min() <= least or positive.max() < 3.0 * positive.min():
+    if not len(positive) or finite.min() <= least or positive.max() < spread * positive.min():
         formatter = ScalarFormatter(useMathText=True, useOffset=False)
         formatter.set_powerlimits((-3, 4))
         axis.set_major_formatter(formatter)

@@ -19,17 +19,13 @@ from urllib.parse import quote
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.reduce import BOUND
-from evogt_study.analysis.runs import shown
-from evogt_study.analysis.samples import design_of, drawn_dimensions
+from evogt_study.analysis.design import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import Completeness, completeness
 from evogt_study.analysis.summary_table import distance_told
 from evogt_study.analysis.tables import rows
-from evogt_study.analysis.verdict import PAIR
-from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.plots import catalogue as kinds
-from evogt_study.plots.comparison import Judged, contested, judged
+from evogt_study.plots.comparison import Compared, comparable, compared
 from evogt_study.plots.groups import Places
 from evogt_study.plots.style import COLUMN_WIDTH, svg
 from evogt_study.publishing.page import PROVENANCE, Picture, StatedProblem, data_uri, stated_problems, template
@@ -39,8 +35,8 @@ from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
 from evogt_study.study.case_space import listed
 
-MOST_CELLS = 12
-"""Cells that have a sentence each; the picture of the verdict has more."""
+MAX_SETUPS = 12
+"""Setups that have a sentence each.  The figure of the comparison has more."""
 _PATH = re.compile(r"\S*[/\\](\S+)")
 MOST_ROWS = 60
 MOST_TABLES = 12
@@ -57,10 +53,10 @@ FEW_ROWS = 12
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence on the whole of a study, and one for each of its cells where there are several."""
+    """A sentence on the whole study, and one for each of its setups if there are several."""
 
     sentence: str
-    cells: Sequence[str] = ()
+    setups: Sequence[str] = ()
     left_out: int = 0
 
 
@@ -112,14 +108,14 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     if state:
         numbers += progress_by_cell(main)
     unshown = numbers_of(main)[MOST_TABLES:] if study is not None else []
-    judged = judgement(main) if study is not None else None
-    parts = {phase: part(data, *((numbers, judged) if data is main else ([], None))) for phase, data in groups.items()}
+    made = comparison_of(main) if study is not None else None
+    parts = {phase: part(data, *((numbers, made) if data is main else ([], None))) for phase, data in groups.items()}
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
         state=state,
         summary=attributes.get("summary", ""),
         source=attributes.get("source", ""),
-        finding=finding(judged) if judged is not None else None,
+        finding=finding(made) if made is not None else None,
         problems=stated_problems(attributes.get("study", "")),
         axes=axes(main),
         product=_product(main, parts[MAIN if study is not None else next(iter(parts))].runs),
@@ -142,11 +138,11 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     return page.lstrip()
 
 
-def part(data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, most: int = MOST_PICTURES) -> Part:
+def part(data: xr.Dataset, numbers: Sequence[Table], made: Compared | None, most: int = MOST_PICTURES) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     pictures = [
-        picture(kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged)))
+        picture(kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, compared=made)))
         for choice in kinds.fitting(data)[:most]
     ]
     headline = kinds.subject(data) is not None
@@ -159,87 +155,38 @@ def picture(each: kinds.Drawn) -> Picture:
     return Picture(each.title, each.caption, each.alt, data_uri(svg(each.figure, DPI)), (width, height))
 
 
-def judgement(data: xr.Dataset) -> Judged | None:
-    """The verdict on the axis of words by the mean error; None without either, or with too few seeds to judge."""
+def comparison_of(data: xr.Dataset) -> Compared | None:
+    """The comparison of the main number by the axis of strings; None without either, or with too few seeds."""
     variable = kinds.subject(data)
-    if variable is None or "error" not in variable or not contested(data, variable, Places()):
+    if variable is None or not comparable(data, variable, Places()):
         return None
-    return judged(data, variable, Places())
+    return compared(data, variable, Places())
 
 
-def finding(made: Judged) -> Finding | None:
-    """The best label of a verdict; None where no cell has enough common seeds."""
-    found, by, cells = made
-    rest = [str(dim) for dim in found["n_common"].dims]
-    parts = [found.isel(dict(zip(rest, place, strict=True))) for place in np.ndindex(*found["n_common"].shape)]
-    judged_cells = [(name, part, _best(part)) for name, part in zip(cells, parts, strict=True)]
-    known = [(name, part, best) for name, part, best in judged_cells if best is not None]
+def finding(made: Compared) -> Finding | None:
+    """The conclusions of a comparison; None if no setup has a leader."""
+    leaders, conclusions = (made.found[name].values.ravel().tolist() for name in ("leader", "conclusion"))
+    known = [i for i, leader in enumerate(leaders) if leader]
     if not known:
         return None
-    what = str(found.attrs["of"]).replace("_", " ")
-    sentences = [f"{_upper(_describe_cell(part, by, best, what, name))}." for name, part, best in known]
+    sentences = [f"At {made.setups[i]}: {conclusions[i]}" if made.setups[i] else conclusions[i] for i in known]
     if len(known) == 1:
         return Finding(sentences[0])
-    return Finding(_over_all(known, by, what), sentences[:MOST_CELLS], max(0, len(known) - MOST_CELLS))
+    return Finding(_over_all(made, known), sentences[:MAX_SETUPS], max(0, len(known) - MAX_SETUPS))
 
 
-def _best(cell: xr.Dataset) -> int | None:
-    """The label with the best mean, None where the verdict has no interval for it."""
-    first = winner(cell["value"].sel(statistic="mean").values, str(cell.attrs["better"]))
-    return first if first >= 0 and bool(np.isfinite(cell["best_mean"].values[first])) else None
-
-
-def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) -> str:
-    """Count the cells that each label wins, and the cells in which it differs significantly from all others."""
-    names = shown(known[0][1], by)
-    wins = Counter(names[best] for _, _, best in known)
-    (first, most), *others = wins.most_common()
-    where = f"all {len(known)}" if most == len(known) else f"{most} of {len(known)}"
-    beside = listed([f"{name} in {count}" for name, count in others], 12)
-    settled = sum(bool(part["settled"]) for _, part, _ in known)
-    return (
-        f"The lowest mean {what} is that of {first} in {where} cells of the study"
-        + (f" ({beside})" if beside else "")
-        + f"; in {settled} of {len(known)} the best {by.replace('_', ' ')} is told apart from every other, at "
-        f"{known[0][1].attrs['confidence']:.0%} for all pairs of a cell together."
-    )
-
-
-def _describe_cell(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> str:
-    """One cell: the best label, the next one with the ratio and its interval, the chance, and the runs."""
-    names, means = shown(cell, by), cell["value"].sel(statistic="mean").values
-    others = [i for i in range(len(names)) if i != first and not np.isnan(means[i])]
-    second = min(others, key=lambda i: float(means[i])) if others else first
-    # 999 resamples tell no probability nearer to zero or one
-    chance = min(max(float(cell["best_mean"].values[first]), 0.001), 0.999)
-    ok, planned = (int(cell[name].sum()) for name in ("n_ok", "n_planned"))
-    parts = [
-        f"the lowest mean {what} is that of {names[first]}{_ahead(cell, first, second, names)}",
-        f"best on average with probability {chance:.3f}",
-        f"on {int(cell['n_common'])} common seeds, from {ok:,}/{planned:,} runs",
-    ]
-    return (f"at {where}, " if where else "") + "; ".join(parts)
-
-
-def _ahead(cell: xr.Dataset, first: int, second: int, names: Sequence[str]) -> str:
-    """By how much the best is ahead of the next, with the interval of that."""
-    if first == second:
-        return ""
-    pair = pairs_of(len(names)).index((min(first, second), max(first, second)))
-    low, high = map(float, cell["effect_ci"].transpose(PAIR, BOUND).values[pair])
-    effect, ratio = float(cell["effect"].values[pair]), cell.attrs["effect"] == "ratio"
-    if first < second:  # the pair is best over next: the other way round
-        effect, low, high = (1.0 / effect, 1.0 / high, 1.0 / low) if ratio else (-effect, -high, -low)
-    apart = low > (1.0 if ratio else 0.0)
-    said = f"{effect:.3g} times as large" if ratio else f"larger by {effect:.3g}"
-    interval = f"{cell.attrs['confidence']:.0%} interval {low:.3g} to {high:.3g}, which holds for all pairs together"
-    return (
-        f"; that of {names[second]}, the next, is {said} ({interval}){'' if apart else ', so they are not told apart'}"
-    )
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _over_all(made: Compared, known: Sequence[int]) -> str:
+    """Count the setups that each value leads, and the setups in which its lead is significant."""
+    leaders, significant = (made.found[name].values.ravel() for name in ("leader", "significant"))
+    leads = Counter(str(leaders[i]) for i in known if significant[i])
+    what, by = (str(text).replace("_", " ") for text in (made.found.attrs["of"], made.by))
+    counts = listed([f"{name} in {count}" for name, count in leads.most_common()], 12)
+    better = str(made.found.attrs["better"]) or "lower"
+    most = {"lower": "the lowest", "higher": "the highest"}.get(better, better)
+    note = next((each for each in str(made.found["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
+    told = f"In {sum(leads.values())} of {len(known)} setups one {by} has {most} {what} of all significantly"
+    level = f"{100.0 * made.found.attrs['confidence']:g} % confidence in each setup"
+    return f"{told}{f' ({counts})' if counts else ''}, at {level}.{f' The {note}.' if note else ''}"
 
 
 def tables(data: xr.Dataset) -> list[Table]:
@@ -502,14 +449,14 @@ class Entry:
 def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
     """Collect the entry of a result; groups: see `report`."""
     data = groups[MAIN]
-    judged = judgement(data)
+    made = comparison_of(data)
     numbers = tables(data)[:1]
     return Entry(
         title=str(data.attrs.get("title") or file),
         file=file,
-        study=part(data, numbers, judged, most=FEW_PICTURES),
+        study=part(data, numbers, made, most=FEW_PICTURES),
         others={phase: completeness(each).describe() for phase, each in groups.items() if phase != MAIN},
-        finding=finding(judged) if judged is not None else None,
+        finding=finding(made) if made is not None else None,
         problems=stated_problems(str(data.attrs.get("study", ""))),
         axes=axes(data),
         table=_first_rows(numbers[0]) if numbers else None,

@@ -77,7 +77,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
-        attributes = _attributes(name, column, meant.get(name))
+        attributes = {**_attributes(name, column, meant.get(name)), **study.attributes.get(name, {})}
         if column.role == VARIABLE:
             cells = column.cells.reshape(space.shape + column.cells.shape[1:])
             missing = column.missing().reshape(cells.shape) if cells.dtype.kind in "biu" else None

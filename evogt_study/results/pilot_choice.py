@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evogt_study.errors import PilotError
 from evogt_study.results.table import Table
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.schema.variables import CANDIDATE, Status, to_losses
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Candidate, Choice, Phase, in_words
 
@@ -20,12 +20,12 @@ from evogt_study.study.phases import Candidate, Choice, Phase, in_words
 def choose(pilot: Choice, table: Table) -> Chosen:
     """Choose from the pilot's finished runs.
 
-    The candidate with the smallest mean wins at each point of `by`; the smaller candidate wins a tie.  A candidate
-    counts only if all of its runs are ok.  A diverged run has an infinite value.  Raises PilotError if a point has no
-    candidate left.
+    The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller
+    candidate wins a tie.  A candidate counts only if all of its runs are ok.  A diverged run has an infinite value.
+    Raises PilotError if a point has no candidate left.
     """
     names = table.plan.space.names
-    measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
+    measured = _measured(pilot.minimise, table, pilot.better).reshape(table.plan.space.shape)
     over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
     means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
     order = [name for name in names if name in pilot.by]
@@ -46,12 +46,12 @@ def choose(pilot: Choice, table: Table) -> Chosen:
     return Chosen(pilot.parameters, pilot.by, choice)
 
 
-def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
-    """The variable over all cases: infinite for a diverged run, NaN for a missing run."""
+def _measured(name: str, table: Table, better: str) -> npt.NDArray[np.float64]:
+    """The variable over all cases, lower is better: infinite for a diverged run, NaN for a missing run."""
     column = table.columns.get(name)
     if column is None or not column.is_number:
         raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
-    values = np.where(column.present, column.cells, np.nan).astype(float)
+    values = to_losses(np.where(column.present, column.cells, np.nan).astype(float), better)
     values[table.status == Status.diverged] = np.inf
     values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
     return values

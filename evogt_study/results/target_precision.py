@@ -63,7 +63,6 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     space = table.plan.space
     seed = space.names.index(SEED)
     values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in _values(precision.variable, table))
-    truths = _are_truths(precision.variable, table)
     others = [axis for axis in space.axes if axis.name != SEED]
     names = [axis.name for axis in others]
     found: dict[Labels, Decision] = {}
@@ -72,7 +71,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
         labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
         if at is None:
             # up to the first seed that is not finished: decisions use the seeds in order
-            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal, truths=truths)
+            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
         elif labels[at] == precision.pair[0]:
             shown = list(map(text_label, others[at].values))
             places = [(*place[:at], shown.index(label), *place[at + 1 :]) for label in precision.pair]
@@ -92,12 +91,6 @@ def _values(name: str, table: Table) -> tuple[Array, Any]:
         values = np.where(column.present, column.cells, np.nan).astype(float)
     values[table.status != Status.ok] = np.nan
     return values, table.status != Status.not_run
-
-
-def _are_truths(name: str, table: Table) -> bool:
-    """Return True if all runs with this variable returned a boolean."""
-    column = table.columns.get(name)
-    return column is not None and column.is_number and column.cells.dtype.kind == "b"
 
 
 def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import DoubtWarning, warn
+from evogt_study.errors import DoubtWarning, ParameterError, warn
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,6 +26,11 @@ CONTENT = "coverage_content_type"
 MODEL_RESULT, QUALITY, AUXILIARY = "modelResult", "qualityInformation", "auxiliaryInformation"
 LABEL, LIMIT, WARNING, HEADLINE = "label", "warning_limit", "warning", "headline"
 """Attributes of a variable beside those of CF and ACDD."""
+BETTER, ESTIMAND = "better", "estimand"
+"""Attributes of a variable: the direction that is better, and the quantity that comparisons estimate."""
+LOWER, HIGHER, NEAREST = "lower", "higher", "nearest"
+WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
+ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
 TRUTH_MEANINGS = "false true"
 """Attribute `flag_meanings` (CF) of booleans, which are numbers in a file."""
 DESIGN = "design"
@@ -51,7 +56,7 @@ class Variable:
     limit: above it the values of a run may be inaccurate; `warning` has the reason and the remedy.  label: short, for
     figures, with mathematics between dollars.  headline: 1 for the variable that a study shows by default, 0 for a
     variable that it never shows by default.  is_determined: False for values that rounding decides, such as signs of
-    vectors.
+    vectors.  better: "lower", "higher" or "nearest 0.95"; estimand: "win", "geometric_mean" or "mean".
     """
 
     name: str
@@ -65,18 +70,49 @@ class Variable:
     label: str = ""
     headline: int | None = None
     is_determined: bool = True
+    better: str = ""
+    estimand: str = ""
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes in the file.  With them a reader can show and judge the variable without the method."""
         written: dict[str, Any] = {
             "long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content,
-            LABEL: self.label,
+            LABEL: self.label, BETTER: self.better, ESTIMAND: self.estimand,
         }  # fmt: skip
         written = {key: text for key, text in written.items() if text}
         if self.limit < math.inf:
             written |= {LIMIT: self.limit, WARNING: self.warning}
         return written if self.headline is None else {**written, HEADLINE: self.headline}
+
+
+def declared_attributes(array: xr.DataArray) -> tuple[str, str]:
+    """Return `better` and `estimand` of a variable; "" for each one that is not declared, or not valid."""
+    better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
+    try:
+        parse_better(better)
+    except ParameterError:
+        better = ""
+    return better, estimand if estimand in ESTIMANDS else ""
+
+
+def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.float64]:
+    """Return numbers of which the lowest is best by a direction; the values themselves without one."""
+    direction, target = parse_better(better)
+    return -values if direction == HIGHER else np.abs(values - target) if direction == NEAREST else values
+
+
+def parse_better(text: str) -> tuple[str, float]:
+    """Return direction and target of "lower", "higher", "nearest 0.95" or "".  Raises ParameterError."""
+    direction, _, rest = text.strip().partition(" ")
+    if direction in ("", LOWER, HIGHER) and not rest:
+        return direction, 0.0
+    try:
+        if direction == NEAREST and math.isfinite(target := float(rest)):
+            return direction, target
+    except ValueError:
+        pass
+    raise ParameterError(BETTER, '"lower", "higher" or "nearest 0.95"', text)
 
 
 # files hold these numbers: add a new status at the end

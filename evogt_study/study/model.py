@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -167,6 +167,15 @@ class RandomTable(Table):
     """Parameters along which a seed is one stream: `all`, `none`, or a list of names."""
 
 
+def checked_better(text: str) -> str:
+    """Return a direction.  Raises ValueError if it is none."""
+    try:
+        parse_better(text)
+    except ParameterError as error:
+        raise ValueError(error.wanted) from None
+    return text
+
+
 class OutputTable(Table):
     """The ``[output]`` section."""
 
@@ -177,6 +186,17 @@ class OutputTable(Table):
     # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
     """Points per direction of a recorded `field`."""
+    better: dict[str, Annotated[str, AfterValidator(checked_better)]] = {}
+    """Direction of variables: `lower`, `higher` or `nearest 0.95`.  If it is not declared, no text says "best"."""
+    estimand: dict[str, Literal["win", "geometric_mean", "mean"]] = {}
+    """Quantity that comparisons of a variable estimate: `win`, `geometric_mean` or `mean`."""
+
+    @property
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Attributes of the variables with a direction or an estimand."""
+        names = dict.fromkeys([*self.better, *self.estimand])
+        given: dict[str, Mapping[str, str]] = {BETTER: self.better, ESTIMAND: self.estimand}
+        return {name: {key: table[name] for key, table in given.items() if name in table} for name in names}
 
 
 def checked_orcid(text: str) -> str:

@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evogt_study.errors import ParameterError, StudyError, shortened
-from evogt_study.inference.intervals import FEWEST
+from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, is_number, labels, text_label
 from evogt_study.schema.variables import CANDIDATE
@@ -66,6 +66,10 @@ class Choice(Protocol):
         """The variable of the phase's runs that decides."""
 
     @property
+    def better(self) -> str:
+        """The direction of `minimise`, as it is declared."""
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The axes over which the choice is a table."""
 
@@ -82,7 +86,9 @@ class Pilot:
 
     The mean is over the pilot seeds and over the axes that are not in `by`.  A candidate is a value for each of the
     parameters; `candidates` has the labels of the first axis in `by` as keys, or None if there is one list for all.
-    `space` holds the pilot's cases: the study's axes, the candidate, and the pilot's seeds.
+    better: declared direction of `minimise`; with "higher" the candidate with the largest mean is chosen, with
+    "nearest T" the candidate with the least mean distance from T.  `space` holds the pilot's cases: the study's axes,
+    the candidate, and the pilot's seeds.
     """
 
     parameters: tuple[str, ...]
@@ -90,6 +96,7 @@ class Pilot:
     by: tuple[str, ...]
     candidates: Mapping[str | None, tuple[Candidate, ...]]
     space: CaseSpace
+    better: str = ""
 
     def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
         """The candidates at a point of `by`, given by its labels."""
@@ -102,7 +109,7 @@ class Pilot:
         return Chosen(self.parameters, self.by, table)
 
 
-def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot:
+def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: str = "") -> Pilot:
     """Check the section against the study's `space`.  Raises StudyError."""
     file = declared.file
     if CANDIDATE in declared.method.parameters:
@@ -119,7 +126,7 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot
     pilot_space = _space(table, space, candidates, seeds)
     if pilot_space.size > MAX_CASES:
         raise StudyError(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({file}, pilot)")
-    return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space)
+    return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space, better)
 
 
 def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
@@ -256,8 +263,8 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     file = declared.file
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     whole = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
-    if len(whole) < FEWEST or len(whole) < len(seeds):
-        told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
+    if len(whole) < MIN_UNITS or len(whole) < len(seeds):
+        told = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
         raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
     statistic, _, ratio = table.statistic.partition(" ")
     axis, pair = _pair(ratio.strip(), space, file) if statistic == "ratio" else ("", ("", ""))

@@ -20,7 +20,7 @@ from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.exact import TYPE
 from evogt_study.schema.values import Value, is_number, text_label
-from evogt_study.schema.variables import MAIN, PILOT
+from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
@@ -89,7 +89,7 @@ class Reader:
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
         outputs = None
-        if output is not None:
+        if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
         method = known_method(self.choices.get("method", self.table.method), self._named)
         problem: object = None if stated is None else self._problem(stated, "problem")
@@ -217,8 +217,17 @@ class Reader:
         precision = None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
-        pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
+        pilots = (
+            []
+            if table.pilot is None
+            else [read_pilot(table.pilot, space, self.declared, self._better(table.pilot.minimise))]
+        )
         return (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(MAIN, space, precision=precision))
+
+    def _better(self, name: str) -> str:
+        """The direction of a variable, as the study or the method declares it."""
+        known, stated = self.method.variables.get(name), self.table.output.better if self.table.output else {}
+        return stated.get(name, known.better if known is not None else "")
 
     def _space(self, warn: bool) -> CaseSpace:
         """The cases of the study; of designs that are no good ones it is warned."""

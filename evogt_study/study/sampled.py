@@ -27,12 +27,16 @@ Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
 OPTIONS = ("extend", "second_order", "levels")
 """Keys that only some rules have."""
+SAMPLES = int.from_bytes(b"sample", "big")
+"""Spawn key of the streams of samples."""
 FIXED = "latin_hypercube"
 """Rule whose points depend on their number: each point has its own interval in every direction."""
 SMALLEST = 2.0**-32
 """Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
 FARTHEST = 7.0
 """Largest normal value, in standard deviations.  The quantile of `SMALLEST` is -6.2."""
+MAX_LEVELS = 1001
+"""Numbers of the unit interval by which the values of a parameter are counted."""
 MOST_INTEGERS = 2**53
 """Largest number of different integers.  Numbers in the unit interval have 53 bits."""
 FORMS = (
@@ -86,7 +90,14 @@ def _rule(table: SampleTable, place: Place) -> Rule:
 
 
 def warn_of_count(table: SampleTable, place: Place) -> None:
-    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced."""
+    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced, and for values that no level reaches."""
+    for name, raw in table.parameters.items() if table.rule == "morris" else ():
+        units, fine = (np.linspace(0.0, 1.0, size) for size in (table.levels, MAX_LEVELS))
+        values = distribution(raw, place.at(name), True)
+        reached, known = (len(set(map(str, values(each)))) for each in (units, fine))
+        if reached < known and isinstance(raw, dict) and {"choice", "integers"} & raw.keys():
+            told = f"{table.levels} levels reach {reached} of {'more than ' * (known > MAX_LEVELS // 2)}{known} values"
+            warn(f"the trajectories of {table.name} with {told} of `{name}` ({place.at('levels')})", DoubtWarning)
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()
@@ -120,21 +131,26 @@ class Rule:
     per_count: Callable[..., int] = lambda dimension: 1
 
 
+def generator(seed: int) -> np.random.Generator:
+    """The generator of a sample.  It differs from ``default_rng(seed)``, which the runs of the study may use."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
+
+
 def _sobol(dimension: int, count: int, seed: int) -> Array:
     """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
     # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
-    engine = scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed))
+    engine = scipy.stats.qmc.Sobol(dimension, rng=generator(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
     return points
 
 
 def _halton(dimension: int, count: int, seed: int) -> Array:
-    points: Array = scipy.stats.qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
+    points: Array = scipy.stats.qmc.Halton(dimension, rng=generator(seed)).random(count)
     return points
 
 
 def _random(dimension: int, count: int, seed: int) -> Array:
-    return np.random.default_rng(seed).random((count, dimension))
+    return generator(seed).random((count, dimension))
 
 
 def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
@@ -143,7 +159,7 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
     the new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     size = count // (count & -count)
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
     while size < count:
@@ -170,7 +186,7 @@ def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False)
 def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
     """`count` trajectories of Morris (1991): every coordinate moves once by p/(2(p - 1)), with p levels."""
     # trajectory by trajectory, so that a larger count begins with the trajectories of a smaller one
-    drawn = np.random.default_rng(seed).random((count, 3, dimension))
+    drawn = generator(seed).random((count, 3, dimension))
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
     lower = np.floor(drawn[:, 2] * (levels // 2))
     # argsort of an order is its inverse: the number of the step at which each coordinate moves

@@ -72,6 +72,7 @@ class Study:
     text: str
     file: str
     publication: PublicationTable | None
+    attributes: Mapping[str, Mapping[str, str]]
 
     def __init__(
         self,
@@ -173,6 +174,7 @@ class Study:
         study = Study.made(
             name=table.name, title=table.title, source=table.source, spec=reader.spec, text=text, file=file,
             phases=reader.phases(warn=not recorded), publication=table.publication,
+            attributes=table.output.attributes if table.output else {},
         )  # fmt: skip
         _check_resolved(study)
         for space in study.provisional_spaces():

@@ -41,7 +41,7 @@ COMMANDS = [
     ["try", "peak.toml"],
     ["status", "results/peak.nc"],
     ["summary", "results/peak.nc", "--variable", "height"],
-    ["verdict", "results/peak.nc", "x", "--variable", "height"],
+    ["compare", "results/peak.nc", "x", "--variable", "height"],
     ["plot", "results/peak.nc", "dependence"],
     ["report", "results/peak.nc"],
     ["export", "results/peak.nc", "-o", "peak.csv"],

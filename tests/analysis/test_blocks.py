@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from evogt_study.analysis import reduce as blocks
-from evogt_study.analysis.comparison import compare, ranking
+from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 
@@ -32,8 +32,7 @@ def values(*shape, seed=0):
 QUESTIONS = {
     "summary": lambda e: summary(e, statistics=["mean", "std", "median", "ci", "q25", "min"]),
     "over two": lambda e: summary(e, ["family", "seed"]),
-    "compare": lambda e: compare(e, "family", "a", "b"),
-    "ranking": lambda e: ranking(e, "family"),
+    "compare": lambda e: compare(e, "family"),
     "orders": lambda e: observed_orders(e, "dt", "seed"),
     "orders of single values": lambda e: observed_orders(e, "dt"),
 }

@@ -1,6 +1,7 @@
-"""Paired comparison and ranking: closed forms, SciPy, and what becomes of missing, equal and few pairs."""
+"""`compare`: one estimand, one test, one interval and one sentence, in which no two parts disagree."""
 
-from pathlib import Path
+import itertools
+import re
 
 import numpy as np
 import pytest
@@ -10,342 +11,331 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.analysis.comparison import compare, ranking
-from evogt_study.analysis.reduce import IncompleteWarning
-from evogt_study.errors import IncompleteError, InputError, ParameterError
-from evogt_study.inference.comparisons import signed_rank_tests, wilcoxon, win_interval
-from evogt_study.inference.intervals import Interval
-
-RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
+from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference import comparisons as tests
 
 NAN = np.nan
+RELAXED = settings(deadline=None, derandomize=True, max_examples=150)
 
 
-def labelled(values, labels=("T", "G", "R")):
+def labelled(values, names="abcdefghij", name="error", **attrs):
     values = np.asarray(values, dtype=float)
-    coords = {"dictionary": list(labels)[: values.shape[0]], "seed": range(values.shape[1])}
-    return xr.DataArray(values, coords, ["dictionary", "seed"], name="error")
+    coords = {"method": list(names)[: len(values)], "seed": range(values.shape[1])}
+    return xr.DataArray(values, coords, ["method", "seed"], name=name, attrs=attrs)
 
 
-# --- comparison -------------------------------------------------------------------------------------------------------
+def apart(count=2, seeds=10):
+    """Values of which the first method has the lowest on every seed."""
+    rng = np.random.default_rng(0)
+    return rng.uniform(1.0, 2.0, (count, seeds)) * np.array([1.0, *[5.0] * (count - 1)])[:, None]
 
 
-def test_ratios_and_wins_in_closed_form():
-    found = compare(labelled([[2.0, 8.0, 3.0, 1.0], [1.0, 2.0, 3.0, 4.0]]), "dictionary", "T", "G")
-    assert float(found["ratio_of_means"]) == pytest.approx(14.0 / 10.0)
-    assert float(found["ratio_of_medians"]) == pytest.approx(2.5 / 2.5)
-    assert float(found["median_ratio"]) == pytest.approx(1.5)  # of 2, 4, 1, 1/4
-    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok", "n_planned")] == [1, 2, 1, 4, 4]
-    assert float(found["win_rate"]) == pytest.approx(1.0 / 3.0)
-    assert found.attrs["first"] == "dictionary=T"
+# --- what is reported agrees ------------------------------------------------------------------------------------------
 
 
-def test_higher_may_be_better():
-    pair = labelled([[2.0, 8.0, 3.0], [1.0, 2.0, 4.0]])
-    lower, higher = (compare(pair, "dictionary", "T", "G", better=better) for better in ("lower", "higher"))
-    assert (int(lower["wins"]), int(higher["wins"])) == (1, 2)
-    assert float(lower["p_value"]) == float(higher["p_value"])
+def conclusions(found):
+    """Whether each number of a comparison and its sentence report a difference."""
+    ratio = found.scale.item() == "ratio"
+    neutral = 1.0 if ratio else 0.0
+    low, high = found.effect_ci.values
+    text = found.conclusion.item()
+    told = {"significant": bool(found.significant), "p": bool(found.p_value <= 0.05)}
+    if np.isfinite([low, high]).any():
+        told["effect"] = bool(low > neutral or high < neutral)
+    if np.isfinite(found.probability):
+        ends = found.probability_ci.values
+        told["probability"] = bool(ends[0] > 0.5 or ends[1] < 0.5)
+    starts = ("No ", "Too few", "Fewer")
+    told["sentence"] = not text.startswith(starts) and "are equal" not in text
+    for kind in ("ratio", "difference", "wins"):
+        for a, b in re.findall(rf"{kind} [\d.e+-]+ \((-?[\d.e+-]+|inf|-inf) to (-?[\d.e+-]+|inf)\)", text):
+            told[f"printed {kind}"] = not float(a) <= neutral <= float(b)
+    return told
 
 
-def test_only_pairs_of_which_both_are_there_count():
-    found_values = labelled([[2.0, NAN, 4.0, 9.0], [1.0, 5.0, 2.0, NAN]])
-    with pytest.warns(IncompleteWarning, match="^2 of 4 pairs of runs have no `error`; they are left out"):
-        found = compare(found_values, "dictionary", "T", "G")
-    assert (int(found["n_ok"]), int(found["n_planned"])) == (2, 4)
-    assert float(found["ratio_of_means"]) == pytest.approx(2.0)
-    assert np.isnan(found["ratio_ci"]).all()  # of two pairs, unless asked for
-    asked = compare(found_values, "dictionary", "T", "G", missing="drop", interval=Interval(fewest=2))
-    np.testing.assert_allclose(asked["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
-    with pytest.raises(IncompleteError, match="2 of 4 pairs of runs"):
-        compare(found_values, "dictionary", "T", "G", missing="raise")
-    assert int(compare(found_values, "dictionary", "T", "G", missing="drop")["n_ok"]) == 2
+def anything(rng):
+    """Values of two to five methods on three to thirty seeds, with outliers, ties and failures."""
+    count, seeds = int(rng.integers(2, 6)), int(rng.choice([3, 5, 6, 8, 10, 15, 30]))
+    x = np.exp(
+        rng.choice([0.1, 0.8, 2]) * rng.standard_normal((count, seeds))
+        + rng.choice([0, 0.5, 3]) * np.arange(count)[:, None]
+    )
+    x *= np.where(rng.random(x.shape) < 0.05, 10 ** rng.uniform(1, 3, x.shape), 1)
+    x = np.round(x, 1) + 0.1 if rng.random() < 0.2 else x
+    return np.where(rng.random(x.shape) < rng.choice([0, 0, 0.1]), NAN, x)
 
 
-@pytest.mark.filterwarnings("error")
-def test_an_infinite_value_loses_its_pair():
-    found = compare(labelled([[1.0] * 6 + [np.inf] * 4, [2.0] * 10]), "dictionary", "T", "G")
-    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok", "n_planned")] == [6, 4, 0, 10, 10]
-    assert [float(found[name]) for name in ("ratio_of_means", "median_ratio", "log_ratio")] == [np.inf, 0.5, np.inf]
-    none = ("ratio_ci", "ratio_se", "log_ratio_ci", "log_ratio_p", "welch_p")
-    assert all(np.isnan(found[name]).all() for name in none)
-    ranks = np.array([-1.0] * 6 + [2.0, 2.0, 2.0, 2.0])
-    np.testing.assert_allclose([found["wilcoxon"], found["p_value"]], wilcoxon(ranks))
-    assert 0.0 < float(found["mann_whitney_p"]) < 1.0
+@RELAXED
+@given(st.integers(0, 2**32), st.sampled_from(tests.ESTIMANDS), st.sampled_from(["lower", "higher", "nearest 2.0003"]))
+def test_no_two_parts_of_a_comparison_disagree(seed, estimand, better):
+    found = evs.compare(labelled(anything(np.random.default_rng(seed))), "method", estimand=estimand, better=better)
+    told = conclusions(found)
+    assert len(set(told.values())) == 1, (told, found.conclusion.item())
+    assert "best" not in found.conclusion.item()
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_pair_of_infinite_values_is_a_tie_without_a_ratio():
-    found = compare(labelled([[1.0, 2.0, np.inf], [2.0, 2.0, np.inf]]), "dictionary", "T", "G")
-    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok")] == [1, 0, 2, 3]
-    assert all(np.isnan(found[name]) for name in ("ratio_of_means", "median_ratio", "log_ratio", "log_ratio_p"))
+@pytest.mark.slow
+def test_2000_printed_conclusions_have_no_contradiction():
+    """Last result: 0 of 2,000, 2026-11-26."""
+    rng, wrong = np.random.default_rng(4), 0
+    for _ in range(2000):
+        estimand, better = rng.choice(tests.ESTIMANDS), rng.choice(["lower", "higher"])
+        found = evs.compare(labelled(anything(rng)), "method", estimand=str(estimand), better=str(better))
+        wrong += len(set(conclusions(found).values())) > 1
+    assert wrong == 0
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_ratio_over_zero_is_infinite_and_has_its_place_in_the_median():
-    found = compare(labelled([[1.0] * 7, [0.0] * 6 + [1.0]]), "dictionary", "T", "G")
-    assert [float(found[name]) for name in ("median_ratio", "ratio_of_medians")] == [np.inf, np.inf]
-    assert found["median_ratio_ci"].values.tolist() == [1.0, np.inf]
-    undefined = compare(labelled([[0.0, 1.0, 3.0], [0.0, 1.0, 1.0]]), "dictionary", "T", "G")
-    assert np.isnan(undefined["median_ratio"])
-    assert np.isnan(undefined["median_ratio_ci"]).all()
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.003])
+def test_the_interval_of_a_probability_and_of_a_median_exclude_exactly_where_the_test_rejects(alpha):
+    for n in range(1, 80):
+        for wins in range(n + 1):
+            rejects = float(tests.sign_p(wins, n - wins)) <= alpha
+            low, high = tests.win_interval(wins, n, alpha)
+            assert (low > 0.5 or high < 0.5) == rejects, (n, wins)
+            low, high = tests.median_interval(np.array([-1.0] * wins + [1.0] * (n - wins)), alpha)
+            assert (low > 0 or high < 0) == rejects, (n, wins)
 
 
-def test_infinite_values_are_ranked_last():
-    values = labelled([[1.0, 1.0, np.inf], [2.0, 2.0, 2.0], [NAN, NAN, NAN]])
-    found = ranking(values, "dictionary", missing="drop")
-    assert found["mean"].values[:2].tolist() == [np.inf, 2.0]
-    assert found["place"].values[:2].tolist() == [2.0, 1.0]
-    assert found["best"].values.tolist() == [2, 1, 0]
-    assert int(found["n_common"]) == 3
+# --- known answers ----------------------------------------------------------------------------------------------------
+
+SLEEP = [[0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]]
+"""Extra hours of sleep with two drugs (R's data `sleep`)."""
 
 
-def test_without_any_pair_there_is_no_number():
-    found = compare(labelled([[NAN, 1.0], [1.0, NAN]]), "dictionary", "T", "G", missing="drop")
-    assert int(found["n_ok"]) == 0
-    for name in ("ratio_of_means", "median_ratio", "win_rate", "p_value", "wilcoxon", "ratio_ci", "win_ci"):
-        assert np.isnan(found[name]).all(), name
+def test_a_paired_t_test_has_the_answer_of_r():
+    """t.test(extra ~ group, paired = TRUE) prints t = -4.0621, p-value = 0.002833, -2.4598858 to -0.7001142."""
+    found = evs.compare(labelled(SLEEP), "method", estimand="mean", better="higher")
+    assert found.leader.item() == "b"
+    assert found.p_value.item() == pytest.approx(0.002833, abs=5e-7)
+    np.testing.assert_allclose(found.effect_ci, [0.7001142, 2.4598858], atol=5e-8)
+    assert found.effect.item() == pytest.approx(1.58, abs=1e-12)
+    assert found.p_value.item() == pytest.approx(scipy.stats.ttest_rel(*SLEEP).pvalue, rel=1e-12)
 
 
-def test_pairs_that_all_tie_say_nothing():
-    found = compare(labelled([[1.0, 2.0], [1.0, 2.0]]), "dictionary", "T", "G")
-    assert (int(found["ties"]), float(found["p_value"]), float(found["ratio_of_means"])) == (2, 1.0, 1.0)
-    assert np.isnan(found["win_rate"])
-    assert found["win_ci"].values.tolist() == [0.0, 1.0]
+def test_a_sign_test_has_the_answer_of_r():
+    """binom.test(9, 10) prints 0.02148, 0.5549839 to 0.9974714, and binom.test(7, 10) 0.3475471 to 0.9332605."""
+    x = np.ones((2, 10))
+    x[1] = 2.0
+    x[1, 0] = 0.5
+    found = evs.compare(labelled(x), "method")
+    assert found.p_value.item() == pytest.approx(0.02148438, abs=5.1e-9)
+    np.testing.assert_allclose(found.probability_ci, [0.5549839, 0.9974714], atol=5e-8)
+    np.testing.assert_allclose(tests.win_interval(7, 10, 0.05), [0.3475471, 0.9332605], atol=5e-8)
 
 
-def test_one_pair_has_ratios_and_no_interval_of_them():
-    found = compare(labelled([[4.0], [2.0]]), "dictionary", "T", "G")
-    assert float(found["ratio_of_means"]) == 2.0
-    assert np.isnan(found["ratio_ci"]).all()
-    assert float(found["p_value"]) == 1.0
+def test_p_values_are_adjusted_as_r_does():
+    """p.adjust(c(0.01, 0.02, 0.03, 0.04), "holm") is 0.04 0.06 0.06 0.06."""
+    p = np.array([0.03, 0.01, NAN, 0.04, 0.02])
+    np.testing.assert_allclose(tests.holm(p), [0.06, 0.04, NAN, 0.06, 0.06])
+    assert ((p <= tests.holm_levels(p, 0.05)) == (tests.holm(p) <= 0.05))[~np.isnan(p)].all()
 
 
-def test_labels_are_found_by_value_and_by_text():
-    values = xr.DataArray([[2.0, 4.0], [1.0, 1.0]], {"epsilon": [0.1, 0.05]}, ["epsilon", "seed"], name="error")
-    for first, second in ((0.1, 0.05), ("0.1", "5e-2"), (0.1, "0.050")):
-        assert float(compare(values, "epsilon", first, second)["ratio_of_means"]) == 3.0
+def test_fiellers_interval_has_the_ratios_that_the_test_accepts():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(3.0, 1.0, 12), rng.normal(5.0, 1.0, 12)
+    for end in tests.ratio_of_means_interval(x, y, 0.05):
+        assert scipy.stats.ttest_1samp(x - end * y, 0.0).pvalue == pytest.approx(0.05, rel=1e-9)
+    assert tests.ratio_of_means_interval(x, y - 5.0, 0.05) is None
+
+
+def test_a_mean_that_is_not_clearly_positive_has_a_difference():
+    base = np.array([0.5, 0.6, 0.7, 0.5, 0.6, 0.7, 0.5, 0.6, 40.0, 60.0])
+    x = np.stack([base + 2.0 + 0.1 * np.random.default_rng(0).standard_normal(10), base])
+    found = evs.compare(labelled(x), "method", estimand="mean", better="higher")
+    assert found.scale.item() == "difference"
+    assert "differences" in found.note.item()
+    assert len(set(conclusions(found).values())) == 1
+
+
+# --- direction --------------------------------------------------------------------------------------------------------
+
+
+def test_the_direction_is_declared_or_the_sentence_says_lowest():
+    accuracy = labelled(1.0 - apart(3) / 20.0, name="accuracy")
+    assert evs.compare(accuracy, "method").leader.item() in "bc"  # the lowest
+    declared = accuracy.assign_attrs(better="higher")
+    found = evs.compare(declared, "method")
+    assert found.conclusion.item().startswith("a has the highest accuracy of all 3; closest is ")
+    assert found.attrs["better"] == "higher"
+    assert evs.compare(declared, "method", better="lower").leader.item() in "bc"
+    assert found.scale.item() == "difference"  # of shares
+    wrong = accuracy.assign_attrs(better="maximal", estimand=3)  # attributes of anybody's Dataset
+    xr.testing.assert_identical(evs.compare(wrong, "method"), evs.compare(accuracy, "method"))
+
+
+def test_nearest_to_a_target():
+    rng = np.random.default_rng(0)
+    shares = labelled((rng.random((3, 400)) < np.array([0.95, 0.80, 0.999])[:, None]) * 1.0, name="covered")
+    found = evs.compare(shares, "method", better="nearest 0.95")
+    assert found.leader.item() == "a"
+    assert bool(found.significant)
+    assert found.conclusion.item().startswith("a has the covered nearest to 0.95 of all 3; closest is c (a 0.9")
+    few = evs.compare(shares.isel(seed=slice(20)), "method", better="nearest 0.95")
+    assert few.conclusion.item().startswith("No significant leader in covered: ")
+    widths = labelled([[1.1, 0.9, 1.05, 0.95, 1.02, 0.97, 1.01], [2.0, 0.2, 1.9, 0.3, 1.8, 0.4, 1.7]])
+    assert (
+        evs.compare(widths, "method", better="nearest 1").conclusion.item().startswith("a has the error nearest to 1")
+    )
+
+
+def test_a_declared_geometric_mean_is_the_estimand_where_it_exists():
+    declared = labelled(apart(), estimand="geometric_mean")
+    assert (
+        evs.compare(declared, "method")
+        .conclusion.item()
+        .startswith("a has a lower geometric mean error than b: ratio 0.")
+    )
+    zero = declared.copy(data=np.where(np.arange(10) == 3, 0.0, declared.values))
+    assert evs.compare(zero, "method").attrs["estimand"] == "win"
+    with pytest.raises(ParameterError, match="`estimand` must be win or mean for values that are not positive"):
+        evs.compare(zero, "method", estimand="geometric_mean")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_run_is_a_loss_and_is_counted():
+    x = apart()
+    x[0, :3] = NAN
+    found = evs.compare(labelled(x), "method")
+    assert found.conclusion.item().endswith("Failed runs, counted as losses: a 3 of 10.")
+    assert (found.n_ok.values.tolist(), found.n_planned.values.tolist()) == ([7, 10], [10, 10])
+    assert found.failed.values.tolist() == [0.3, 0.0]
+    wilson = scipy.stats.binomtest(3, 10).proportion_ci(0.95, "wilson")
+    np.testing.assert_allclose(found.failed_ci[0], [wilson.low, wilson.high])
+    assert not found.significant  # 7 of 10
+    omitted = evs.compare(labelled(x), "method", failures="omit")
+    assert bool(omitted.significant)
+    assert omitted.conclusion.item().endswith("left out as if they failed at random: a 3 of 10.")
+    mean = evs.compare(labelled(x), "method", estimand="geometric_mean")
+    assert "in the sample, but a has failed runs, which a mean leaves out. Failed runs, left" in mean.conclusion.item()
+    assert np.isnan(mean.p_value)
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_method_that_fails_where_its_values_are_bad_does_not_lead(better):
+    """Two methods of one distribution; one fails in 24 % of its runs.  Last result: 0 of 200 false leaders."""
+    rng, wrong = np.random.default_rng(3), 0
+    for _ in range(200):
+        x = np.exp(rng.standard_normal((2, 50)))
+        x[0] = np.where(x[0] > 2.0, NAN, x[0])
+        x = x if better == "lower" else 1.0 / x
+        found = evs.compare(labelled(x), "method", better=better)
+        wrong += bool(found.significant) and found.leader.item() == "a"
+    assert wrong <= 0.05 * 200
+
+
+def test_runs_that_are_not_planned_neither_win_nor_lose():
+    x = labelled(apart(3))
+    planned = xr.ones_like(x, dtype=bool)
+    planned[1, 4:] = False  # b has four seeds
+    planned[2] = False
+    found = evs.compare(x.where(planned), "method", planned=planned)
+    assert (found.leader.item(), found.rival.item(), int(found.n)) == ("a", "b", 4)
+    assert found.n_planned.values.tolist() == [10, 4, 0]
+    assert "Failed" not in found.conclusion.item()
+    none = evs.compare(x.where(planned & (x.method == "a")), "method", planned=planned & (x.method == "a"))
+    assert none.conclusion.item() == "Fewer than two values have runs."
+    assert evs.compare(x.where(False), "method").conclusion.item() == "No run has a value."
+
+
+def test_runs_that_share_a_key_count_once():
+    """transnet does not use N1: its runs are the same at both, and meet gtransnet's twice."""
+    keys = [[["t0", "t1"], ["t0", "t1"]], [["g0", "g1"], ["h0", "h1"]]]
+    x = xr.DataArray(np.arange(8.0).reshape(2, 2, 2), dims=("method", "N1", "seed"), name="error").assign_coords(
+        method=["t", "g"], run_key=(("method", "N1", "seed"), np.array(keys, dtype=object))
+    )
+    same = x.assign_coords(run_key=(x.dims, np.array([keys[0], [["u0", "u1"], ["u0", "u1"]]], dtype=object)))
+    assert int(evs.compare(x, "method", ["seed", "N1"], units=["seed", "N1"]).n) == 4
+    assert int(evs.compare(same, "method", ["seed", "N1"], units=["seed", "N1"]).n) == 2
+
+
+# --- designs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_unit_of_several_runs_counts_once():
+    rng = np.random.default_rng(0)
+    x = xr.DataArray(
+        np.exp(rng.standard_normal((2, 8, 30))) * np.array([1.0, 3.0])[:, None, None],
+        dims=("method", "seed", "problem"), coords={"method": ["a", "b"]}, name="error",
+    )  # fmt: skip
+    found = evs.compare(x, "method", ["seed", "problem"])
+    assert int(found.n) == 8
+    assert found.scale.item() == "margin"
+    assert found.attrs["unit"] == "seed"
+    by_problem = evs.compare(x, "method", ["seed", "problem"], units="problem")
+    assert int(by_problem.n) == 30
+    assert "on a fresh problem" in by_problem.conclusion.item()
+    mean = evs.compare(x, "method", ["seed", "problem"], estimand="geometric_mean")
+    d = np.log(x).mean("problem")
+    assert mean.p_value.item() == pytest.approx(scipy.stats.ttest_rel(d[0], d[1]).pvalue, rel=1e-10)
+
+
+def test_every_setup_has_its_comparison_and_the_note_says_that_p_values_are_not_adjusted():
+    x = xr.concat([labelled(apart()), labelled(apart()[::-1]), labelled(np.ones((2, 10)))], "N").assign_coords(
+        N=[1, 2, 3]
+    )
+    found = evs.compare(x, "method")
+    assert found.leader.values.tolist() == ["a", "b", "a"]
+    assert found.significant.values.tolist() == [True, True, False]
+    assert found.conclusion.values[2] == "a and b are equal on all 10 seeds."
+    assert "not adjusted for the 3 setups" in found.note.values[0]
+    together = evs.compare(x, "method", family="all")
+    assert (together.p_value.values >= found.p_value.values).all()
+    assert "99." in together.conclusion.values[0] or "98." in together.conclusion.values[0]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("method", "N", "seed"))))
+def test_the_order_of_dimensions_changes_nothing(order):
+    x = xr.concat([labelled(apart(3)), labelled(apart(3) ** 2)], "N").assign_coords(N=[1, 2])
+    xr.testing.assert_identical(evs.compare(x.transpose(*order), "method"), evs.compare(x, "method"))
+
+
+def test_few_seeds_margin_and_ties_are_in_the_sentence():
+    few = evs.compare(labelled(apart(2, 5)), "method").conclusion.item()
+    assert few.startswith("Too few seeds: a is lower than b on 5 of 5 seeds; probability on a fresh seed ")
+    assert few.endswith("5 seeds that differ give p = 0.062 at least, 6 are needed for 0.05.")
+    x = 1.0 + 0.001 * np.random.default_rng(0).standard_normal((2, 30))
+    assert (
+        evs.compare(labelled(x), "method", margin=0.05).conclusion.item().split(":")[0].endswith("are equal within 5 %")
+    )
+    tied = apart()
+    tied[1, :2] = tied[0, :2]
+    assert "on 8 of 10 seeds, equal on 2" in evs.compare(labelled(tied), "method").conclusion.item()
+    assert evs.compare(labelled(apart(2, 4)), "method", estimand="geometric_mean").significant
+
+
+def test_the_effect_over_the_leader_is_there_for_every_value():
+    found = evs.compare(labelled(apart(4)), "method", estimand="geometric_mean")
+    assert found.over_leader[0] == 1.0
+    assert (found.over_leader_ci[1:, 0] > 1.0).all()
+    assert np.isnan(found.p_over_leader[0])
+    rival = found[["over_leader", "over_leader_ci"]].sel({"method": found.rival.item()})
+    np.testing.assert_allclose(1 / rival.over_leader_ci.values[::-1], found.effect_ci)
+    np.testing.assert_allclose(1 / rival.over_leader, found.effect)
+
+
+def test_disjoint_samples_of_ten_are_significant_by_every_estimand():
+    first = [1171, 1291, 1211, 1581, 1146, 1171, 1091, 1126, 1466, 1731]
+    second = [1950, 1885, 1900, 1775, 1875, 1985, 4792, 1985, 1775, 1925]
+    for estimand in ("win", "geometric_mean"):
+        assert evs.compare(labelled([first, second]), "method", estimand=estimand).significant
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "error", "said"),
+    ("options", "error", "said"),
     [
-        (("dictionary", "T", "X"), {}, ParameterError, "`dictionary` must be one of T, G, R, got 'X'"),
-        (("dict", "T", "G"), {}, InputError, "`dim` must be one of dictionary, got 'dict'"),
-        (("seed", 0, 1), {}, InputError, "`dim` must be one of dictionary, got 'seed'"),
-        (("dictionary", "T", "G", "sed"), {}, InputError, "`over` must name dimensions of error (dictionary, seed)"),
-        (("dictionary", "T", "G"), {"better": "less"}, ParameterError, "`better` must be one of lower, higher"),
-        (("dictionary", "T", "G"), {"proportion": "wald"}, ParameterError, "`proportion` must be one of wilson, exact"),
-        (
-            ("dictionary", "T", "G"),
-            {"interval": Interval("median", "bca")},
-            ParameterError,
-            "`interval` must be of the mean, and not by bca, got 'of the median by bca'",
-        ),
-        (("dictionary", "T", "G"), {"missing": "skip"}, ParameterError, "`missing` must be one of warn, raise, drop"),
+        ({"dim": "seed"}, InputError, "`dim` must be one of method, got 'seed'"),
+        ({"over": "time"}, InputError, "`over` must name dimensions of error"),
+        ({"better": "up"}, ParameterError, '`better` must be "lower", "higher" or "nearest 0.95", got \'up\''),
+        ({"estimand": "mode"}, ParameterError, "`estimand` must be one of win, geometric_mean, mean, got 'mode'"),
+        ({"family": "none"}, ParameterError, "`family` must be one of setup, all"),
+        ({"failures": "drop"}, ParameterError, "`failures` must be one of loss, omit"),
+        ({"confidence": 95}, ParameterError, r"`confidence` must be in \(0, 1\), got 95"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(arguments, options, error, said):
-    with pytest.raises(error) as caught:
-        compare(labelled(np.ones((3, 2))), *arguments, **options)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@RELAXED
-@given(wins=st.integers(0, 30), losses=st.integers(0, 30), method=st.sampled_from(["wilson", "exact"]))
-def test_the_interval_of_a_win_rate(wins, losses, method):
-    low, high = win_interval(wins, losses, 0.95, method)
-    n = wins + losses
-    assert 0.0 <= low <= (wins / n if n else 0.5) <= high <= 1.0
-    if method == "wilson" and n:  # its closed form
-        z = scipy.stats.norm.ppf(0.975)
-        centre = (wins / n + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * np.sqrt(wins / n * (1 - wins / n) / n + z**2 / (4 * n**2))
-        assert (low, high) == pytest.approx((max(0.0, centre - half), min(1.0, centre + half)), abs=1e-12)
-    if method == "exact" and n and wins:  # Clopper and Pearson: a quantile of the beta distribution
-        assert low == pytest.approx(scipy.stats.beta.ppf(0.025, wins, losses + 1), rel=1e-6)
-
-
-VALUES = st.lists(st.tuples(*[st.floats(1e-6, 1e3) | st.just(NAN)] * 2), min_size=1, max_size=12)
-
-
-@RELAXED
-@given(VALUES)
-def test_the_other_way_round_ratios_are_inverse_and_wins_are_losses(pairs):
-    there = labelled(np.array(pairs).T)
-    one = compare(there, "dictionary", "T", "G", missing="drop")
-    other = compare(there, "dictionary", "G", "T", missing="drop")
-    for name in ("ratio_of_means", "ratio_of_medians"):
-        np.testing.assert_allclose(float(one[name]) * float(other[name]), 1.0 if one["n_ok"] else NAN, rtol=1e-12)
-    assert (int(one["wins"]), int(one["losses"])) == (int(other["losses"]), int(other["wins"]))
-    assert int(one["wins"] + one["losses"] + one["ties"]) == int(one["n_ok"]) <= int(one["n_planned"])
-    np.testing.assert_allclose(one["p_value"], other["p_value"], rtol=1e-9)
-    assert not one["p_value"] > 1.0
-    np.testing.assert_allclose(one["win_ci"].values, 1.0 - other["win_ci"].values[::-1], atol=1e-9)
-
-
-@RELAXED
-@given(VALUES, st.randoms(use_true_random=False))
-def test_the_order_of_pairs_does_not_matter(pairs, random):
-    shuffled = list(pairs)
-    random.shuffle(shuffled)
-    one, other = (
-        compare(labelled(np.array(each).T), "dictionary", "T", "G", missing="drop") for each in (pairs, shuffled)
-    )
-    for name in ("ratio_of_means", "ratio_of_medians", "median_ratio", "wins", "p_value", "n_ok"):
-        np.testing.assert_allclose(one[name], other[name], rtol=1e-9)
-
-
-# --- Wilcoxon's signed-rank test --------------------------------------------------------------------------------------
-
-
-def counted(differences):
-    """The exact two-sided p by counting all signs, zeros dropped."""
-    nonzero = differences[differences != 0]
-    ranks = scipy.stats.rankdata(np.abs(nonzero))
-    signs = np.array(np.meshgrid(*[[0, 1]] * len(nonzero))).reshape(len(nonzero), -1)
-    sums = ranks @ signs
-    observed = ranks[nonzero > 0].sum()
-    lower, upper = np.mean(sums <= observed + 1e-9), np.mean(sums >= observed - 1e-9)
-    return min(1.0, 2.0 * min(lower, upper))
-
-
-@RELAXED
-@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
-def test_few_pairs_are_counted_with_ties_and_zeros(differences):
-    differences = np.array(differences, dtype=float)
-    statistic, p = wilcoxon(differences)
-    nonzero = differences[differences != 0]
-    if not nonzero.size:
-        assert (statistic, p) == (0.0, 1.0)
-        return
-    ranks = scipy.stats.rankdata(np.abs(nonzero))
-    assert statistic == min(ranks[nonzero > 0].sum(), ranks[nonzero < 0].sum())
-    assert p == pytest.approx(counted(differences))
-
-
-@pytest.mark.parametrize("count", [1, 2, 5, 20, 50, 51, 200])
-def test_without_ties_the_test_is_that_of_scipy(count):
-    differences = np.random.default_rng(count).normal(0.3, 1.0, (3, count))
-    found = signed_rank_tests(differences)
-    for row, (statistic, p) in zip(differences, found, strict=True):
-        reference = scipy.stats.wilcoxon(row)
-        assert (statistic, p) == pytest.approx((reference.statistic, reference.pvalue))
-        assert (statistic, p) == pytest.approx(wilcoxon(row))
-
-
-def test_rows_with_and_without_ties_and_gaps_are_tested_one_as_the_other():
-    rows = np.array([[1.0, -2.0, 3.0, 4.0], [1.0, 1.0, -2.0, 0.0], [NAN, 2.0, -1.0, 3.0], [0.0] * 4, [NAN] * 4])
-    found = signed_rank_tests(rows)
-    for row, pair in zip(rows, found, strict=True):
-        np.testing.assert_allclose(pair, wilcoxon(row[np.isfinite(row)]))
-
-
-# --- ranking ----------------------------------------------------------------------------------------------------------
-
-
-def test_places_and_how_often_each_is_best():
-    found = ranking(labelled([[3.0, 3.0, 1.0], [1.0, 2.0, 2.0], [2.0, 2.0, 5.0]]), "dictionary")
-    assert found["place"].values.tolist() == [2.0, 1.0, 3.0]
-    assert found["best"].values.tolist() == [1, 2, 1]  # seed 1 is shared
-    assert (int(found["n_common"]), found["n_planned"].values.tolist()) == (3, [3, 3, 3])
-    np.testing.assert_allclose(found["mean"], [7 / 3, 5 / 3, 3.0])
-    by_median = ranking(labelled([[3.0, 3.0, 1.0], [1.0, 2.0, 2.0], [2.0, 2.0, 5.0]]), "dictionary", by="median")
-    assert by_median["place"].values.tolist() == [3.0, 1.0, 1.0]
-    assert ranking(labelled([[1.0, 1.0], [2.0, 2.0]]), "dictionary", better="higher")["place"].values.tolist() == [2, 1]
-
-
-def test_means_are_over_common_seeds_so_that_no_label_gains_by_failing():
-    """G fails on the hard seed: over what survived it would be best, on common seeds it is not."""
-    values = labelled([[1.0, 1.0, 9.0], [2.0, 2.0, NAN]])
-    with pytest.warns(IncompleteWarning, match="1 of 6 runs"):
-        found = ranking(values, "dictionary")
-    assert found["mean"].values.tolist() == [1.0, 2.0]
-    assert found["place"].values.tolist() == [1.0, 2.0]
-    assert (int(found["n_common"]), found["n_ok"].values.tolist()) == (2, [3, 2])
-
-
-def test_a_label_without_any_value_takes_no_part():
-    found = ranking(labelled([[1.0, 2.0], [NAN, NAN], [3.0, 1.0]]), "dictionary", missing="drop")
-    assert found["place"].values.tolist()[::2] == [1.0, 1.0] or found["place"].values.tolist()[::2] == [1.0, 2.0]
-    assert np.isnan(found["place"][1])
-    assert (found["best"].values.tolist(), int(found["n_common"])) == ([1, 0, 1], 2)
-    nothing = ranking(labelled([[NAN], [NAN]]), "dictionary", missing="drop")
-    assert np.isnan(nothing["place"]).all()
-    assert int(nothing["n_common"]) == 0
-
-
-@RELAXED
-@given(st.lists(st.permutations([1.0, 2.0, 3.0]), min_size=1, max_size=6))
-def test_how_often_each_is_best_adds_up_without_ties(rows):
-    found = ranking(labelled(np.array(rows).T), "dictionary")
-    assert int(found["best"].sum()) == int(found["n_common"]) == len(rows)
-    assert sorted(found["mean"].values) == found["mean"].values[np.argsort(found["place"].values)].tolist()
-
-
-def test_an_unknown_statistic_is_told_with_those_there_are():
-    with pytest.raises(ParameterError, match="`statistic` must be one of mean, std, median, geometric_mean, min, max"):
-        ranking(labelled(np.ones((2, 2))), "dictionary", by="average")
-
-
-# --- units, logarithms, unpaired tests --------------------------------------------------------------------------------
-
-
-def pooled(values, copies=3):
-    """The same seeds at several epsilon, where their errors are all but equal."""
-    factors = 1.0 + 1e-9 * np.arange(copies)
-    there = labelled(values)
-    return there.expand_dims(epsilon=[0.1, 0.2, 0.3][:copies], axis=1) * xr.DataArray(factors, dims="epsilon")
-
-
-def test_a_seed_that_occurs_in_several_pooled_cells_is_one_pair():
-    rng = np.random.default_rng(2)
-    values = rng.lognormal(0.0, 1.0, (2, 12)) * np.array([[1.6], [1.0]])
-    one, three = (
-        compare(labelled(values), "dictionary", "T", "G"),
-        compare(pooled(values), "dictionary", "T", "G", ["epsilon", "seed"]),
-    )
-    for name in ("p_value", "win_rate", "win_ci", "ratio_ci", "log_ratio_ci", "log_ratio_p", "welch_p"):
-        np.testing.assert_allclose(three[name], one[name], rtol=1e-6, err_msg=name)
-    assert (int(three["n_ok"]), int(three["wins"] + three["losses"])) == (12, 12)
-    apart = compare(pooled(values), "dictionary", "T", "G", ["epsilon", "seed"], units=["epsilon", "seed"])
-    assert int(apart["n_ok"]) == 36
-    assert float(apart["p_value"]) < 0.2 * float(one["p_value"])
-    ranks = ranking(pooled(values), "dictionary", ["epsilon", "seed"])
-    assert int(ranks["n_common"]) == int(ranks["best"].sum()) == 12
-
-
-def test_an_unknown_unit_is_told():
-    with pytest.raises(InputError, match="`units` must be among seed, got epsilon"):
-        compare(labelled(np.ones((2, 6))), "dictionary", "T", "G", units="epsilon")
-
-
-def test_log_ratios_and_unpaired_tests_are_those_of_scipy():
-    rng = np.random.default_rng(3)
-    values = rng.lognormal(0.0, 1.0, (2, 15)) * np.array([[2.0], [1.0]])
-    found = compare(labelled(values), "dictionary", "T", "G")
-    logarithms = np.log(values[0] / values[1])
-    assert float(found["log_ratio"]) == pytest.approx(logarithms.mean())
-    assert float(found["log_ratio_p"]) == pytest.approx(scipy.stats.ttest_1samp(logarithms, 0.0).pvalue)
-    assert float(found["mann_whitney_p"]) == pytest.approx(scipy.stats.mannwhitneyu(*values).pvalue)
-    assert float(found["welch_p"]) == pytest.approx(scipy.stats.ttest_ind(*values, equal_var=False).pvalue)
-    test = scipy.stats.quantile_test(values[0] / values[1], p=0.5).confidence_interval(0.95)
-    np.testing.assert_allclose(found["median_ratio_ci"], [test.low, test.high])
-    values[0, :3], values[1, 3:6] = NAN, NAN  # nine pairs; twelve values of each
-    gaps = compare(labelled(values), "dictionary", "T", "G", missing="drop")
-    assert int(gaps["n_ok"]) == 9
-    expected = scipy.stats.mannwhitneyu(values[0, 3:], np.delete(values[1], [3, 4, 5])).pvalue
-    assert float(gaps["mann_whitney_p"]) == pytest.approx(expected)
-
-
-def test_the_gains_of_the_papers_main_table_are_settled_from_few_seeds_on():
-    """What docs/tutorials/paper.md says: from 6, 6 and 7 seeds on the interval of T/G does not hold 1."""
-    with evs.open(Path(__file__).parents[2] / "data/results/oscillatory_1d.nc") as data:
-        errors = data["error"].load()
-    settled = [
-        compare(errors.isel(seed=slice(count)), "dictionary", "transnet", "gtransnet")["ratio_ci"][:, 0] > 1.0
-        for count in range(6, 21)
-    ]
-    from_on = np.array(settled)[::-1].cumprod(axis=0).sum(axis=0)
-    assert (21 - from_on).tolist() == [6, 6, 7]
-    assert errors["epsilon"].values.tolist() == [0.2, 0.1, 0.05]
+def test_mistakes_are_reported(options, error, said):
+    with pytest.raises(error, match=said):
+        evs.compare(labelled(apart()), **{"dim": "method", **options})
+    with pytest.raises(InputError, match="`dim` must have at least two values, method has 1"):
+        evs.compare(labelled(apart())[:1], "method")

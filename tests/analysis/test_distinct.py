@@ -83,31 +83,16 @@ def test_a_run_that_failed_is_missing_once(data):
     with pytest.warns(IncompleteWarning, match="1 of 6 runs have no `error`"):
         found = evs.summary(data["error"], "seed")
     assert counts(found) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
-    with pytest.warns(IncompleteWarning, match="1 of 6 runs"):
-        assert counts(evs.ranking(data["error"], "dictionary", BOTH)) == ([1, 2], [2, 2])
+    found = evs.compare(data["error"], "dictionary", BOTH)
+    assert counts(found) == ([1, 2], [2, 2])
+    assert found["failed"].values.tolist() == [0.5, 0.0]
 
 
-def test_pairs_of_the_same_two_runs_are_one_pair(data):
-    error = data["error"]
-    apart = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH)
-    assert counts(apart) == (2, 2)  # seeds: at each transnet's run meets two of gtransnet
-    each = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH, units=BOTH)
-    assert counts(each) == (4, 4)
-    same = error.sel(dictionary="transnet")
-    pairs = xr.concat([same, same.copy(data=2 * same.values).assign_coords(run_key=same.run_key + "x")], "twice")
-    found = evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2, BOTH)
-    assert (*counts(found), int(found["wins"])) == (2, 2, 2)
-    assert float(found["p_value"]) == evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2)["p_value"][0]
-
-
-def test_a_ranking_has_each_run_of_a_label_once(data):
-    found = evs.ranking(data["error"], "dictionary", BOTH, by="std")
-    assert counts(found) == ([2, 2], [2, 2])
-    assert int(found["n_common"]) == 2
-    std = evs.summary(data["error"], BOTH, statistics=["std"])["std"]
-    np.testing.assert_array_equal(found["std"], std)
-    transnet = evs.ranking(data["error"].sel(dictionary=["transnet"]), "dictionary", BOTH)
-    assert (int(transnet["n_common"]), transnet["best"].values.tolist()) == (2, [2])
+def test_a_run_of_one_value_meets_each_run_of_the_other(data):
+    apart = evs.compare(data["error"], "dictionary", BOTH)
+    assert (counts(apart), int(apart["n"])) == (([2, 2], [2, 2]), 2)  # seeds: at each a run meets two of the other
+    each = evs.compare(data["error"], "dictionary", BOTH, units=BOTH)
+    assert int(each["n"]) == 4
 
 
 @pytest.mark.long

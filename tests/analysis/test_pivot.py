@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.summary_table import Question, ratio_of_means
 from evogt_study.analysis.tables import MEANSTD, NumberFormat, pivot, ratio_text, rendered_pivot, rows, with_ratios
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import Interval
@@ -83,14 +83,15 @@ def test_csv_has_a_column_for_each_number_and_each_count(values):
 
 
 def test_ratios_are_a_further_column_with_runs_of_their_own(values):
-    compared = compare(values, "dictionary", "transnet", "g_rf", missing="drop")
+    compared = ratio_of_means(values, "dictionary", ("transnet", "g_rf"), Question(), None)
     table = with_ratios(pivot(of(values), ["dictionary"]), "T/G", compared, ["dictionary"])
     lines = rendered_pivot(table, "text", THREE).splitlines()
     assert lines[0].endswith("T/G")
     assert lines[2].endswith(" 2.5")
     assert lines[3].endswith(" 0.200 1/2")  # over the one common seed
     assert r" & $2.5$ \\" in rendered_pivot(table, "latex", THREE)
-    asked = compare(values, "dictionary", "transnet", "g_rf", missing="drop", interval=Interval(fewest=2))
+    asked = Question(interval=Interval(min_units=2))
+    asked = ratio_of_means(values, "dictionary", ("transnet", "g_rf"), asked, None)
     known = with_ratios(pivot(of(values), ["dictionary"]), "T/G", asked, ["dictionary"])
     lines = rendered_pivot(known, "text", THREE).splitlines()
     low, high = asked["ratio_ci"].values[0]

@@ -85,7 +85,8 @@ def test_missing_runs_are_left_out_of_every_statistic(values):
         np.testing.assert_allclose(one["mean"], mean, rtol=1e-12, atol=scale)
         np.testing.assert_allclose(one["std"], std, rtol=1e-9, atol=scale)
         np.testing.assert_array_equal(one["median"], median)
-        assert np.isnan(one["ci"]).all() == (len(kept) < 6 or not finite)
+        two_valued = bool(np.isin(values[~np.isnan(values)], (0, 1)).all()) and len(kept) > 0
+        assert np.isnan(one["ci"]).all() == (not two_valued and (len(kept) < 2 or not finite))
 
 
 @pytest.mark.filterwarnings("error")
@@ -100,7 +101,11 @@ def test_infinite_values_are_of_the_sample():
     assert [float(one[name]) for name in ("mean", "median", "q90", "max")] == [np.inf, 5.5, np.inf, np.inf]
     assert one["median_ci"].values.tolist() == [2.0, np.inf]
     assert all(np.isnan(one[name]).all() for name in squares)
-    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (10, 10, "few: 10; infinite values")
+    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (
+        10,
+        10,
+        "infinite values; interval of std too short for skewed values",
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint8, bool])
@@ -281,7 +286,7 @@ def test_over_all_dimensions(missing):
     found = quiet(labelled(values), ["family", "seed"])
     assert found["mean"].dims == ()
     assert found["ci"].dims == ("bound",)
-    assert float(found["mean"]) == pytest.approx(values[:, ~np.isnan(values).any(axis=0)].mean())
+    assert float(found["mean"]) == pytest.approx(np.nanmean(values[0]) / 2 + values[1].mean() / 2, rel=0.2)
     assert np.isfinite(found["ci"]).all()
     assert (int(found["n_ok"]), int(found["n_planned"])) == (7 - missing, 7)  # seeds with both of their runs
 
@@ -331,37 +336,91 @@ def test_what_is_no_number_is_refused(values):
         summary(labelled(values))
 
 
-@pytest.mark.parametrize(("count", "of_mean", "of_std"), [(9, "few: 9", "few: 9"), (19, "", "few: 19"), (20, "", "")])
-def test_few_units_are_noted_sooner_with_an_interval_of_the_standard_deviation(count, of_mean, of_std):
+@pytest.mark.parametrize(
+    ("count", "of_mean"), [(5, "few seeds: 5 (Student's interval)"), (9, "few seeds: 9"), (10, "")]
+)
+def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_mean):
     values = labelled(np.linspace(1.0, 2.0, count))
     assert summary(values)["note"].item() == of_mean
-    assert [summary(values, statistics=names)["note"].item() for names in (("std_ci",), ("ci", "std_ci"))] == [
-        of_std
-    ] * 2
+    short = "interval of std too short for skewed values"
+    for names in (("std_ci",), ("ci", "std_ci")):
+        assert summary(values, statistics=names)["note"].item().split("; ")[-1] == short
+
+
+def test_fewer_than_six_seeds_have_students_interval():
+    values = np.array([1.0, 2.0, 4.0])
+    low, high = summary(labelled(values))["ci"].values
+    expected = scipy.stats.t.interval(0.95, 2, values.mean(), scipy.stats.sem(values))
+    np.testing.assert_allclose([low, high], expected, rtol=1e-12)
+    assert np.isnan(summary(labelled(values))["median_ci"]).all()
+
+
+def test_the_label_names_the_method_that_was_used():
+    values = labelled(drawn(2, 12))
+    one, pooled = summary(values, statistics=["std_ci"]), summary(values, ["family", "seed"], statistics=["std_ci"])
+    assert one["std_ci"].attrs["long_name"].startswith("95% confidence interval (Bonett) of the sample")
+    assert (
+        pooled["std_ci"].attrs["long_name"].startswith("95% confidence interval (percentile bootstrap) of the sample")
+    )
+
+
+def test_zeros_and_ones_are_a_share_whatever_their_type():
+    """All ones of 20 have Wilson's interval, and not a point."""
+    ones = summary(labelled(np.ones(20)))["ci"].values
+    limits = scipy.stats.binomtest(20, 20).proportion_ci(0.95, "wilson")
+    np.testing.assert_allclose(ones, [limits.low, limits.high], rtol=1e-12)
+    pooled = summary(labelled(np.repeat((np.arange(20) > 2).astype(float)[None], 3, axis=0)), ["family", "seed"])["ci"]
+    single = summary(labelled((np.arange(20) > 2).astype(float)))["ci"]
+    assert float(pooled[1] - pooled[0]) > 0.95 * float(single[1] - single[0])  # equal values of a seed count once
+    assert summary(labelled(np.full(20, 2.0)))["ci"].values.tolist() == [2.0, 2.0]
+
+
+def test_a_failed_run_does_not_drop_its_seed():
+    """Twelve setups of 20 seeds, whose values are correlated within a seed: one failed run costs one run."""
+    rng = np.random.default_rng(0)
+    z = np.arange(12.0)[:, None] + 0.95 * rng.normal(size=20) + 0.3 * rng.normal(size=(12, 20))
+    lost = z.copy()
+    lost[rng.random(z.shape) < 0.05] = NAN
+    options = {"over": ["family", "seed"], "missing": "drop", "statistics": ["mean", "ci"]}
+    names = {"family": [str(i) for i in range(12)]}
+    whole, blocks, setups, omit = (
+        summary(labelled(each, **names), incomplete=how, **options)
+        for each, how in ((z, "blocks"), (lost, "blocks"), (lost, "setups"), (lost, "omit"))
+    )
+    assert abs(float(blocks["mean"] - whole["mean"])) < 0.05
+    assert abs(float(setups["mean"] - whole["mean"])) < 0.1
+    width = [float(each["ci"][1] - each["ci"][0]) for each in (whole, blocks, omit)]
+    assert width[1] < 1.1 * width[0] < 1.1 * width[2]
+    assert int(blocks["n_ok"]) == int(omit["n_ok"]) < 20
+    lost[3] = NAN  # a setup without any value has no mean, and so has the pool
+    assert np.isnan(summary(labelled(lost, **names), **options)["mean"])
+    with pytest.raises(ParameterError, match="`incomplete` must be one of blocks, setups, omit, got 'drop'"):
+        summary(labelled(lost, **names), incomplete="drop")
 
 
 def test_the_mean_of_truth_values_has_wilsons_interval():
     right = np.array([True] * 7 + [False] * 3)
     limits = scipy.stats.binomtest(7, 10).proportion_ci(0.95, "wilson")
     found = summary(labelled(right))
-    assert found["ci"].values.tolist() == [limits.low, limits.high]
+    np.testing.assert_allclose(found["ci"], [limits.low, limits.high], rtol=1e-12)
     assert found["ci"].attrs["long_name"].startswith("95% confidence interval (Wilson) of the mean")
     stored = labelled(np.append(right.astype(float), NAN))  # as a file has them where a run is missing
     stored.attrs["flag_meanings"] = "false true"
     xr.testing.assert_equal(summary(stored, missing="drop")["ci"], found["ci"])
     student = summary(labelled(right), interval=Interval(method="student"))["ci"]
     assert float(student[1]) > 1.0
-    assert np.isnan(summary(labelled(right[:5]))["ci"]).all()
+    assert np.isfinite(summary(labelled(right[:5]))["ci"]).all()
 
 
-def test_pooled_numbers_are_over_the_units_that_are_counted():
-    """Half of the seeds failed at the epsilon of large errors: what is left of them would make the mean 34."""
+def test_pooled_means_have_equal_weights_whatever_failed():
+    """Half of the seeds failed at the epsilon of large errors: a mean of all values that are left would be 34."""
     values = labelled([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
     found = summary(values, ["epsilon", "seed"], missing="drop")
     complete = summary(values[:, :5], ["epsilon", "seed"])
-    assert (int(found["n_ok"]), int(found["n_planned"]), found["note"].item()) == (5, 10, "few: 5")
-    for name in ("mean", "std", "ci", "median", "median_ci"):
+    assert (int(found["n_ok"]), int(found["n_planned"])) == (5, 10)
+    for name in ("std", "median", "median_ci"):
         np.testing.assert_array_equal(found[name], complete[name])
+    assert float(found["mean"]) == pytest.approx(50.5)
     each = summary(values, ["epsilon", "seed"], units=["epsilon", "seed"], missing="drop")
     assert (float(each["mean"]), int(each["n_ok"])) == (34.0, 15)
 

@@ -29,11 +29,23 @@ TWO = statistics(
 HEADER = ["dictionary", "epsilon", "mean", "std", "ci lower", "ci upper", "median", "median_ci lower"]
 HEADER += ["median_ci upper", "n", "note"]
 NONE = ["nan"] * 2
+FEW = "few seeds: {} (Student's interval)"
 BODY = [
-    ["gaussian_rf", "0.2", "2.000e+00", "1.414e+00", *NONE, "2.000e+00", *NONE, "2/2", "few: 2"],
-    ["gaussian_rf", "0.05", "2.000e+00", "nan", *NONE, "2.000e+00", *NONE, "1/2", "few: 1"],
+    [
+        "gaussian_rf",
+        "0.2",
+        "2.000e+00",
+        "1.414e+00",
+        "-1.071e+01",
+        "1.471e+01",
+        "2.000e+00",
+        *NONE,
+        "2/2",
+        FEW.format(2),
+    ],
+    ["gaussian_rf", "0.05", "2.000e+00", "nan", *NONE, "2.000e+00", *NONE, "1/2", FEW.format(1)],
     ["b", "0.2", "nan", "nan", *NONE, "nan", *NONE, "0/2", ""],
-    ["b", "0.05", "1.000e-12", "0.000e+00", *NONE, "1.000e-12", *NONE, "2/2", "few: 2"],
+    ["b", "0.05", "1.000e-12", "0.000e+00", "1.000e-12", "1.000e-12", "1.000e-12", *NONE, "2/2", FEW.format(2)],
 ]
 
 

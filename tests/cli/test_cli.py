@@ -459,7 +459,7 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--notation", "e"), ["`notation` must be one of scientific, plain, got 'e'"]),
         (
             ("--interval", "normal"),
-            ["`method` must be one of bootstrap-t, student, order, percentile, bca, got 'normal'"],
+            ["`method` must be one of bootstrap-t, student, order, percentile, bca, bonett, got 'normal'"],
         ),
         (("--confidence", "95"), ["`confidence` must be in (0, 1), got 95.0; use e.g. 0.95"]),
         (("--missing", "skip"), ["`missing` must be one of warn, raise, drop, got 'skip'"]),
@@ -623,7 +623,7 @@ def test_a_summary(evogt, folder, result):
     lines = [line.split(",") for line in out.splitlines()]
     intervals = ["ci lower", "ci upper", "median", "median_ci lower", "median_ci upper"]
     assert lines[0] == ["family", "epsilon", "mean", "std", *intervals, "n", "note"]
-    assert {line[-1] for line in lines[1:]} == {"few: 2", "few: 3"}
+    assert {line[-1] for line in lines[1:]} == {f"few seeds: {n} (Student's interval)" for n in (2, 3)}
     assert [[*line[:4], line[6], line[9]] for line in lines[1:]] == [
         ["a", "0.2", "4.000e-01", "2.000e-01", "4.000e-01", "3/3"],
         ["a", "0.1", "2.000e-01", "1.000e-01", "2.000e-01", "3/3"],
@@ -658,7 +658,7 @@ def test_a_summary_over_everything(evogt, result):
     code, out, _ = evogt("summary", "own.nc", "--over", "family,epsilon,seed", "--format", "csv")
     assert code == 0
     assert out.splitlines()[0] == "mean,std,ci lower,ci upper,median,median_ci lower,median_ci upper,n,note"
-    assert out.splitlines()[1].endswith(",2/3,few: 2")
+    assert out.splitlines()[1].endswith(",2/3,few seeds: 3 (Student's interval)")
     assert evogt("summary", "own.nc", "--over", "seed", "--units", "seed,epsilon")[0] == 2
 
 

@@ -1,6 +1,7 @@
-"""What intervals cover, what they cost, and how often verdicts are wrong, by simulation from stated seeds.
+"""What intervals cover, what they cost, and how often comparisons are wrong, by simulation from stated seeds.
 
-`python tests/inference/simulations.py` prints the tables of docs/statistics.md; `test_simulations` holds them.
+`python tests/inference/simulations.py` and `simulations.py comparisons` print the tables of docs/statistics.md;
+`test_simulations` holds them.
 """
 
 import sys
@@ -8,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from evogt_study.inference.comparisons import max_t
-from evogt_study.inference.intervals import Interval, interval
-from evogt_study.inference.order_statistics import HEAVY, tail_index
-from evogt_study.inference.sequential import FIRST, Goal, look, next_sizes
+from evogt_study.inference import comparisons
+from evogt_study.inference.intervals import Interval, interval, share_interval
+from evogt_study.inference.kernels import HEAVY, tail_index
+from evogt_study.inference.sequential import FIRST, Goal, decide, look, next_sizes
 
 SEED = 20_261_122
 SAMPLES = 10_000
@@ -82,15 +83,132 @@ def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
     return tuple(found)
 
 
-def family_wise_error(name, size, labels=4, simulations=2_000):
-    """Share of verdicts on labels that do not differ in which some pair does."""
-    rng = np.random.default_rng([SEED, size, 99])
-    wrong = 0
-    for _ in range(simulations):
-        values = DISTRIBUTIONS[name][0](rng, (labels, size))
-        limits = max_t(values, Interval(), ratios=True).limits
-        wrong += bool(((limits[:, 0] > 1.0) | (limits[:, 1] < 1.0)).any())
-    return wrong / simulations
+def unit_mean(z, sigma):
+    return np.exp(sigma * z - sigma**2 / 2)
+
+
+def skewed(rng, shape, centre):
+    """Two methods: a narrow one, and one whose logarithms are exponential, with the median or the mean `centre`."""
+    x = rng.exponential(1, shape) - centre
+    x[:, 0] = 0.1 * rng.standard_normal(shape[::2])
+    return np.exp(x)
+
+
+def scaled(shape, *values):
+    return np.resize(values, shape[1])[None, :, None]
+
+
+ALL, FIRST_TWO = ("win", "geometric_mean", "mean"), ("win", "geometric_mean")
+LAWS = {
+    "lognormal 0.8": (2, lambda r, s: np.exp(0.8 * r.standard_normal(s)), ALL),
+    "lognormal 2": (4, lambda r, s: np.exp(2 * r.standard_normal(s)), ALL),
+    "lognormal 0.8, correlated 0.9": (
+        4, lambda r, s: np.exp(0.8 * (0.95 * r.standard_normal((s[0], 1, s[2])) + 0.32 * r.standard_normal(s))), ALL),
+    "t3": (4, lambda r, s: r.standard_t(3, s), ("win", "mean")),
+    "90/10": (2, lambda r, s: np.where(r.random(s) < 0.1, 10.0, 1.0) * np.exp(0.05 * r.standard_normal(s)), ALL),
+    "Poisson 3": (2, lambda r, s: r.poisson(3, s) * 1.0, ("win", "mean")),
+    "0/1, 0.9": (2, lambda r, s: (r.random(s) < 0.9) * 1.0, ("win", "mean")),
+    "two lead, 8 far": (10, lambda r, s: np.exp(0.8 * r.standard_normal(s)) * scaled(s, 1, 1, *[1e4] * 8), ALL),
+    "two lead, 8 near": (10, lambda r, s: np.exp(0.8 * r.standard_normal(s)) * scaled(s, 1, 1, *[2] * 8), ALL),
+    "lognormal 0.1 and 2, equal medians": (2, lambda r, s: np.exp(r.standard_normal(s) * scaled(s, 0.1, 2)), FIRST_TWO),
+    "lognormal 0.1 0.5 1 2, equal medians": (
+        4, lambda r, s: np.exp(r.standard_normal(s) * scaled(s, 0.1, 0.5, 1, 2)), FIRST_TWO),
+    "normal and t3": (
+        2, lambda r, s: np.where(scaled(s, 1, 0) > 0, r.standard_normal(s), r.standard_t(3, s)), ("win", "mean")),
+    "normal and bimodal": (
+        2, lambda r, s: r.standard_normal(s) + scaled(s, 0, 3) * np.sign(r.random(s) - 0.5), ("win", "mean")),
+    "skewed logarithms, equal medians": (2, lambda r, s: skewed(r, s, np.log(2)), ("win",)),
+    "skewed logarithms, equal geometric means": (2, lambda r, s: skewed(r, s, 1.0), ("geometric_mean",)),
+    "lognormal 0.1 and 0.8, equal means": (
+        2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 0.8)), ("mean",)),
+    "lognormal 0.1 and 1.2, equal means": (
+        2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 1.2)), ("mean",)),
+    "lognormal 0.1 and 2, equal means": (2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 2)), ("mean",)),
+}  # fmt: skip
+"""Number of methods, how they are drawn (studies, methods, seeds), and the estimands in which the first places tie."""
+SEEDS = (3, 5, 6, 10, 20, 50)
+
+
+def leaders(studies, estimand="win"):
+    """Number of the significant leader of each study (studies, L, n), -1 without one: as `evs.compare` finds it."""
+    found = []
+    for values in studies:
+        names = tuple(map(str, range(len(values))))
+        if estimand == "win":
+            losses = np.where(np.isnan(values), np.inf, values)[..., None]
+            pairs = comparisons.compare_wins(comparisons.unit_margins(losses, np.ones(losses.shape, dtype=bool)))
+        else:
+            units = np.log(values) if estimand == "geometric_mean" else values
+            pairs = comparisons.compare_means(units, 1, estimand, np.isnan(values).any(axis=1), names, "seed")
+        lead, rivals = comparisons.find_leader(pairs, 0.05, np.arange(len(values)))
+        significant = pairs.p[lead, rivals[0]] <= 0.05 and (lead, rivals[0]) not in pairs.reason
+        found.append(lead if significant else -1)
+    return np.array(found)
+
+
+def false_leaders(name, estimand, seeds, studies=1_000):
+    """Share of studies with a significant leader although the first places tie."""
+    count, draw, _ = LAWS[name]
+    return float((leaders(draw(np.random.default_rng(1), (studies, count, seeds)), estimand) >= 0).mean())
+
+
+def power(count, seeds, estimand, studies=1_000):
+    """Share of studies in which the method that is five times better (lognormal 0.8) is the significant leader."""
+    values = np.exp(0.8 * np.random.default_rng(2).standard_normal((studies, count, seeds)))
+    values[:, 0] /= 5.0
+    return float((leaders(values, estimand) == 0).mean())
+
+
+def failing_leaders(seeds, studies=1_000):
+    """Two methods of one distribution; the first fails if its value is large (24 %).  Shares in which each leads."""
+    values = np.exp(np.random.default_rng(3).standard_normal((studies, 2, seeds)))
+    values[:, 0] = np.where(values[:, 0] > 2.0, np.nan, values[:, 0])
+    found = leaders(values)
+    return float((found == 0).mean()), float((found == 1).mean())
+
+
+def covered_share(share, units, per_unit, correlation, draws=2_000):
+    """Coverage of the interval of a share, pooled over values of a unit that are correlated."""
+    rng = np.random.default_rng([SEED, units, per_unit, round(100 * correlation)])
+    common = rng.random((draws, units, 1)) < share
+    own = rng.random((draws, units, per_unit)) < share
+    values = np.where(rng.random(own.shape) < np.sqrt(correlation), common, own) * 1.0
+    low, high = np.array([share_interval(each, 0.95) for each in values]).T
+    return float(((low <= share) & (share <= high)).mean())
+
+
+STOPS = {
+    "0/1, 0.95, 0.05": (lambda r: (r.random(2000) < 0.95) * 1.0, 0.95, Goal(half_width=0.05, relative=False)),
+    "0/1, 0.99, 0.05": (lambda r: (r.random(2000) < 0.99) * 1.0, 0.99, Goal(half_width=0.05, relative=False)),
+    "5 % ten times, 20 %": (lambda r: np.where(r.random(2000) < 0.05, 10.0, 1.0), 1.45, Goal(half_width=0.2)),
+    "lognormal 0.8, 10 %": (lambda r: np.exp(0.8 * r.standard_normal(2000)), np.exp(0.32), Goal()),
+    "30 % fail, 10 %": (
+        lambda r: np.where(r.random(2000) < 0.3, np.nan, np.exp(0.8 * r.standard_normal(2000))), np.exp(0.32), Goal()),
+    "all fail": (lambda r: np.full(2000, np.nan), 1.0, Goal()),
+    "constant": (lambda r: np.full(2000, 3.7), 3.7, Goal()),
+}  # fmt: skip
+
+
+def stopping(name, studies=100):
+    """Share of known setups whose interval holds the truth, median seeds, and the reasons to stop."""
+    draw, truth, goal = STOPS[name]
+    rng, held, sizes, reasons = np.random.default_rng(6), [], [], {}
+    for _ in range(studies):
+        made = decide(draw(rng), goal)
+        sizes.append(made.wanted)
+        reasons[made.reason] = reasons.get(made.reason, 0) + 1
+        if made.reason == "known":
+            held.append(made.looks[-1].low <= truth <= made.looks[-1].high)
+    return float(np.mean(held)) if held else np.nan, float(np.median(sizes)), reasons
+
+
+def of_std(name, size, samples=SAMPLES):
+    """Coverage of the default interval of the standard deviation."""
+    rng = np.random.default_rng([SEED, size, 7])
+    values = DISTRIBUTIONS[name][0](rng, (samples, size))
+    truth = float(DISTRIBUTIONS[name][0](np.random.default_rng(2), (20_000_000,)).std())
+    low, high = interval(values[..., None], Interval("std")).T
+    return float(((low <= truth) & (truth <= high)).mean())
 
 
 def precision_studies(studies, goal, seed=SEED):
@@ -143,9 +261,6 @@ def main():
     print("\nthree pooled cells of 20 seeds, correlation: mean by seeds, by values; median by seeds, by values")
     for correlation in (0.0, 0.5, 0.99):
         print(correlation, *pooled(correlation, "mean"), *pooled(correlation, "median"))
-    print("\nfamily-wise error of verdicts on four equal labels, 2,000 simulations each: n = 6; 10; 20")
-    for name in DISTRIBUTIONS:
-        print(name, [family_wise_error(name, size) for size in (6, 10, 20)])
     goal = Goal(half_width=0.1)
     used, holds = precision_studies(2_000, goal)
     equal = equal_seeds(0.1)
@@ -153,5 +268,32 @@ def main():
     print("seeds", used.mean(axis=0).round(0), "mean", used.mean(), "of equal seeds", equal, used.mean() / equal)
 
 
+def print_comparisons():
+    """Tables of comparisons: false leaders, power, failures; shares and the stopping rule."""
+    print("| distribution, methods | estimand | " + " | ".join(f"n = {n}" for n in SEEDS) + " |")
+    print("|---" * (len(SEEDS) + 2) + "|")
+    for name, (count, _, estimands) in LAWS.items():
+        for estimand in estimands:
+            cells = (f"{100 * false_leaders(name, estimand, n):.1f}" for n in SEEDS)
+            print(f"| {name}, {count} | {estimand} | {' | '.join(cells)} |", flush=True)
+    print("\n| methods, seeds | win | geometric mean | mean |\n|---|---|---|---|")
+    for count, n in ((2, 3), (2, 5), (2, 6), (4, 6), (4, 10), (10, 10), (10, 20)):
+        print(
+            f"| {count}, {n} | " + " | ".join(f"{100 * power(count, n, each):.0f}" for each in ALL) + " |", flush=True
+        )
+    print("\nfailures, n: share in which the failing, the other method leads")
+    for n in (10, 20, 50, 200):
+        print(n, "{:.3f} {:.3f}".format(*failing_leaders(n)))
+    print("\nshares 0.5, 0.9, 0.95, 0.99: coverage")
+    for units, k, rho in ((5, 1, 0), (10, 1, 0), (20, 1, 0), (50, 1, 0), (20, 3, 0.3), (20, 12, 0.3), (20, 12, 1)):
+        print(units, k, rho, [round(covered_share(p, units, k, rho), 3) for p in (0.5, 0.9, 0.95, 0.99)])
+    print("\nstopping rule: held, seeds, reasons")
+    for name in STOPS:
+        print(name, *stopping(name))
+    print("\nstandard deviation, n = 10, 20, 50")
+    for name in DISTRIBUTIONS:
+        print(name, [round(of_std(name, n), 3) for n in SIZES])
+
+
 if __name__ == "__main__":
-    main()
+    print_comparisons() if sys.argv[1:] == ["comparisons"] else main()

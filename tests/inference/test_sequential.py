@@ -98,7 +98,33 @@ def test_an_absolute_width_and_seeds_that_failed():
     lost[:18] = np.nan  # two of the first batch: there is no interval
     assert decide(lost, Goal()).looks[0].half_width == np.inf
     assert decide(lost, Goal()).looks[1].n == 42  # the next size on the grid from twice as many on
-    assert decide(np.full(3000, np.nan), Goal()).reason == "at most"
+    assert (decide(np.full(3000, np.nan), Goal()).reason, decide(np.full(3000, np.nan), Goal()).wanted) == (
+        "failed",
+        20,
+    )
+
+
+def test_equal_values_are_known_only_after_59_of_them():
+    """Another value then has a probability below 5 %."""
+    made = decide(np.full(20, 3.7), Goal())
+    assert (made.reason, made.wanted) == ("", 42)
+    made = decide(np.full(3000, 3.7), Goal())
+    assert made.reason == "constant"
+    assert 59 <= made.wanted < 100
+    late = np.full(3000, 3.7)
+    late[30] = 40.0
+    assert decide(late, Goal()).reason != "constant"
+    pair = decide(np.full((2, 3000), 3.7), Goal(statistic="ratio"))
+    assert pair.reason == "constant"
+    assert decide(np.full(30, 3.7), Goal(max_seeds=30)).reason == "at most"
+
+
+def test_a_mean_of_two_values_has_the_interval_of_a_share():
+    """One run in twenty is ten times as large: a sample without it is not taken as known."""
+    values = np.where(np.random.default_rng(0).random(3000) < 0.05, 10.0, 1.0)
+    made = decide(values, Goal(half_width=0.2))
+    assert made.reason == "known"
+    assert made.looks[-1].low <= 1.45 <= made.looks[-1].high
 
 
 def test_cells_of_one_size_are_looked_at_together():
@@ -127,7 +153,7 @@ def test_what_cannot_be_asked_for_is_told(wrong, said):
 def test_a_share_is_not_known_by_truth_values_that_are_all_alike():
     hits = np.arange(400) % 25 == 24
     goal = Goal(half_width=0.1, relative=False, max_seeds=400)
-    assert decide(hits[:10].astype(float), goal, truths=True).reason == ""
+    assert decide(hits[:10].astype(float), goal).reason == ""
     last = settled_shares(hits.astype(float), goal)
     assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17
     assert last.looks[-1].low >= 0.0
@@ -135,7 +161,7 @@ def test_a_share_is_not_known_by_truth_values_that_are_all_alike():
 
 
 def settled_shares(values, goal):
-    made = decide(values[:0], goal, truths=True)
+    made = decide(values[:0], goal)
     while not made.reason:
-        made = decide(values[: made.wanted], goal, truths=True)
+        made = decide(values[: made.wanted], goal)
     return made

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.inference.order_statistics import largest_share, tail_index
+from evogt_study.inference.kernels import largest_share, tail_index
 
 
 def test_the_index_of_a_power_tail_comes_out():

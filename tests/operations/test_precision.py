@@ -127,7 +127,7 @@ def test_a_variable_that_no_run_has_ends_after_the_first_batch_and_loses_nothing
 
 def test_where_all_runs_fail_no_variable_is_missed(own_study):
     source = SOURCE.replace('kind == "wild" and seed == 3', "True")
-    assert (evs.run(own_study(source, REST.replace("200", "10")))["precision_reason"] == "at most").all()
+    assert (evs.run(own_study(source, REST.replace("200", "10")))["precision_reason"] == "failed").all()
 
 
 def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):

@@ -12,7 +12,7 @@ CHANGES = {
     "gamma = 2\n": "",
     "k = [1, 2]\n": "N = [10, 12]\n",
     "N = 12\n": "",
-    "count = 3": "count = 6",  # which a verdict needs
+    "count = 3": "count = 6",  # which a comparison needs
     "sin(k*pi*x)": "k*sin(pi*x)",
     '"field"]': '"field", "singular_values"]',
 }

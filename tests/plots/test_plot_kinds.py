@@ -494,11 +494,31 @@ def test_one_seed_is_a_point_without_a_bar(one_seed):
 def test_zeros_are_drawn_where_the_others_are_logarithmic():
     data = many(10)
     data["error"][0, 0] = 0.0
+    assert distribution(data).axes[0].get_yscale() == "linear"  # nothing declares an error
+    data["error"].attrs["estimand"] = "geometric_mean"
     axes = distribution(data).axes[0]
     assert axes.get_yscale() == "symlog"
     assert len(points(axes)) == 20
     data["error"][0, 0] = -1.0
     assert distribution(data).axes[0].get_yscale() == "linear"
+
+
+def test_scales_are_linear_unless_errors_or_three_decades_and_options_change_them():
+    """Accuracies have a linear scale."""
+    accuracy = many(10)
+    accuracy["run_status"] = (accuracy["error"].dims, np.ones((2, 10), dtype=np.int8))
+    accuracy["run_key"] = (accuracy["error"].dims, np.arange(20).astype(str).reshape(2, 10))
+    accuracy["error"].values[:] = np.linspace(0.1, 0.9, 20).reshape(2, 10)
+    assert distribution(accuracy).axes[0].get_yscale() == "linear"
+    accuracy["error"][0, 0] = 1e-4
+    assert distribution(accuracy).axes[0].get_yscale() == "log"
+    for scale in ("linear", "log"):
+        wish = kinds.Wish(look=kinds.Look(yscale=scale))
+        assert kinds.drawn(accuracy, "distribution", wish).figure.axes[0].get_yscale() == scale
+    with pytest.raises(InputError, match="`--yscale` must be one of linear, log, got 'cubic'"):
+        kinds.drawn(accuracy, "distribution", kinds.Wish(look=kinds.Look(yscale="cubic")))
+    with pytest.raises(InputError, match="`--xscale` must be linear where values or places are not positive"):
+        kinds.drawn(accuracy, "distribution", kinds.Wish(look=kinds.Look(xscale="log")))
 
 
 # --- which pictures fit -----------------------------------------------------------------------------------------------
@@ -512,7 +532,7 @@ def test_what_fits_a_result(failing, one_seed, all_failed, without_seed, chosen)
     assert fitting(small()) == [
         ("distribution", "error"), ("dependence", "error"), ("histories", "error_history"),
         ("histories", "energy_history"), ("histories", "norm_history"), ("spectrum", "singular_values"),
-        ("rank", "error"), ("fields", "field"),
+        ("rank", "error"), ("comparison", "error"), ("fields", "field"),
     ]  # fmt: skip
     assert ("histories", "trace") in fitting(failing)
     assert "distribution" not in dict(fitting(one_seed))  # the same points as in the dependence
@@ -696,12 +716,10 @@ def test_arranging_keeps_every_run_at_its_place():
     np.testing.assert_allclose(made.x[0, 0], [1.0, 2.0])
 
 
-def test_a_verdict_fits_where_some_cell_can_be_judged():
+def test_a_comparison_fits_where_two_values_of_some_setup_have_runs():
     data = many(8, ("a", "b", "c"))
     assert comparable(data, "error", Places())
-    data["error"][2, 3:] = np.nan  # one label has three seeds: these alone are common to all
-    assert not comparable(data, "error", Places())
-    data["error"][2] = np.nan  # it has none, and takes no part
+    data["error"][2] = np.nan
     assert comparable(data, "error", Places())
     data["error"][1] = np.nan
     assert not comparable(data, "error", Places())

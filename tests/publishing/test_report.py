@@ -374,7 +374,7 @@ def test_evogt_plot_draws_what_fits_and_says_what(failing, tmp_path):
     done = run("plot", failing, "-o", tmp_path / "it.svg")
     assert done.exit_code == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["it_dependence.svg", "it_distribution.svg", "it_trace.svg"]
+    assert names == ["it_comparison.svg", "it_dependence.svg", "it_distribution.svg", "it_trace.svg"]
     for name in names:
         assert str(tmp_path / name) in done.output
     assert "22 of 36 runs (12 failed, 2 diverged)" in done.output

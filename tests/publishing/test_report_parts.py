@@ -7,11 +7,10 @@ from xml.etree import ElementTree
 import pytest
 from drawable import own, runs, small
 
+import evogt_study as evs
 from evogt_study.pde.problems.typeset import formula, problem_lines
-from evogt_study.plots.comparison import judged
-from evogt_study.plots.groups import Places
 from evogt_study.publishing.page import stated_problems
-from evogt_study.publishing.report import finding, judgement
+from evogt_study.publishing.report import comparison_of, finding
 from evogt_study.results.netcdf import read_result
 
 ROOT = Path(__file__).parents[2]
@@ -117,19 +116,14 @@ def test_what_states_no_problem_has_none(study):
 # --- the finding ------------------------------------------------------------------------------------------------------
 
 
-def test_the_finding_is_the_verdict_with_its_interval():
+def test_the_finding_is_the_conclusion_of_the_comparison():
     data = read_result(ROOT / "data" / "results" / "oscillatory_1d.nc")["main"].sel(epsilon=[0.05])
-    found = judged(data, "error", Places()).found.isel(epsilon=0)
-    assert float(found["effect"].sel(pair="transnet/gtransnet")) == pytest.approx(55.2, abs=0.05)
-    low, high = found["effect_ci"].sel(pair="transnet/gtransnet").values
-    assert finding(judgement(data)).sentence == (
-        "The lowest mean error is that of gtransnet; that of transnet, the next, is 55.2 times as large (95% interval "
-        f"{low:.3g} to {high:.3g}, which holds for all pairs together); best on average with probability 0.999; on 20 "
-        "common seeds, from 80/80 runs."
-    )
+    found = evs.compare(data["error"].isel(epsilon=0), "dictionary", planned=data["run_key"].isel(epsilon=0))
+    assert finding(comparison_of(data)).sentence == found["conclusion"].item()
+    assert found["leader"].item() == "gtransnet"
 
 
-def test_a_finding_over_cells_counts_them_and_says_what_is_open(tmp_path):
+def test_a_finding_over_setups_counts_them_and_says_what_is_open(tmp_path):
     source = """
 import numpy as np
 
@@ -137,20 +131,36 @@ def method(seed, kind, N):
     rng = np.random.default_rng([seed, N, len(kind)])
     if kind == "other" and N == 20 and seed == 0:
         raise ValueError("no")
-    return {"error": float(rng.lognormal()) * (0.01 if kind == "best" and N == 10 else 1.0)}
+    return {"error": float(rng.lognormal()) * (0.01 if kind == "fine" and N == 10 else 1.0)}
 """
-    axes = '[axes]\nkind = ["other", "best"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
-    found = finding(judgement(runs(own(tmp_path, axes, source))))
-    assert "in 1 of 2 the best kind is told apart from every other" in found.sentence
-    first, second = found.cells
-    assert first.startswith("At N = 10, the lowest mean error is that of best; that of other, the next, is ")
-    assert first.endswith("on 12 common seeds, from 24/24 runs.")
-    assert "so they are not told apart" in second
-    assert second.endswith("on 11 common seeds, from 23/24 runs.")
+    axes = '[axes]\nkind = ["other", "fine"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
+    found = finding(comparison_of(runs(own(tmp_path, axes, source))))
+    assert found.sentence.startswith(
+        "In 1 of 2 setups one kind has the lowest error of all significantly (fine in 1), at 95 % confidence in each "
+    )
+    first, second = found.setups
+    assert first.startswith("At N = 10: fine has a lower error than other on 12 of 12 seeds (p < 0.001, sign test).")
+    assert second.startswith("At N = 20: No significant difference in error. ")
+    assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
 
 
-def test_there_is_no_finding_without_an_error_or_enough_seeds(tmp_path):
-    assert judgement(small()) is None  # three seeds
-    source = "def method(seed, kind):\n    return {'score': seed + len(kind)}\n"
-    axes = '[axes]\nkind = ["a", "bb"]\nseed = { start = 0, count = 9 }\n'
-    assert judgement(runs(own(tmp_path, axes, source))) is None
+@pytest.mark.parametrize(("better", "leader"), [("", "tree"), ("higher", "net")])
+def test_the_finding_follows_the_declared_direction_and_no_text_says_best_without(tmp_path, better, leader):
+    source = """
+import numpy as np
+
+def method(seed, model):
+    return {"accuracy": {"tree": 0.78, "net": 0.94}[model] + 0.02 * float(np.random.default_rng(seed).random())}
+"""
+    axes = '[axes]\nmodel = ["tree", "net"]\nseed = { start = 0, count = 12 }\n'
+    axes += f'[output.better]\naccuracy = "{better}"\n' if better else ""
+    data = runs(own(tmp_path, axes, source))
+    found = finding(comparison_of(data)).sentence
+    assert found.startswith(f"{leader} has a {better or 'lower'} accuracy than ")
+    assert "best" not in found
+
+
+def test_there_is_no_finding_without_enough_seeds():
+    few = small().copy()
+    few["error"].attrs = {}
+    assert comparison_of(few) is None  # three seeds

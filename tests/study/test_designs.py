@@ -110,6 +110,25 @@ def test_the_points_of_a_seed_are_its_own(read):
     assert not set(keys(read(sample(seed=1)))) & set(keys(read(sample(seed=2))))
 
 
+def test_the_draws_of_a_sample_are_not_those_of_a_run_with_the_same_seed():
+    """A function calls default_rng(seed), and a sample has the same seed."""
+    for rule in ("random", "morris"):
+        drawn_points = RULES[rule].draw(2, 3, 0).ravel()
+        own = np.random.default_rng(0).random((3, 3, 2)).ravel()
+        assert not set(np.round(drawn_points, 12)) & set(np.round(own, 12))
+
+
+def test_levels_that_reach_no_value_of_a_choice_are_told(read):
+    """Four levels of Morris reach four of six integers, and all of three."""
+    said = r"trajectories of point with 4 levels reach 4 of 6 values of `k` \(.*sample\[0\]\.levels\)"
+    with pytest.warns(DoubtWarning, match=said):
+        read(sample("morris", 4, k="integers = { from = 1, to = 6 }"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(sample("morris", 4, k="integers = { from = 1, to = 3 }"))
+        read(sample("morris", 4, k="integers = { from = 1, to = 6 }", more="levels = 6"))
+
+
 def is_latin(values):
     return sorted(np.floor(np.array(values) * len(values)).astype(int).tolist()) == list(range(len(values)))
 

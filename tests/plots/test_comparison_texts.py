@@ -1,4 +1,4 @@
-"""The texts of a verdict's figure: they fit, and say what the table of `evs.verdict` says, whatever the study."""
+"""The texts of a comparison's figure: they fit, and show what `evs.compare` reports, whatever the study."""
 
 import itertools
 from functools import cache
@@ -11,10 +11,9 @@ from drawable import check_layout, footnote, small
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.plots import catalogue as kinds
-from evogt_study.plots import verdict
-from evogt_study.plots.comparison import MOST_CELLS
+from evogt_study.plots import comparison
+from evogt_study.plots.comparison import MAX_SETUPS
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 
@@ -59,12 +58,12 @@ def drawn(shape):
     """The data, the table, and the figure with its texts."""
     data = SHAPES[shape]()
     by = str(data["error"].dims[0])
-    return by, evs.verdict(data["error"], by, planned=data["run_key"], missing="drop"), kinds.drawn(data, "verdict")
+    return by, evs.compare(data["error"], by, planned=data["run_key"]), kinds.drawn(data, "comparison")
 
 
 def cells(table):
     """The cells of a table by their names."""
-    rest = table["n_common"].dims
+    rest = table["leader"].dims
     for values in itertools.product(*(table[name].values.tolist() for name in rest)):
         place = dict(zip(rest, values, strict=True))
         yield ", ".join(f"{name} = {value}" for name, value in place.items()), table.sel(place)
@@ -91,7 +90,7 @@ def test_rows_and_legend_have_the_names_of_the_table(shape):
     by, table, made = drawn(shape)
     (axes,) = made.figure.axes
     rows = [read(label.get_text()) for label in axes.get_yticklabels()]
-    assert rows == [name or "all of error" for name, _ in cells(table)][:MOST_CELLS]
+    assert rows == [name or "all of error" for name, _ in cells(table)][:MAX_SETUPS]
     (legend,) = made.figure.legends
     names = [read(text.get_text()) for text in legend.get_texts()]
     assert legend.get_title().get_text() == by
@@ -102,64 +101,65 @@ def test_rows_and_legend_have_the_names_of_the_table(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_markers_are_where_the_table_has_the_effects_and_open_if_they_are_not_significant(shape):
+def test_markers_are_at_the_effects_and_open_if_they_are_not_significant(shape):
     by, table, made = drawn(shape)
-    neutral = 1.0 if table.attrs["effect"] == "ratio" else 0.0
-    expected = []
-    for row, (_, cell) in enumerate(itertools.islice(cells(table), MOST_CELLS)):
-        best = winner(cell["value"].sel(statistic="mean").values, "lower")
-        for pair, effect, (low, high) in zip(
-            pairs_of(table.sizes[by]), cell["effect"].values, cell["effect_ci"].values, strict=True
-        ):
-            if best in pair and np.isfinite(effect):
-                other = effect if pair[1] == best else 1.0 / effect if neutral else -effect
-                expected.append((row, pytest.approx(float(other)), low <= neutral <= high))
+    expected, intervals = [], 0
+    for row, (_, cell) in enumerate(itertools.islice(cells(table), MAX_SETUPS)):
+        for name in table[by].values.tolist():
+            one = cell.sel({by: name})
+            if name != cell["leader"].item() and np.isfinite(one["over_leader"]):
+                expected.append((row, pytest.approx(float(one["over_leader"])), not one["p_over_leader"] <= 0.05))
+                intervals += bool(np.isfinite(one["over_leader_ci"]).all())
     found = [
         (round(line.get_ydata()[0]), float(line.get_xdata()[0]), line.get_markerfacecolor() == "white")
         for line in lines(made.figure, "effect")
     ]
     assert found == expected
-    assert len(lines(made.figure, "interval")) == len(expected)
+    assert len(lines(made.figure, "interval")) == intervals > 0
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_footnote_counts_what_is_not_drawn(shape):
     _, table, made = drawn(shape)
     rows = [cell for _, cell in cells(table)]
-    drawn_rows = rows[:MOST_CELLS]
-    few = sum(bool(cell["effect"].isnull().all()) for cell in drawn_rows)
-    expected = [f"{few} of {len(drawn_rows)} cells have too few values to compare"] if few else []
-    expected += [f"{len(rows) - MOST_CELLS} more cells are not shown"] if len(rows) > MOST_CELLS else []
-    first = "95 % intervals for all pairs of a cell together; open marker: not significantly different from the best"
+    few = sum(not cell["leader"].item() for cell in rows[:MAX_SETUPS])
+    expected = [f"{few} of {len(rows)} setups have too few values to compare"] if few else []
+    expected += [f"{len(rows) - MAX_SETUPS} more setups are not shown"] if len(rows) > MAX_SETUPS else []
+    first = "95 % confidence intervals; open marker: not significantly different from the leader"
     assert footnote(made.figure) == "; ".join([first, *expected])
-    assert few == {"too few common seeds": 1}.get(shape, 0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_alternative_text_has_the_least_and_the_largest_mean_of_the_table(shape):
+def test_the_alternative_text_has_the_conclusions(shape):
     by, table, made = drawn(shape)
-    means = {
-        (name, label): float(cell["value"].sel({"statistic": "mean", by: label}))
-        for name, cell in cells(table)
-        for label in table[by].values.tolist()
-    }
-    known = {key: mean for key, mean in means.items() if np.isfinite(mean)}
-    ends = [
-        f"{known[key]:.3g} ({', '.join(filter(None, key))})"
-        for key in (min(known, key=known.get), max(known, key=known.get))
-    ]
-    counts = f"{int(table['n_ok'].sum())} of {int(table['n_planned'].sum())} runs"
-    assert made.alt.startswith(f"Ratios of means to the best by {by}. ")
-    assert f": from {ends[0]} to {ends[1]}. {counts}" in made.alt
-    assert counts in made.caption
-    for dim in table["n_common"].dims:
+    for name, cell in itertools.islice(cells(table), kinds.SPOKEN):
+        text = cell["conclusion"].item()
+        assert (f"{name}: {text}" if name else text) in made.alt
+    assert made.alt.startswith(f"Comparison by {by}. ")
+    assert " of 1" in made.caption or " runs" in made.caption
+    for dim in table["leader"].dims:
         assert f"{dim} = " in made.caption
     assert "the first of" not in made.caption
     assert "a panel" not in made.caption
+    assert "best" not in made.alt + made.caption
 
 
-def test_a_study_of_few_seeds_has_no_verdict():
-    assert "verdict" not in {choice.kind for choice in kinds.fitting(small())}
-    assert "verdict" in {choice.kind for choice in kinds.fitting(SHAPES["two names"]())}
-    with pytest.raises(InputError, match="`--by` must be an axis of several labels, and --over have 6 points"):
-        verdict(small())
+def test_the_direction_that_is_declared_is_drawn():
+    data = study(["a", "b"])
+    data["error"].attrs["better"] = "higher"
+    made = kinds.drawn(data, "comparison")
+    assert (
+        made.figure.axes[0].get_xlabel().endswith("median ratio to the\nhighest")
+        or "highest" in made.figure.axes[0].get_xlabel()
+    )
+    assert " has a higher error than " in made.alt or " is higher than " in made.alt
+
+
+def test_a_study_of_few_seeds_has_no_comparison():
+    few = small().copy()
+    few["error"].attrs = {}
+    assert "comparison" not in {choice.kind for choice in kinds.fitting(few)}
+    assert "comparison" in {choice.kind for choice in kinds.fitting(SHAPES["two names"]())}
+    with pytest.raises(InputError, match="`--by` must be an axis of several values, and --over have 6 points"):
+        comparison(few)
+    assert "comparison" in {choice.kind for choice in kinds.fitting(small())}  # its geometric mean is declared

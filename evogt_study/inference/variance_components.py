@@ -1,0 +1,271 @@
+"""Split a variance among parameters and seeds: one mechanism for grids and samples, with seeds as units.
+
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s: an analysis of variance of a grid, or the
+terms of a polynomial of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s) E_u(i, s') is R x R.  Products of two
+different seeds estimate the component of the mean over the seeds, V_u, and the rest of the diagonal what the seeds add.
+Both are without bias whether a seed is one stream in all runs or each run has its own.  Only intervals depend on it.
+
+Limits of a sum add the squared distances of its independent parts (Zou & Donner, Stat. Med. 27, 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import scipy  # it imports scipy.stats at the first use
+
+from evogt_study.errors import InputError
+from evogt_study.inference.kernels import Array
+from evogt_study.inference.means import block_fit, pseudo_values, student_quantile
+
+MAX_ROUNDING = 8 * np.finfo(float).eps
+"""Spread of numbers, relative to the largest, up to which they are one number that was rounded."""
+
+
+class Part(NamedTuple):
+    """A component or a share, and its limits."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Part(np.nan, np.nan, np.nan)
+
+
+def add(parts: Iterable[Part]) -> Part:
+    """Return the sum of independent parts."""
+    table = np.array([*parts], dtype=float).reshape(-1, 3)
+    total = float(table[:, 0].sum())
+    apart = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
+    return Part(total, total - float(apart[0]), total + float(apart[1]))
+
+
+def divide(part: Part, rest: Part) -> Part:
+    """Return part / (part + rest); each limit is as far away as the limits of both take it."""
+
+    def ratio(a: float, b: float, none: float) -> float:
+        return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
+
+    value = ratio(part.value, rest.value, np.nan)
+    down = np.hypot(value - ratio(part.low, rest.value, 0.0), value - ratio(part.value, rest.high, 0.0))
+    up = np.hypot(ratio(part.high, rest.value, 1.0) - value, ratio(part.value, rest.low, 1.0) - value)
+    return Part(value, max(value - down, 0.0), min(value + up, 1.0))
+
+
+def shift(part: Part, value: float) -> Part:
+    """Return the limits around another value."""
+    return Part(value, part.low + value - part.value, part.high + value - part.value)
+
+
+def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Part:
+    """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
+    half = student_quantile(units, confidence) * error
+    bend = half**2 / (4.0 * square) if half < 4.0 * square else half
+    return Part(square - noise, square - half + bend - noise, square + half + bend - noise)
+
+
+def _chi_part(value: float, freedom: float, confidence: float) -> Part:
+    """A variance whose estimate has `freedom` degrees of freedom."""
+    tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
+    ends = freedom * value / np.asarray(scipy.stats.chi2.ppf(tails, freedom))
+    return Part(value, float(ends[0]), float(ends[1]))
+
+
+def _centred(gram: Array) -> Array:
+    found: Array = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    return found
+
+
+def mean_part(gram: Array, confidence: float) -> Part:
+    """Component of the mean over the seeds; its error is the error of twice the mean of the scores K 1 / R."""
+    r = len(gram)
+    noise = float(np.trace(_centred(gram))) / (r - 1) / r
+    error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
+    return _square_part(float(gram.mean()), noise, error, r, confidence)
+
+
+def seed_part(gram: Array, confidence: float) -> Part:
+    """Component that the seeds add."""
+    centred = _centred(gram)
+    value = float(np.trace(centred)) / (len(gram) - 1)
+    return _chi_part(value, _freedom(centred), confidence) if value > 0.0 else Part(0.0, 0.0, 0.0)
+
+
+def _freedom(gram: Array) -> float:
+    """Degrees of freedom of the trace of a covariance S, from the Gram matrix of R centred samples.
+
+    They are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava 2005), m = R - 1: m for one pattern that all points
+    share, m n for independent noise at n points.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
+    """
+    r, m = len(gram), len(gram) - 1
+    if r < 5:
+        return float(m)
+    trace = float(np.trace(gram)) / m
+    square = m**2 / ((m + 2.0) * (m - 1.0)) * (float((gram**2).sum()) / m**2 - trace**2 / m)
+    found = m * max(1.0, (trace**2 - 2.0 * square / m) / max(square, 1e-12 * trace**2))
+    own = np.diag(gram) / np.diag(gram).mean()
+    return 2.0 / (2.0 / found + max(0.0, float(own.var(ddof=1)) - 2.0 * m / found) / r)
+
+
+def grid_effects(table: Array) -> dict[tuple[int, ...], Array]:
+    """Effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
+    k, found = table.ndim - 1, dict[tuple[int, ...], Array]()
+    for subset in (each for size in range(k + 1) for each in combinations(range(k), size)):
+        effect = table
+        for axis in range(k):
+            mean = effect.mean(axis=axis, keepdims=True)
+            effect = effect - mean if axis in subset else np.broadcast_to(mean, effect.shape)
+        found[subset] = effect.reshape(-1, table.shape[-1])
+    return found
+
+
+def fill(values: Array, *, common: bool, least: int = 2) -> Array:
+    """Values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
+
+    What remains of a fit, which filled gaps lack, is enlarged for the lost degrees of freedom.  Raises InputError for a
+    setup with fewer than `least` values.
+    """
+    there = np.isfinite(values)
+    if (there.sum(axis=1) < least).any():
+        few = int((there.sum(axis=1) < least).sum())
+        raise InputError(f"`values` must have {least} seeds with a value at each point, got fewer at {few} points")
+    if common:
+        means, units = block_fit(values)
+        base = means[:, None] + units - units.mean()
+    else:
+        base = np.repeat(np.nanmean(values, axis=1, keepdims=True), values.shape[1], axis=1)
+    lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
+    if not lost:
+        return values
+    found: Array = base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1))
+    return found
+
+
+Components = dict[tuple[int, ...], Part]
+
+
+def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Part]]:
+    """Components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
+
+    The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
+    """
+    table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
+    shape, r = table.shape[:-1], table.shape[-1]
+    cells = table.reshape(-1, r)
+    if r == 1:  # sums of squares as they are
+        effects = grid_effects(table)
+        return {u: Part(*[float((e**2).mean())] * 3) for u, e in effects.items() if u}, {}
+    full = grid_effects(fill(cells, common=not fresh).reshape(table.shape))
+    if fresh:
+        return _fresh_components(cells, shape, full, confidence)
+    n, there = len(cells), np.isfinite(cells)
+    own = {
+        u: mean_part(e.T @ e / n, confidence)
+        for u, e in grid_effects(pseudo_values(cells).reshape(table.shape)).items()
+        if u
+    }
+    grams = {u: e.T @ e / n for u, e in full.items()}
+    mixed = seed_part(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
+    alone = seed_part(grams[()], confidence)
+    if not there.all() and alone.value > 0.0:  # the mean of fewer points has more of the interaction in it
+        more = mixed.value * float((1.0 / np.maximum(there.sum(axis=0), 1) - 1.0 / n).mean())
+        alone = Part(*(max(0.0, 1.0 - more / alone.value) * each for each in alone))
+    return own, {"seed": alone, "seed:setups": mixed}
+
+
+def _fresh_components(
+    cells: Array, shape: tuple[int, ...], full: dict[tuple[int, ...], Array], confidence: float
+) -> tuple[Components, dict[str, Part]]:
+    """Components if each run has its own stream: noise of the means from the variances within points."""
+    within, counts, n = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), len(cells)
+    noise, freedom, own = float(within.mean()), float((counts - 1).sum()), Components()
+    for u, effect in full.items():
+        mean, part = effect.mean(axis=1), float(np.prod([shape[j] - 1.0 for j in u])) / n
+        error = 2.0 / n * float(np.sqrt((mean**2 * within / counts).sum()))
+        noise_of_mean = part * float((within / counts).mean())
+        own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
+    spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
+    freedom = min(freedom, 2.0 / spread) if spread else freedom
+    run = _chi_part(noise, freedom, confidence) if noise > 0.0 else Part(0.0, 0.0, 0.0)
+    return {u: part for u, part in own.items() if u}, {"run": run}
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Moments of n points or blocks and R seeds, from which the shares of K indices follow.
+
+    own (K,), variance, seed: components of the indices, of the mean over the seeds and of the seeds.  left: the same
+    without each point, (n, K), (n,), (n,).  grams: for each index the Gram matrix of its own part; whole: of all parts.
+    noise: Gram matrices of the common effect of the seeds and of the rest.  above, below: variance that a fit does not
+    see, by which limits are wider.  n_ok: points or blocks of the index with the fewest.
+    """
+
+    own: Array
+    variance: float
+    seed: float
+    left: tuple[Array, Array, Array]
+    grams: Sequence[Array]
+    whole: Array
+    noise: Sequence[Array]
+    n_ok: int
+    above: float = 0.0
+    below: float = 0.0
+
+    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> list[Part]:
+        """Shares of the indices, then of the seeds.
+
+        Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
+        of one run with a fresh seed, else of the variance of the mean over the seeds.
+        """
+        n, r, weight = len(self.left[2]), len(self.whole), float(of_run)
+        variance = max(self.variance, 0.0)
+        whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
+        if not whole > 0.0 or n < 2:
+            return [UNKNOWN] * (len(self.own) + 1)
+        values = np.append(self.own, self.seed) / whole
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.column_stack([self.left[0], self.left[2]]) / wholes[:, None]
+        half = student_quantile(n, confidence) * np.sqrt((n - 1) * left.var(axis=0))
+        unseen = np.append(np.ones(len(self.own)), 0.0) / whole
+        down, up = half + self.below * unseen, half + self.above * unseen
+        if r > 1 and not fresh:
+            noise = add(seed_part(gram, confidence) for gram in self.noise)
+            held = [noise] if of_run else []
+            still = []
+            for own, gram in zip(self.own, self.grams, strict=True):
+                others = shift(mean_part(self.whole - gram, confidence), variance - float(own))
+                still.append(divide(shift(mean_part(gram, confidence), float(own)), add([others, *held])))
+            still.append(divide(noise, shift(mean_part(self.whole, confidence), variance)))
+            value, low, high = np.nan_to_num(still).T
+            down, up = np.hypot(down, value - low), np.hypot(up, high - value)
+        kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
+        ends = zip(
+            values.tolist(), np.maximum(kept - down, 0.0).tolist(), np.minimum(kept + up, 1.0).tolist(), strict=True
+        )
+        return [Part(*each) for each in ends]
+
+
+def noise_grams(y: Array) -> list[Array]:
+    """Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
+    rest = y - y.mean(axis=1, keepdims=True)
+    common = rest.mean(axis=0)
+    return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
+
+
+def common_effect_p(y: Array) -> float:
+    """p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
+    (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
+    below = float(((apart - apart.mean(axis=0)) ** 2).sum())
+    above = n * (n - 1.0) * float((apart.mean(axis=0) ** 2).sum())
+    return float(scipy.stats.f.sf(above / below, r - 1, (n - 1) * (r - 1))) if below > 0.0 and n > 1 and r > 1 else 1.0
+
+
+def varies(values: Array) -> bool:
+    """Test whether finite numbers differ by more than rounding."""
+    known = values[np.isfinite(values)]
+    return bool(known.size and np.ptp(known) > MAX_ROUNDING * np.abs(known).max())
