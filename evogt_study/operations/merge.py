@@ -21,8 +21,7 @@ from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_resul
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import with_status_names
-from evogt_study.results.seal import contents
-from evogt_study.results.sources import check_runs
+from evogt_study.results.sources import check_file
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
@@ -61,8 +60,8 @@ class Source:
             groups = {phase: loaded(path, data) for phase, data in found.items()}
         if MAIN not in groups:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
-        for data in groups.values():
-            check_runs(path, data)
+        if path.exists():
+            check_file(path)
         return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
 
 
@@ -86,28 +85,31 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     with only_writer(output) as check_alone:
         _check_places(sources, output)  # from here on, this process is the only writer
         remove_unfinished(followed(output).parent, followed(output).name)
-        whole = _joined(sources, study)
+        whole, tables = _joined(sources, study)
         if not output.exists():
             check_alone()
-            write_result(output, whole)
+            write_result(output, whole, tables)
         elif not _is_held(output, whole):
             raise _in_the_way(output, "a file that exists")
         return with_status_names(whole[MAIN])
 
 
-def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
+def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, Table]]:
     read = [Source.read(path) for path in sources]
     _check_one_study(read, study)
     plans, study = _covering(read) if study is None else (_plans(study, read), study)
     for phase, plan in plans.items():
         _check_no_conflict(plan, phase, read)
-    return {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
+    tables = {phase: _table(plan, phase, read) for phase, plan in plans.items()}
+    return {phase: _merged(table, phase, read, study) for phase, table in tables.items()}, tables
 
 
 def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
     """Return True for a file with these runs; only its history, which contains the time, may differ."""
     found = read_result(output)
-    return found.keys() == whole.keys() and all(contents(found[phase]) == contents(whole[phase]) for phase in whole)
+    return found.keys() == whole.keys() and all(
+        found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
+    )
 
 
 def _check_places(paths: Sequence[Path], output: Path) -> None:
@@ -315,11 +317,15 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 # --- the merged result ------------------------------------------------------------------------------------------------
 
 
-def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+def _table(plan: Plan, phase: str, sources: Sequence[Source]) -> Table:
     table = Table(plan)
-    having = [source for source in sources if phase in source.runs]
     # attempts on different machines add up
-    table.add_all([source.runs[phase] for source in having], attempts=np.add)
+    table.add_all([source.runs[phase] for source in sources if phase in source.runs], attempts=np.add)
+    return table
+
+
+def _merged(table: Table, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+    having = [source for source in sources if phase in source.runs]
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
     return data

@@ -59,13 +59,15 @@ class Case:
 class Stack:
     """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
 
-    absent: the integers or booleans that are missing, for values that were read from a file; None: no value is.
+    They are an array, or packed arrays (`storage.arrays.Packed`), which may have different lengths and are read when
+    they are used.  absent: the integers or booleans that are missing, for values that were read from a file; None: no
+    value is.
     """
 
     name: str
     dims: tuple[str, ...]
     rows: npt.NDArray[np.int64]
-    values: npt.NDArray[Any]
+    values: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
     absent: npt.NDArray[np.bool_] | None = None
@@ -137,8 +139,10 @@ def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     )  # fmt: skip
 
 
-def _kind(values: npt.NDArray[Any], shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
+def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what values in one array have in common; strings of any width are alike."""
+    if not isinstance(values, np.ndarray):
+        return "packed", repr(attributes)
     # as text: attributes may hold lists, which have no hash
     dtype = values.dtype if values.dtype.kind != "U" else STRINGS
     return dtype, shape, repr(attributes) if attributes else ""
@@ -173,6 +177,8 @@ def _concatenated(stacks: Sequence[Stack]) -> Stack:
     return replace(
         stacks[0],
         rows=np.concatenate([stack.rows for stack in stacks]),
-        values=np.concatenate([stack.values for stack in stacks]),
+        values=(np.concatenate if isinstance(stacks[0].values, np.ndarray) else type(stacks[0].values).joined)(
+            [stack.values for stack in stacks]
+        ),
         absent=np.concatenate(absent) if absent else None,
     )
