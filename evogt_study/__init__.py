@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from evogt_study import errors, pde, plots
     from evogt_study.accessor import open as open
     from evogt_study.analysis.comparison import compare, ranking
+    from evogt_study.analysis.export import on_grid, to_ragged
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.sensitivity import sensitivity, shares_of_variance
     from evogt_study.analysis.statistics import summary
@@ -49,6 +50,7 @@ _named = lazy_names(
     {
         "evogt_study.accessor": "open",
         "evogt_study.analysis.comparison": "compare ranking",
+        "evogt_study.analysis.export": "on_grid to_ragged",
         "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.analysis.sensitivity": "sensitivity shares_of_variance",
         "evogt_study.analysis.statistics": "summary",
@@ -72,8 +74,8 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "summary")
 
 __all__ = [
     "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge", "observed_orders",
-    "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary", "table",
-    "verdict", "verify", "zip_axes",
+    "on_grid", "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary",
+    "table", "to_ragged", "verdict", "verify", "zip_axes",
 ]  # fmt: skip
 
 

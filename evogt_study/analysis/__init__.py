@@ -9,7 +9,7 @@
 - `samples`: points of a sample, from the coordinates of a result
 - `sensitivity`: share of each parameter in the variance, and its table
 - `status_counts`: number of runs by status, their messages, and what is missing
-- `export`: one row for each run, as CSV or Parquet
+- `export`: one row for each run, as CSV or Parquet; trajectories on a grid, or in contiguous ragged form
 - `tables`: rows and pivots in text, Markdown, LaTeX and CSV
 - `summary_table`: tables of `evogt summary` and `evogt verdict`; the choice of a pilot
 """

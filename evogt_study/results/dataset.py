@@ -82,12 +82,17 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
             data[name] = _of_runs(column, space, dims, shape, attributes)
         elif (common := column.common()) is not None and common.shape == shape:
             coords[name] = xr.Variable(dims, common, attributes)
+        elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space):
+            coords[name] = _of_runs(column, space, dims, shape, attributes)
         else:
             coords[name] = _over_axes(_resized(column, shape), dims, space, attributes)
     returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
     for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
+    for name, counts in _counts(table.columns, lengths, index_of).items():
+        described = {"long_name": f"number of values along {index_of.get(name, name)}", "units": "1"}
+        coords.setdefault(f"{name}_count", (space.names, counts.reshape(space.shape), described))
     attributes = _returned_attributes(table, study, coords, data)
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
@@ -119,9 +124,9 @@ def _aligned(
     for name, column in columns.items():
         if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
             along = {key: each for key, each in columns.items() if name in each.dims}
-            known = column.loaded()
-            labels = _labels(known, along)
-            if labels is None:
+            known = column.loaded() if column.dtype.kind in "OMiu" else None
+            labels = None if known is None else _labels(known, along)
+            if known is None or labels is None:
                 index = f"{name}_index"
                 while index in used:
                     index += "_"
@@ -137,6 +142,31 @@ def _aligned(
     return made, index_of, lengths
 
 
+def _counts(
+    columns: Mapping[str, AnyColumn], lengths: Mapping[str, int], index_of: Mapping[str, str]
+) -> dict[str, npt.NDArray[np.int32]]:
+    """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
+    found: dict[str, npt.NDArray[np.int32]] = {}
+    for column in columns.values():
+        for dim, counts in zip(column.dims, column.own_lengths().T, strict=True):
+            is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
+            if not is_label and (counts[column.present] != lengths[dim]).any():
+                there = np.where(column.present, counts, 0).astype(np.int32)
+                found[dim] = np.maximum(there, found.get(dim, there))
+    return found
+
+
+def _differs_along_all_axes(column: ArrayColumn, space: CaseSpace) -> bool:
+    """Return True if the arrays differ along each axis, by their checksums."""
+    _, marks = np.unique(column.data.pieces["checksum"][:, 0], return_inverse=True)
+    there, marks = column.present.reshape(space.shape), marks.reshape(space.shape)
+    for axis in range(there.ndim):
+        first = np.take_along_axis(marks, np.expand_dims(there.argmax(axis), axis), axis)
+        if ((marks == first) | ~there).all():
+            return False
+    return bool(there.any())
+
+
 def _resized(column: AnyColumn, shape: tuple[int, ...]) -> Column:
     """Return the column in memory, padded to this shape."""
     made = replace(column.loaded())
@@ -147,7 +177,7 @@ def _resized(column: AnyColumn, shape: tuple[int, ...]) -> Column:
 def _labels(column: Column, along: Mapping[str, AnyColumn]) -> list[npt.NDArray[Any]] | None:
     """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
     # strings (as objects), dates and integers, of each run
-    if column.cells.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
+    if any((each.present & ~column.present).any() for each in along.values()):
         return None
     missing = column.missing()
     found = [column.cells[case][~missing[case]] for case in np.flatnonzero(column.present)]

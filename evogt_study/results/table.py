@@ -469,6 +469,15 @@ class Column(_Described):
         """Return the column with its values in memory."""
         return self
 
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """Return the lengths of the values of each case."""
+        there, found = ~self.missing(), np.zeros((len(self.cells), len(self.dims)), np.int64)
+        for axis in range(1, there.ndim):
+            others = tuple(other for other in range(1, there.ndim) if other != axis)
+            places = np.asarray(there.any(axis=others)) * np.arange(1, there.shape[axis] + 1)
+            found[:, axis - 1] = places.max(axis=1, initial=0)
+        return found
+
     def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
         """Yield the values of the cases with a row in `row_of`, with the types that runs returned."""
         cases = np.flatnonzero(self.present & (row_of >= 0))
@@ -512,17 +521,19 @@ class ArrayColumn(_Described):
         self.describe(cases, stack)
         self.data.put(cases, stack.values)
 
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """Return the lengths of the array of each case."""
+        return self.data.shapes
+
     def common(self) -> npt.NDArray[Any] | None:
-        """The array that all runs with one share, as far as their checksums show; see `Column.common`."""
+        """The array that all runs with one share, by their checksums; see `Column.common`."""
         cases = np.flatnonzero(self.present)
-        if not len(cases):
+        if not len(cases) or (self.data.shapes[cases] != self.data.shapes[cases[0]]).any():
             return None
-        first = self.data[cases[:1]]
-        shared = (self.data.shapes[cases] == first.shapes).all() and (self.data.form[cases] == first.form[0]).all()
-        marks = self.data.pieces[cases]
-        if shared and (marks[["row", "size", "checksum"]] == marks[:1][["row", "size", "checksum"]]).all():
-            return np.array(np.asarray(first)[0])
-        return self.loaded().common() if self.role != VARIABLE else None
+        if len({self.data.forms[form].dtype for form in set(self.data.form[cases].tolist())}) > 1:
+            return self.loaded().common()
+        marks = self.data.pieces[cases][["row", "size", "checksum"]]
+        return np.array(np.asarray(self.data[cases[:1]])[0]) if (marks == marks[:1]).all() else None
 
     def loaded(self) -> Column:
         """Return the column with its values in memory."""
