@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,16 +17,16 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
+from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import with_status_names
-from evogt_study.results.sources import check_file
+from evogt_study.results.sources import ResultFile, check_file
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import FINAL, MAIN, Status
+from evogt_study.schema.variables import BOOKKEEPING, FINAL, MAIN, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
@@ -35,6 +35,7 @@ from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
+RUNS_AT_ONCE = 64
 MERGED_FROM = "merged_from"
 PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
@@ -56,13 +57,21 @@ class Source:
         Raises ResultError if it is not a result, if its runs have changed since they were written, or if it has no
         runs of the main phase.
         """
+        result = ResultFile(path)
+        index = result.index if path.exists() else None
         with opened_so_far(path) as found:
-            groups = {phase: loaded(path, data) for phase, data in found.items()}
+            # the arrays of a result with an index are copied when the merged result is written
+            names = None if index is None else list(BOOKKEEPING)
+            groups = {
+                phase: loaded(path, data if names is None else data[names].assign_coords(data.coords))
+                for phase, data in found.items()
+            }
         if MAIN not in groups:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
         if path.exists():
             check_file(path)
-        return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
+        runs = {phase: records_of(data) for phase, data in groups.items()} if index is None else dict(index.phases)
+        return Source(path, groups, runs)
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -91,7 +100,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
             write_result(output, whole, tables)
         elif not _is_held(output, whole):
             raise _in_the_way(output, "a file that exists")
-        return with_status_names(whole[MAIN])
+        return with_status_names(open_written(output))
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, Table]]:
@@ -292,7 +301,14 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
             fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
             difference = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
             raise ResultError(_conflict(plan, ours, theirs, (a, b), difference))
-    found = differences(ours, theirs, pairs)
+    found: list[Difference] = []
+    for start in range(0, len(pairs), RUNS_AT_ONCE):  # a few arrays are in memory at a time
+        some = pairs[start : start + RUNS_AT_ONCE]
+        rows = [np.unique(np.array(own)) for own in zip(*some, strict=True)]
+        left, right = (np.searchsorted(own, each) for own, each in zip(rows, zip(*some, strict=True), strict=True))
+        numbers = list(zip(left.tolist(), right.tolist(), strict=True))
+        different = differences(ours.selected(rows[0]), theirs.selected(rows[1]), numbers)
+        found += [replace(each, pairs=tuple(number + start for number in each.pairs)) for each in different]
     if found:
         first = found[0]
         difference = first.describe(f"in {one.path}", f"in {other.path}") + _more(found)
@@ -301,7 +317,8 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
 
 def _more(found: Sequence[Difference]) -> str:
     runs = len({pair for difference in found for pair in difference.pairs})
-    return f"; {runs} runs differ, in {listed([difference.name for difference in found], 6)}" if runs > 1 else ""
+    names = listed(list(dict.fromkeys(difference.name for difference in found)), 6)
+    return f"; {runs} runs differ, in {names}" if runs > 1 else ""
 
 
 def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], values: str) -> str:

@@ -32,7 +32,7 @@ from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
-from evogt_study.results.netcdf import loaded, open_result, write_result
+from evogt_study.results.netcdf import open_written, write_result
 from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_metadata import with_status_names
@@ -53,8 +53,6 @@ from evogt_study.workers.limits import NO_LIMITS, Limits
 if TYPE_CHECKING:
     from distributed import Client
 
-MAX_LOADED_BYTES = 10**9
-"""Bytes of a result up to which `run` returns it in memory."""
 # The last runs of a study leave workers idle.  A second study fills them, and a third one at the end of the second.
 # More studies would only need memory for their tables.
 STUDIES_AT_ONCE = 3
@@ -127,20 +125,11 @@ def run(
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
         data = with_text_keys(sweep.result())
         if output is not None:
-            data = _reopened(path)
+            data = open_written(path)
     warn_of_doubts(data)
     found = with_status_names(data)
     found.set_close(data.close)  # xarray loses it
     return found
-
-
-def _reopened(path: Path) -> xr.Dataset:
-    """Return a result as it was written; one that is larger than `MAX_LOADED_BYTES` is read when it is used."""
-    data = open_result(path)
-    if data.nbytes > MAX_LOADED_BYTES:
-        return data
-    with data:
-        return loaded(path, data)
 
 
 @contextmanager

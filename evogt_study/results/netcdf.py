@@ -56,6 +56,8 @@ CHUNK_CACHE = 2**22
 
 The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
 """
+MAX_LOADED_BYTES = 10**9
+"""Bytes of a result up to which it is returned in memory."""
 PLAIN_BYTES = 2**14
 """Bytes of a variable up to which it is neither chunked nor compressed."""
 
@@ -576,6 +578,15 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
         data.close()
         raise _unreadable(path, error) from None
     return data
+
+
+def open_written(path: Path) -> xr.Dataset:
+    """Return a result as it was written: in memory, or read on access if it is larger than `MAX_LOADED_BYTES`."""
+    data = open_result(path)
+    if data.nbytes > MAX_LOADED_BYTES:
+        return data
+    with data:
+        return loaded(path, data)
 
 
 def _check(path: Path, data: xr.Dataset) -> None:
