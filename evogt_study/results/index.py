@@ -225,8 +225,6 @@ def _stack(known: Mapping[str, Any], file: File) -> Stack:
     if isinstance(values, list):
         forms, form, shapes, pieces, limits = values
         named = [Form(np.dtype(a), np.dtype(b), None if chunk is None else tuple(chunk)) for a, b, chunk in forms]
-        rows, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
-        file.held.update(zip(rows.tolist(), counts.tolist(), strict=True))
         values = Packed(named, form, shapes, pieces, limits, [file])
     return Stack(
         known["name"], tuple(known["dims"]), known["rows"], values, known["attributes"], known["role"], known["absent"]
@@ -333,9 +331,15 @@ def read_index(path: Path) -> Index | None:
         known, file = decode(content), File(path)
         places = [(name, offset, size, bytes.fromhex(mark)) for name, offset, size, mark in known["places"]]
         phases = {phase: _records(records, file) for phase, records in known["phases"].items()}
-        return Index(phases, known["axes"], places, known["plan"], known["about"])
+        index = Index(phases, known["axes"], places, known["plan"], known["about"])
     except UNREADABLE as error:  # valid, but not what this package writes
         raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
+    for stack in _packed_stacks(index):
+        if not any(axes.get("shared") for axes in index.axes.values()):  # else a chunk holds a run more than once
+            pieces = stack.values.pieces
+            starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
+            file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
+    return index
 
 
 def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:

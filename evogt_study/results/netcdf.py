@@ -94,7 +94,9 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: 
         records[phase], cases = table.records(columns)
         data = phases[phase]
         labels = {str(dim): np.asarray(data[dim].values) for dim in data["run_status"].dims}
-        axes[phase] = {"cases": cases, "labels": labels, "missing": table.counts()[Status.not_run]}
+        missing = table.counts()[Status.not_run]
+        shared = len(cases) < np.count_nonzero((table.status != Status.not_run) & (table.keys != b""))
+        axes[phase] = {"cases": cases, "labels": labels, "missing": missing, "shared": shared}
     places = [place for writer in made.values() for place in writer.places]
     return Index(records, axes, places, str(phases[MAIN].attrs.get(PLAN, "")) if tables else "")
 
@@ -350,8 +352,9 @@ def _small(
         same = (pieces["row"] == rows) & (pieces["offset"] == first["offset"]) & (pieces["file"] == first["file"])
         source = data.sources[first["file"]]
         held = isinstance(source, File) and source.held.get(int(first["offset"])) == len(cases)
-        is_full = dtype.kind == "f" or len(cases) == math.prod(lead)
-        if same.all() and held and is_full and (form.stored, form.chunk) == (dtype, form_chunk):
+        # missing integers have the fill value of this file, which the old one may not have
+        is_full = len(cases) == math.prod(lead) and (data.shapes[cases] == runs.lengths).all()
+        if same.all() and held and (is_full or dtype.kind == "f") and (form.stored, form.chunk) == (dtype, form_chunk):
             yield (*start, *zeros), data.content(first), first["checksum"].tobytes(), (cases, 0, rows)
             continue
         slab = np.full(form_chunk, blank, dtype)

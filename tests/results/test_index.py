@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import netCDF4
 import numpy as np
@@ -199,3 +200,39 @@ def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_
     assert sum(stack.values.nbytes for stack in records.stacks if stack.name == "x") == 400_000
     path = result_of(own_study(source, SEEDS % 8), tmp_path / "own.nc")
     assert path.stat().st_size < 2.1 * 400_000 + 8 * LARGE_BYTES
+
+
+GROWN = """
+import numpy as np
+def method(seed):
+    assert seed not in {failing}, "no luck"
+    values = np.arange(1, 4 + seed % 2).astype("{dtype}") * (seed + 1)
+    return {{"a": ("k", values - {offset}), "b": ("l", values[:3])}}
+"""
+
+
+@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(
+    dtype=st.sampled_from(["int8", "uint8", "int64", "float32", "bool"]),
+    steps=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True), min_size=2, max_size=3),
+    failing=st.sets(st.integers(0, 9), max_size=3),
+    offset=st.sampled_from([0, 100]),
+)
+def test_any_sequence_of_seeds_leaves_the_values_of_its_last(
+    own_study, result_of, tmp_path_factory, dtype, steps, failing, offset
+):
+    """Chunks with several runs are copied only if they hold the same runs, and integers fill values that are free."""
+    folder, source = tmp_path_factory.mktemp("grown"), GROWN.format(dtype=dtype, failing=failing, offset=offset)
+    for seeds in steps:
+        study = own_study(source, f"[axes]\nseed = {seeds}\n")
+        plan = study_plan(study)
+        write_shard(shard_folder(folder / "own.nc"), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoreWarning)
+            evs.run(study, output=folder / "own.nc", workers=1)
+    result_of(study, folder / "fresh.nc")
+    with xr.open_dataset(folder / "own.nc") as grown, xr.open_dataset(folder / "fresh.nc") as fresh:
+        for name in ("a", "b"):
+            assert (name in grown) == (name in fresh)
+            if name in fresh:
+                np.testing.assert_array_equal(grown[name], fresh[name])
