@@ -96,6 +96,8 @@ class RunRecords:
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
         """Return the runs at `rows`, which increase."""
+        if len(rows) == len(self.keys):
+            return self
         parts = (stack.taken(np.isin(stack.rows, rows)) for stack in self.stacks)
         return RunRecords(
             keys=tuple(self.keys[row] for row in rows),

@@ -44,6 +44,8 @@ SECTIONS = {  # function, runs, values of each; the runs that are added afterwar
     "trajectories": ("events", 10_000, 2_000, 10),
 }
 TOOLS = ("evogt", "joblib", "zarr")
+MOST_REGIONS = 1_000
+"""Regions of a zarr store, each of which takes milliseconds."""
 STUDY = 'name = "s"\nmethod = "functions.py:{name}"\n[axes]\nseed = {{ count = {count} }}\n[constants]\nn = {size}\n'
 
 
@@ -62,7 +64,9 @@ def main():
         name, runs, size, more = SECTIONS[section]
         runs = max(4, round(runs * options.scale))
         for tool in TOOLS:
-            if (tool != "evogt" and name != "array") or (tool != "evogt" and find_spec(tool) is None):
+            if tool != "evogt" and (name != "array" or find_spec(tool) is None):
+                continue
+            if tool == "zarr" and runs > MOST_REGIONS:
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "functions.py").write_text(FUNCTIONS)
