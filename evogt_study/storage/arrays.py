@@ -328,8 +328,10 @@ class Packed:
     def __len__(self) -> int:
         return len(self.form)
 
-    def __getitem__(self, rows: Any) -> Packed:
-        """Return some rows, by a mask or by indices."""
+    def __getitem__(self, rows: Any) -> Any:
+        """Return some rows, by a slice, a mask or indices, unread, or values, like an array."""
+        if not isinstance(rows, (slice, np.ndarray, list)):
+            return np.asarray(self)[rows]
         return replace(
             self, form=self.form[rows], shapes=self.shapes[rows], pieces=self.pieces[rows], limits=self.limits[rows],
             forms=list(self.forms), sources=list(self.sources),
