@@ -476,10 +476,12 @@ def inspect(path: Path) -> Inspection:
 def read_in_full(path: Path) -> Inspection:
     """Read a file without a valid index, in this process."""
     import h5py
+    import netCDF4
 
     found = Inspection([], [NO_INDEX])
     try:
         check_sizes(path)
+        netCDF4.Dataset(path).close()  # it reads the lists of dimensions, in which a damaged file can keep it for ever
         with h5py.File(path) as file:
             for group in (file, *(each for each in file.values() if isinstance(each, h5py.Group))):
                 _compare_variables(group, MAIN if group is file else group.name.removeprefix(f"/{PREFIX}"), found)
