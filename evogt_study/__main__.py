@@ -1,12 +1,14 @@
 """Entry point of the command `evogt`, which is also ``python -m evogt_study``."""
 
 import atexit
+import fcntl
 import gc
+import os
 import signal
+from contextlib import suppress
 from types import FrameType
 
 from evogt_study.cli.main import main
-from evogt_study.storage.hdf5 import unlock_where_no_locks_are
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Threshold of the garbage collector.  Imports create half a million objects that stay; with the default of 700 the
@@ -17,11 +19,31 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt("terminated")
 
 
+# HDF5 reads the variable when it is loaded.  On a file system with locks it stays unset, because runs of the user may
+# rely on HDF5's locks.
+def _unlock_where_no_locks_are() -> None:
+    """Switch the locks of HDF5 off if the file system of this folder has none: HDF5 would refuse to write or read.
+
+    A result needs no lock of HDF5: its only writer writes it under a temporary name.
+    """
+    with suppress(OSError):
+        descriptor = os.open(".", os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            from evogt_study.storage.lease import UNKNOWN  # late: every command comes here, few to this line
+
+            if error.errno in UNKNOWN:
+                os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+        finally:
+            os.close(descriptor)
+
+
 def command() -> None:
     """Run the command line and end the process."""
     signal.signal(signal.SIGTERM, _terminated)  # before the imports: workers may start during them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    unlock_where_no_locks_are()
+    _unlock_where_no_locks_are()
     atexit.register(gc.freeze)  # no collection of all objects at exit
     try:
         main(prog_name="evogt")

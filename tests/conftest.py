@@ -181,7 +181,7 @@ def written_result(study, path):
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    write_result(path, whole)
+    write_result(path, whole, tables)
     return path
 
 

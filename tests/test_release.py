@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ON_CONDA = {"matplotlib": "matplotlib-base", "netCDF4": "netcdf4"}
+ON_CONDA = {"matplotlib": "matplotlib-base", "netCDF4": "netcdf4", "isal": "python-isal", "xxhash": "python-xxhash"}
 
 
 def test_the_recipe_renders_and_asks_for_what_the_package_asks_for():

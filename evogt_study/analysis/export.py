@@ -1,4 +1,7 @@
-"""Write the runs of a result as a flat table, one row for each run, for spreadsheets, R and data frames."""
+"""Other forms of a result: a flat table with one row for each run, and trajectories of different lengths.
+
+The table is for spreadsheets, R and data frames.  Trajectories go to a common grid, or to CF's contiguous ragged form.
+"""
 
 from __future__ import annotations
 
@@ -150,3 +153,113 @@ def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
     """Return the table of `run_table` for pandas, with integers with gaps in its type Int64."""
     gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
     return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))
+
+
+# --- trajectories of different lengths --------------------------------------------------------------------------------
+
+
+def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = "previous") -> xr.DataArray:
+    """Return each run's trajectory at common points of a coordinate.
+
+    Parameters
+    ----------
+    values : xarray.DataArray
+        Variable of a result, such as ``ds.I`` over (x, seed, event).
+    along : str
+        Name of its coordinate, such as "t" over (x, seed, event).  The points of each run increase along it.
+    points : array_like
+        Points of the grid, such as times.
+    how : {"previous", "linear"}, default "previous"
+        Value between two points of a run: that of the point before, as for events, or on the line between both.
+
+    Returns
+    -------
+    xarray.DataArray
+        The values over the other dimensions and `along`; missing outside of a run's own points.
+
+    Raises
+    ------
+    InputError
+        If there is no such coordinate, or no such rule.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> I = xr.DataArray([[1.0, 2.0], [5.0, np.nan]], dims=("seed", "event"))
+    >>> I.coords["t"] = ("seed", "event"), [[0.0, 1.5], [0.0, np.nan]]
+    >>> evs.on_grid(I, "t", [0, 1, 1.5]).values
+    array([[ 1.,  1.,  2.],
+           [ 5., nan, nan]])
+    """
+    if along not in values.coords or not values[along].ndim:
+        raise InputError(f"no coordinate `{along}` with values along a dimension of the variable. Name one of them")
+    if how not in ("previous", "linear"):
+        raise InputError(f'`how` must be "previous" or "linear", got {how!r}')
+    grid, own = np.asarray(points, dtype=float), values[along].dims[-1]
+
+    def one(t: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        there = ~(np.isnan(t) | np.isnan(y))
+        t, y = t[there], y[there]
+        if not len(t):
+            return np.full(len(grid), np.nan)
+        if how == "linear":
+            return np.asarray(np.interp(grid, t, y, left=np.nan, right=np.nan))
+        before = np.searchsorted(t, grid, "right") - 1
+        return np.where((before >= 0) & (grid <= t[-1]), y[before], np.nan)
+
+    found: xr.DataArray = xr.apply_ufunc(
+        one, values[along].astype(float), values.drop_vars(along).astype(float), input_core_dims=[[own], [own]],
+        output_core_dims=[[along]], exclude_dims={own}, vectorize=True, output_dtypes=[float], keep_attrs=True,
+        dask="parallelized", dask_gufunc_kwargs={"output_sizes": {along: len(grid)}, "allow_rechunk": True},
+    )  # fmt: skip
+    return (
+        found.rename(values.name).assign_coords({along: (along, grid, values[along].attrs)}).assign_attrs(values.attrs)
+    )
+
+
+def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:
+    """Return the trajectories of a result in CF's contiguous ragged form: one after the other, without gaps.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        A result with runs of different lengths along `dim`.
+    dim : str
+        Dimension, such as "event", or "t_index" if `t` itself differs between runs.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables with `dim` over the dimension `sample`, all other values of runs over `run`, and the count variable
+        `row_size`, whose attribute `sample_dimension` names `sample` (CF, section 9.3.3).
+
+    Raises
+    ------
+    InputError
+        If runs do not differ in length along `dim`.
+    """
+    count = f"{dim.removesuffix('_index')}_count"
+    if count not in data:
+        raise InputError(f"runs must have different lengths along `{dim}`, got no variable `{count}`")
+    axes = [str(axis) for axis in data["run_status"].dims]
+    rows = np.flatnonzero(data[count].values.ravel())
+    sizes, labels = data[count].values.ravel()[rows], np.indices(data[count].shape).reshape(len(axes), -1)[:, rows]
+    there = np.arange(data.sizes[dim]) < sizes[:, None]
+    made: dict[str, xr.Variable] = {}
+    for name in (str(name) for name in data.variables if name not in (count, dim)):
+        variable = data[name].variable
+        rest = [each for each in variable.dims if each not in (*axes, dim)]
+        own = [axis for axis in axes if axis in variable.dims]
+        if dim in variable.dims and own == axes:
+            values = variable.transpose(*axes, dim, ...).values
+            values = values.reshape(-1, *values.shape[len(axes) :])[rows][there]
+            stored = np.dtype(variable.encoding.get("dtype", values.dtype))  # integers of which some were missing
+            made[name] = xr.Variable(("sample", *rest), values.astype(stored), variable.attrs)
+        elif dim not in variable.dims and own:
+            values = variable.transpose(*own, ...).values[tuple(labels[axes.index(axis)] for axis in own)]
+            made[name] = xr.Variable(("run", *rest), values, variable.attrs)
+        elif dim not in variable.dims:
+            made[name] = variable
+    described = {"long_name": f"number of values along {dim}", "units": "1", "sample_dimension": "sample"}
+    made["row_size"] = xr.Variable("run", sizes.astype(np.int32), described)
+    return xr.Dataset(made, attrs=data.attrs).set_coords([name for name in made if name in data.coords])

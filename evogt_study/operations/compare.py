@@ -50,7 +50,7 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
     Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.
     """
     left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    stored, now = _on_common_labels(stored, now)
+    stored, now = _on_common_labels(*map(_in_memory, (stored, now)))
     found = []
     for key in dict.fromkeys((stack.name, stack.role == ATTRIBUTE) for each in (stored, now) for stack in each.stacks):
         ours, theirs = ([stack for stack in each.stacks if _key(stack) == key] for each in (stored, now))
@@ -58,6 +58,11 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
         if difference is not None:
             found.append(difference)
     return found
+
+
+def _in_memory(records: RunRecords) -> RunRecords:
+    """Return the records with their arrays read."""
+    return replace(records, stacks=tuple(replace(each, values=np.asarray(each.values)) for each in records.stacks))
 
 
 def _key(stack: Stack) -> tuple[str, bool]:

@@ -33,11 +33,11 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
         plan = plan_digest(text, _sources(table, study_file.parent))
     except (OSError, ValueError, EvogtError):
         return None
-    from evogt_study.results.seal import holds_all  # 0.3 s, with NumPy, only if there is a result
+    from evogt_study.results.index import is_complete  # 0.3 s, with NumPy, only if there is a result
 
     with only_writer(path):
         remove_unfinished(followed(path).parent, followed(path).name)
-        return path if holds_all(path, plan) else None
+        return path if is_complete(path, plan) else None
 
 
 def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:

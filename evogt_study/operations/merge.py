@@ -17,7 +17,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
+from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import CONCATENATED, with_status_names
@@ -27,7 +27,7 @@ from evogt_study.results.table import Table
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import FINAL, MAIN, Status
+from evogt_study.schema.variables import BOOKKEEPING, FINAL, MAIN, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
@@ -36,6 +36,7 @@ from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
+RUNS_AT_ONCE = 64
 MERGED_FROM = "merged_from"
 PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
@@ -57,13 +58,21 @@ class Source:
         Raises ResultError if it is not a result, if its runs have changed since they were written, or if it has no
         runs of the main phase.
         """
+        result = ResultFile(path)
+        index = result.index if path.exists() else None
         with opened_so_far(path) as found:
-            groups = {phase: loaded(path, data) for phase, data in found.items()}
+            # the arrays of a result with an index are copied when the merged result is written
+            names = None if index is None else list(BOOKKEEPING)
+            groups = {
+                phase: loaded(path, data if names is None else data[names].assign_coords(data.coords))
+                for phase, data in found.items()
+            }
         if MAIN not in groups:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
-        for data in groups.values():
-            check_runs(path, data)
-        return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
+        if path.exists():
+            check_file(path)
+        runs = {phase: records_of(data) for phase, data in groups.items()} if index is None else dict(index.phases)
+        return Source(path, groups, runs)
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -90,13 +99,14 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     return with_status_names(write_joined(output, lambda: _joined(sources, study))[MAIN])
 
 
-def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
+def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, Table]]:
     read = [Source.read(path) for path in sources]
     _check_one_study(read, study)
     plans, study = _covering(read) if study is None else (_plans(study, read), study)
     for phase, plan in plans.items():
         _check_no_conflict(plan, phase, read)
-    return {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
+    tables = {phase: _table(plan, phase, read) for phase, plan in plans.items()}
+    return {phase: _merged(table, phase, read, study) for phase, table in tables.items()}, tables
 
 
 def check_output(output: Path) -> None:
@@ -289,7 +299,14 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
             fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
             difference = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
             raise ResultError(_conflict(plan, ours, theirs, (a, b), difference))
-    found = differences(ours, theirs, pairs)
+    found: list[Difference] = []
+    for start in range(0, len(pairs), RUNS_AT_ONCE):  # a few arrays are in memory at a time
+        some = pairs[start : start + RUNS_AT_ONCE]
+        rows = [np.unique(np.array(own)) for own in zip(*some, strict=True)]
+        left, right = (np.searchsorted(own, each) for own, each in zip(rows, zip(*some, strict=True), strict=True))
+        numbers = list(zip(left.tolist(), right.tolist(), strict=True))
+        different = differences(ours.selected(rows[0]), theirs.selected(rows[1]), numbers)
+        found += [replace(each, pairs=tuple(number + start for number in each.pairs)) for each in different]
     if found:
         first = found[0]
         difference = first.describe(f"in {one.path}", f"in {other.path}") + _more(found)
@@ -298,7 +315,8 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
 
 def _more(found: Sequence[Difference]) -> str:
     runs = len({pair for difference in found for pair in difference.pairs})
-    return f"; {runs} runs differ, in {listed([difference.name for difference in found], 6)}" if runs > 1 else ""
+    names = listed(list(dict.fromkeys(difference.name for difference in found)), 6)
+    return f"; {runs} runs differ, in {names}" if runs > 1 else ""
 
 
 def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], values: str) -> str:
@@ -314,11 +332,15 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 # --- the merged result ------------------------------------------------------------------------------------------------
 
 
-def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+def _table(plan: Plan, phase: str, sources: Sequence[Source]) -> Table:
     table = Table(plan)
-    having = [source for source in sources if phase in source.runs]
     # attempts on different machines add up
-    table.add_all([source.runs[phase] for source in having], attempts=np.add)
+    table.add_all([source.runs[phase] for source in sources if phase in source.runs], attempts=np.add)
+    return table
+
+
+def _merged(table: Table, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+    having = [source for source in sources if phase in source.runs]
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
     return data

@@ -32,7 +32,7 @@ from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
-from evogt_study.results.netcdf import write_result
+from evogt_study.results.netcdf import open_written, write_result
 from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_metadata import with_status_names
@@ -123,9 +123,13 @@ def run(
     listener = listener or notebook_display()
     with Workers(client, workers) as cluster, _place(output, study.name) as path:
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
-        data = with_text_keys(sweep.result().load())
+        data = with_text_keys(sweep.result())
+        if output is not None:
+            data = open_written(path)
     warn_of_doubts(data)
-    return with_status_names(data)
+    found = with_status_names(data)
+    found.set_close(data.close)  # xarray loses it
+    return found
 
 
 @contextmanager
@@ -247,7 +251,7 @@ class _Sweep:
     def result(self) -> xr.Dataset:
         """Run the phases, write the file and remove the shards, as the only writer of the result.
 
-        Large variables of the result are read on access from files without a name.
+        Of a result that was written, arrays cannot be read from the Dataset that this returns: they were in the shards.
         """
         with only_writer(self.path) as self.check_alone:
             if tasks := living(claims_folder(self.path)):
@@ -274,11 +278,13 @@ class _Sweep:
             data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
         # while this process was stopped, another one may have acquired the lock: then nothing is written
         self.check_alone()
+        if not self.write:
+            whole[MAIN].load()  # the files of the runs are removed
         # in this order: unplanned runs are in the store before their result is replaced, and shards are removed after
         # the result with their runs is on disk
         kept = self.known.keep_unasked()
         if self.write:
-            write_result(self.path, whole)
+            write_result(self.path, whole, tables)
         self.known.clear()
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
@@ -297,7 +303,7 @@ class _Sweep:
 
     def filled(self, plan: Plan) -> Table:
         """The table of a plan with the record of every case, reused from disk or computed."""
-        table = self.known.fill(Table(plan, self.path), wanted=self.reuse.keeps, usable=self.reuse.usable)
+        table = self.known.fill(Table(plan), wanted=self.reuse.keeps, usable=self.reuse.usable)
         missing = table.missing()
         counts = table.counts()
         total = sum(counts.values())

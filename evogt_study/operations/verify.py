@@ -16,11 +16,11 @@ from evogt_study.errors import DamagedResultError, InputError, InPythonError, Pi
 from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
+from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.pilot_choice import choose
 from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
 from evogt_study.results.run_metadata import RECORDED
-from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
@@ -89,15 +89,15 @@ def verify(
     path = Path(path)
     followed(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
-    damage = damaged_parts(path) if path.exists() or not description(path).exists() else []
-    if damage:
-        return Verification(path, {}, tuple(damage), (), "nothing else was checked")
+    read = inspect(path) if path.exists() or not description(path).exists() else Inspection([], [])
+    if read.broken:
+        return Verification(path, {}, tuple(read.broken), (), "nothing else was checked")
     try:
         with opened(path) if path.exists() else opened_so_far(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
             found = _checked(path, groups, rerun, seed, at, beside, announce)
             kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
-            return replace(found, phases=kept)
+            return replace(found, phases=kept, findings=(*read.changed, *found.findings))
     except DamagedResultError as error:
         return Verification(path, {}, (str(error),), (), "nothing else was checked")
 
@@ -113,7 +113,7 @@ def _checked(
     announce: Announce,
 ) -> Verification:
     """Check as `verify` a result with intact bytes; `phases` stays empty."""
-    damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
+    damage = [f"{phase}: {line}" for phase, data in groups.items() for line in _study_text(data)]
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
     left_out, codes = "", None

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+from evogt_study.analysis.export import on_grid
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Given, labelled, laid_out, line_legend, new_canvas, note, panels
@@ -20,6 +21,7 @@ from evogt_study.plots.groups import Arranged, Places, arranged, at, axes_of, la
 from evogt_study.plots.style import QUIET, STYLES, Style, label_size, plain, scale_values, style, tick_size
 
 WHOLE = 20  # largest number of runs whose band shows all of them; with more, it goes from 5 % to 95 %
+GRID = 200  # points of a grid for runs that have points of their own
 MARKED = 15  # number of places from which on lines have no markers
 WANTED = ("by", "panel")
 SINGULAR_VALUES = "singular_values"
@@ -34,7 +36,7 @@ def histories(
     The bands are of all runs where no series has more than 20, else from 5 % to 95 %, each at its own place.  Raises
     InputError for a variable without one dimension of its own, and for axes that are none.
     """
-    dim = own_dimension(data, variable)
+    data, dim = _against_own_coordinate(data, variable, own_dimension(data, variable))
     runs = arranged(data, variable, places or Places(), wanted=WANTED, own=True)
     x = np.asarray(data[dim].values, dtype=float)
     canvas = panels(len(runs.panels.labels), ax=ax)
@@ -52,6 +54,22 @@ def histories(
     line_legend(canvas, runs)
     note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))
     return laid_out(canvas)
+
+
+def _against_own_coordinate(data: xr.Dataset, variable: str, dim: str) -> tuple[xr.Dataset, str]:
+    """Return the data with the variable over the coordinate that each run has of its own along `dim`, if there is one.
+
+    A coordinate `t` has the index `t_index`.  Of several coordinates the first counts.
+    """
+    values = data[variable]
+    known = [str(name) for name, each in values.coords.items()
+             if each.ndim > 1 and each.dims[-1] == dim and each.dtype.kind in "iuf"]  # fmt: skip
+    if not known:
+        return data, dim
+    along = min(known, key=lambda name: dim != f"{name}_index")
+    own = values[along].values
+    grid = np.linspace(np.nanmin(own), np.nanmax(own), GRID) if np.isfinite(own).any() else np.zeros(1)
+    return data.drop_vars(along).assign({variable: on_grid(values, along, grid)}), along
 
 
 def bundle(axes: Axes, x: Array, values: Array, mark: Style, levels: Sequence[float]) -> None:

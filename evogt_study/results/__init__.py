@@ -7,7 +7,7 @@
 - `target_precision`: the seeds that each setup needs for a target precision
 - `dataset`: conversion of a table to a labelled Dataset, and of a Dataset to records
 - `run_metadata`: parts that every result has: schema version, run metadata, recorded coordinates
-- `seal`: run keys and checksum at the end of a file; whether the file is intact and its declared sizes are plausible
+- `index`: the index at the end of shards and results: records with the place and checksum of each piece
 - `netcdf`: the result file, written and read; results that are still being written
 - `sources`: `RunSource`: places that hold finished runs
 - `finished`: `FinishedRuns`: finished runs of a study from all sources; the store

@@ -7,14 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from xarray.core import indexing
 
 from evogt_study.methods.streams import SEED, STREAMS, describe_streams
+from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
     CONCATENATED,
@@ -30,7 +31,7 @@ from evogt_study.results.run_metadata import (
     returned_types,
     software_sets,
 )
-from evogt_study.results.table import Column, Table, equal, missing_value
+from evogt_study.results.table import ArrayColumn, Column, Table, equal, missing_value
 from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
@@ -50,11 +51,11 @@ from evogt_study.schema.variables import (
     Variable,
     status_codes,
 )
-from evogt_study.storage.arrays import filled, slabs
 from evogt_study.study import model as publication
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.study import Study
 
+AnyColumn = Column | ArrayColumn
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, RETURNED_TYPES, CONCATENATED, "merged_from",
     *(f"{phase}_group" for phase in EARLIER_PHASES),
@@ -72,25 +73,28 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
     """
     space, meant = table.plan.space, study.method.variables
-    columns, index_of = _aligned(table.columns)
+    columns, index_of, lengths = _aligned(table.columns)
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         attributes = {**_attributes(name, column, meant.get(name)), **study.attributes.get(name, {})}
         if column.role == VARIABLE:
-            cells = column.cells.reshape(space.shape + column.cells.shape[1:])
-            missing = column.missing().reshape(cells.shape) if cells.dtype.kind in "biu" else None
             attributes = {CONTENT: MODEL_RESULT, **attributes}
-            data[name] = _variable(space.names + dims, cells, missing, attributes, column.beside)
-        elif (common := column.common()) is None:
-            coords[name] = _over_axes(column, dims, space, attributes)
-        else:
+            data[name] = _of_runs(column, space, dims, shape, attributes)
+        elif (common := column.common()) is not None and common.shape == shape:
             coords[name] = xr.Variable(dims, common, attributes)
+        elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space):
+            coords[name] = _of_runs(column, space, dims, shape, attributes)
+        else:
+            coords[name] = _over_axes(_resized(column, shape), dims, space, attributes)
     returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
     for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
+    for name, counts in _counts(table.columns, lengths, index_of).items():
+        described = {"long_name": f"number of values along {index_of.get(name, name)}", "units": "1"}
+        coords.setdefault(f"{name}_count", (space.names, counts.reshape(space.shape), described))
     attributes = _returned_attributes(table, study, coords, data)
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
@@ -112,8 +116,10 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 # --- coordinates that differ between runs -----------------------------------------------------------------------------
 
 
-def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, str]]:
-    """Return the columns with one length for each dimension, and the indices that replace dimensions.
+def _aligned(
+    columns: Mapping[str, AnyColumn],
+) -> tuple[dict[str, AnyColumn], dict[str, str], dict[str, int]]:
+    """Return the columns, the indices that replace dimensions, and the length of each dimension.
 
     Strings, dates and unique integers along a dimension of their name are labels, by which the runs are aligned.
     """
@@ -122,31 +128,60 @@ def _aligned(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str
     for name, column in columns.items():
         if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
             along = {key: each for key, each in columns.items() if name in each.dims}
-            labels = _labels(column, along)
-            if labels is None:
+            known = column.loaded() if column.dtype.kind in "OMiu" else None
+            labels = None if known is None else _labels(known, along)
+            if known is None or labels is None:
                 index = f"{name}_index"
                 while index in used:
                     index += "_"
                 index_of[name] = index
             else:
-                union = np.unique(np.concatenate(labels)) if labels else column.cells[:0]
-                made |= {key: _reindexed(made[key], name, column, union) for key in along if key != name}
-                made[name] = replace(column, cells=np.tile(union, (len(column.cells), 1)), absent=None)
+                union = np.unique(np.concatenate(labels)) if labels else known.cells[:0]
+                made |= {key: _reindexed(made[key].loaded(), name, known, union) for key in along if key != name}
+                made[name] = replace(known, cells=np.tile(union, (len(known.cells), 1)), absent=None)
     lengths: dict[str, int] = {}
     for column in made.values():
-        for dim, length in zip(column.dims, column.cells.shape[1:], strict=True):
+        for dim, length in zip(column.dims, column.lengths, strict=True):
             lengths[dim] = max(length, lengths.get(dim, 0))
-    for name, column in made.items():
-        shape = tuple(lengths[dim] for dim in column.dims)
-        made[name] = replace(column)
-        made[name].resize(shape, column.cells.dtype)
-    return made, index_of
+    return made, index_of, lengths
 
 
-def _labels(column: Column, along: Mapping[str, Column]) -> list[npt.NDArray[Any]] | None:
+def _counts(
+    columns: Mapping[str, AnyColumn], lengths: Mapping[str, int], index_of: Mapping[str, str]
+) -> dict[str, npt.NDArray[np.int32]]:
+    """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
+    found: dict[str, npt.NDArray[np.int32]] = {}
+    for column in columns.values():
+        for dim, counts in zip(column.dims, column.own_lengths().T, strict=True):
+            is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
+            if not is_label and (counts[column.present] != lengths[dim]).any():
+                there = np.where(column.present, counts, 0).astype(np.int32)
+                found[dim] = np.maximum(there, found.get(dim, there))
+    return found
+
+
+def _differs_along_all_axes(column: ArrayColumn, space: CaseSpace) -> bool:
+    """Return True if the arrays differ along each axis, by their checksums."""
+    _, marks = np.unique(column.data.pieces["checksum"][:, 0], return_inverse=True)
+    there, marks = column.present.reshape(space.shape), marks.reshape(space.shape)
+    for axis in range(there.ndim):
+        first = np.take_along_axis(marks, np.expand_dims(there.argmax(axis), axis), axis)
+        if ((marks == first) | ~there).all():
+            return False
+    return bool(there.any())
+
+
+def _resized(column: AnyColumn, shape: tuple[int, ...]) -> Column:
+    """Return the column in memory, padded to this shape."""
+    made = replace(column.loaded())
+    made.resize(shape, made.dtype)
+    return made
+
+
+def _labels(column: Column, along: Mapping[str, AnyColumn]) -> list[npt.NDArray[Any]] | None:
     """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
     # strings (as objects), dates and integers, of each run
-    if column.cells.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
+    if any((each.present & ~column.present).any() for each in along.values()):
         return None
     missing = column.missing()
     found = [column.cells[case][~missing[case]] for case in np.flatnonzero(column.present)]
@@ -157,8 +192,8 @@ def _reindexed(column: Column, dim: str, labels: Column, union: npt.NDArray[Any]
     """Return the column with the values of each run at the positions of its labels."""
     axis = column.dims.index(dim)
     shape = (*column.cells.shape[: axis + 1], len(union), *column.cells.shape[axis + 2 :])
-    cells = filled(shape, column.cells.dtype, missing_value(column.cells.dtype), column.beside)
-    absent, missing, lacking = filled(shape, np.bool_, True, column.beside), labels.missing(), column.missing()
+    cells = np.full(shape, missing_value(column.dtype), column.dtype)
+    absent, missing, lacking = np.ones(shape, dtype=bool), labels.missing(), column.missing()
     before = (slice(None),) * axis
     for case in np.flatnonzero(column.present):
         own = np.flatnonzero(~missing[case])
@@ -183,7 +218,7 @@ def _over_axes(column: Column, dims: tuple[str, ...], space: CaseSpace, attribut
             cells, missing = one.squeeze(axis), lacks.squeeze(axis)
             there = np.asarray(there.any(axis))
             names.remove(name)
-    return _variable((*names, *dims), cells, missing, attributes, column.beside)
+    return _variable((*names, *dims), cells, missing, attributes)
 
 
 def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,11 +233,45 @@ def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], dat
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
-        coords[places[name]] = _over_axes(column, column.dims, table.plan.space, described)
+        coords[places[name]] = _over_axes(column.loaded(), column.dims, table.plan.space, described)
     return attributes | ({RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _of_runs(
+    column: AnyColumn, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...], attributes: dict[str, Any]
+) -> xr.Variable:
+    """Return the values of all runs; arrays are read when they are used."""
+    if isinstance(column, Column):
+        cells, missing = (each.reshape(space.shape + lengths) for each in _cells_of(_resized(column, lengths)))
+        return _variable(space.names + dims, cells, missing, attributes)
+    dtype, shown, encoding = column.dtype, column.dtype, dict[str, Any]()
+    if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
+        limits = column.data.limits[column.present]
+        stored, fill = _free_value(column, int(limits.min(initial=0)), int(limits.max(initial=1)))
+        large = dtype.itemsize == 8 and (np.abs(limits.astype(float)) >= EXACT).any()
+        shown, encoding = np.dtype(object if large else float), {"dtype": stored, "_FillValue": fill}
+    if dtype.kind == "b":
+        attributes = {**attributes, **TRUTH}
+    data = indexing.LazilyIndexedArray(RunArray(column, space.shape, lengths, shown))
+    return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
+
+
+def _cells_of(column: Column) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    return column.cells, column.missing()
+
+
+def _free_value(column: ArrayColumn, low: int, high: int) -> tuple[np.dtype[Any], Any]:
+    """As `with_fill_value`, by the limits of the values if they suffice."""
+    dtype = np.dtype(np.int8) if column.dtype.kind == "b" else column.dtype
+    limit = int(np.iinfo(f"i{min(4, dtype.itemsize)}").max)
+    for each in (-limit, limit) if dtype.kind == "i" else (limit, 0):
+        if not low <= each <= high:
+            return dtype, dtype.type(each)
+    known = column.loaded()
+    return with_fill_value(known.cells, known.missing())
 
 
 def _variable(
@@ -210,7 +279,6 @@ def _variable(
     cells: npt.NDArray[Any],
     missing: npt.NDArray[np.bool_] | None,
     attributes: Mapping[str, Any],
-    beside: Path | None,
 ) -> xr.Variable:
     """Return values of one type; integers and booleans are floats, or objects if large, if some are `missing`."""
     kind = cells.dtype.kind
@@ -220,10 +288,7 @@ def _variable(
         return xr.Variable(dims, cells, attributes)
     dtype, fill = with_fill_value(cells, missing)
     large = kind in "iu" and cells.dtype.itemsize == 8 and (np.abs(cells.astype(float)) >= EXACT).any()
-    shown = filled(cells.shape, object if large else float, np.nan, beside)
-    for slab in slabs(cells.shape):
-        there = ~missing[slab]
-        shown[slab][there] = cells[slab][there]
+    shown = np.where(missing, np.array(np.nan, object if large else float), cells)
     return xr.Variable(dims, shown, attributes, {"dtype": dtype, "_FillValue": fill})
 
 
@@ -242,11 +307,11 @@ def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> 
     return dtype, dtype.type(free)
 
 
-def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
+def _attributes(name: str, column: AnyColumn, declared: Variable | None) -> dict[str, Any]:
     """Return the attributes that the method declares today, or else the attributes of the runs."""
     if declared is not None:
         return {**column.attributes, **declared.attributes}
-    units = {"units": "1"} if kind_of(column.cells.dtype) == NUMBERS else {}
+    units = {"units": "1"} if kind_of(column.dtype) == NUMBERS else {}
     return {"long_name": name, **units, **column.attributes}
 
 

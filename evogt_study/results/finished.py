@@ -18,14 +18,23 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedShardError, InputError, ResultError, StoreWarning, StudyError, warn
+from evogt_study.errors import (
+    DamagedResultError,
+    DamagedShardError,
+    InputError,
+    ResultError,
+    StoreWarning,
+    StudyError,
+    warn,
+)
 from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
+from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_runs, source_at, sources_in
+from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
@@ -200,14 +209,17 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
         return {}, {}
     with _in_the_way(), opened(path) as groups:
         attributes = groups[MAIN].attrs
-        for data in groups.values() if check else ():
-            check_runs(path, data)
+        inspected = inspect(path) if check else Inspection([], [])
+        if inspected.broken:
+            raise DamagedResultError(f"in {path} {inspected.broken[0]}; `evogt verify` lists all damage")
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
     if attributes.get("id", "") != study.name:
         raise ResultError(
             f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}; choose another "
             "place with -o"
         )
+    if inspected.changed:
+        warn(f"{path}: {'; '.join(inspected.changed)}. Its runs are used as they are now", StoreWarning)
     names = {"study": "study", "code": DECLARATION, "version": "product_version"}
     return history, {name: str(attributes.get(attribute, "")) for name, attribute in names.items()}
 
@@ -323,7 +335,8 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     done = None if study is None else finished(study, result, variables)
     if study is None or done is None:
         return None
-    found = done.runs()
+    # in memory: the process that writes the result removes the shards
+    found = {phase: data.load() for phase, data in done.runs().items()}
     for phase, data in found.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
     kept = {MAIN, *EARLIER_PHASES} - found.keys()

@@ -5,17 +5,17 @@ One process writes a file completely, or not at all.  HDF5 is not thread-safe, s
 
 from __future__ import annotations
 
-import itertools
+import json
+import math
 import os
 import shutil
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from errno import ENOMEM
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
@@ -33,53 +33,57 @@ from evogt_study.storage.atomic import followed, make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
 
+if TYPE_CHECKING:
+    from evogt_study.results.table import ArrayColumn, Column, Table
+
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
 
 The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
 """
-# Level 9 saves 1 % over level 1 on the results of the paper.  shuffle groups equal bytes of neighbouring numbers.
-# fletcher32 found 20 of 20 flipped bytes, which HDF5 otherwise reads as numbers.
-COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
-TEXT = np.dtype(object, metadata={"element_type": str})
-"""Type that declares objects as strings to xarray, which would otherwise read all of them."""
-# dask.config.set changes the whole process: two threads that set and restore it could leave "synchronous" behind
-_DASK_SETTINGS = threading.Lock()
+MAX_LOADED_BYTES = 10**9
+"""Bytes of a result up to which it is returned in memory."""
+PLAIN_BYTES = 2**14
+"""Bytes of a variable up to which it is neither chunked nor compressed."""
 
 
-# The checksums are computed from the data in memory, so that they detect an error of the disk too.  The attributes
-# PHASE_group list the groups that a reader can open.
-def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
+def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table] | None = None) -> None:
     """Write the main phase into the root group and earlier phases into groups.  Raises ResultError if the disk refuses.
 
-    Large variables are written slab by slab.
+    Pieces of arrays are copied.  tables: the runs of the phases, which later studies can reuse without HDF5.
     """
     earlier = {name: data for name, data in phases.items() if name != MAIN}
     phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
     try:
         make_folder(path.parent)
-        # HDF5_LOCK first, as when a result is opened: otherwise two threads may wait for each other
-        with HDF5_LOCK, _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), _small_cache():
-            encoded(with_digests(phases[MAIN])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
-            for name, data in earlier.items():
-                encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=group_of(name), engine="netcdf4")
-            seal(temporary, [finished_keys(data) for data in (phases[MAIN], *earlier.values())])
+        with HDF5_LOCK, written_whole(path) as temporary, _refusals(temporary):
+            target, file = File(path), NetCDFFile(temporary)
+            made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
+            try:
+                for name, writer in made.items():
+                    writer.write(phases[name])
+            finally:
+                file.file.close()
+            with temporary.open("r+b") as stream:
+                append(stream, target, _index(phases, tables or {}, made))
     except OSError as error:
         told = error.strerror or error
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
 
 
-# as bytes, which the seal contains and which need a quarter of the memory of text
-def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
-    """Keys of the finished runs of one phase; empty for data without runs and for joined results.
-
-    A study does not reuse runs of joined results, since each run has the dimensions of all results there.
-    """
-    if CONCATENATED in data.attrs or not {"run_key", "run_status"} <= set(data.variables):
-        return np.array([], dtype=np.bytes_)
-    finished = status_codes(data["run_status"]) != Status.not_run
-    keys = np.asarray(data["run_key"].values, dtype=np.bytes_)
-    return keys.ravel() if finished.all() else keys[finished]  # a copy of ten million keys is 200 MB
+def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: Mapping[str, _GroupWriter]) -> Index:
+    """Return the index of a file that is written: records with their pieces in the file."""
+    records, axes = {}, dict[str, Any]()
+    for phase, table in tables.items():
+        columns = {**table.columns, **made[phase].columns}
+        records[phase], cases = table.records(columns)
+        data = phases[phase]
+        labels = {str(dim): np.asarray(data[dim].values) for dim in data["run_status"].dims}
+        missing = table.counts()[Status.not_run]
+        shared = len(cases) < np.count_nonzero((table.status != Status.not_run) & (table.keys != b""))
+        axes[phase] = {"cases": cases, "labels": labels, "missing": missing, "shared": shared}
+    places = [place for writer in made.values() for place in writer.places]
+    return Index(records, axes, places, str(phases[MAIN].attrs.get(PLAN, "")) if tables else "")
 
 
 @contextmanager
@@ -98,15 +102,6 @@ def _refusals(path: Path) -> Iterator[None]:
         raise OSError(getattr(error, "strerror", None) or str(error)) from None
 
 
-@contextmanager
-def _by_this_thread() -> Iterator[None]:
-    """Compute dask-backed arrays in this thread, not by a default client; one thread at a time can do this."""
-    import dask  # 0.1 s, which readers of a result save
-
-    with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
-        yield
-
-
 # the default of netCDF4 holds for the whole process, so it is restored for other files of the user
 @contextmanager
 def _small_cache() -> Iterator[None]:
@@ -119,38 +114,262 @@ def _small_cache() -> Iterator[None]:
         netCDF4.set_chunk_cache(*before)
 
 
-def encoded(data: xr.Dataset) -> xr.Dataset:
-    """Return the same data with their encoding: checksummed and compressed numbers, no fill value on coordinates (CF).
+@dataclass
+class _GroupWriter:
+    """Writes the runs of a phase.
 
-    Strings of coordinates are characters, since a coordinate variable with one dimension is numeric in CF.
+    columns: the columns whose arrays are in the file.  places: bytes of other variables, as in `Index`.  digests: see
+    `variable_digest`.
     """
-    beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
-    data = in_slabs(data)
-    for name, given in data.variables.items():
-        data[name] = variable = _in_types_of_netcdf(given)
-        if variable.dtype.kind in "OUS" and name in data.data_vars:
-            data[name] = fixed_width(variable)
-        elif variable.dtype.kind in "OU" and variable.chunks:
-            data[name] = _by_parts(variable, np.asarray, TEXT)
-    for name, variable in data.variables.items():
-        encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}
-        numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
-        if (numbers or variable.dtype.kind == "S") and variable.ndim:
-            encoding |= COMPRESSED
-        # a slab is a chunk, so that each part of Dask is compressed once
-        if variable.chunks:
-            width = (variable.dtype.itemsize,) if variable.dtype.kind == "S" else ()
-            encoding["chunksizes"] = (*slab_shape(variable.shape), *width)
-        if name not in data.coords:
+
+    group: Group
+    target: File
+    phase: str
+    columns: dict[str, Column | ArrayColumn] = field(default_factory=dict)
+    places: list[tuple[str, int, int, bytes]] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def write(self, data: xr.Dataset) -> None:
+        """Write all variables and attributes; coordinates of dimensions first."""
+        beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
+        for name in sorted(map(str, data.variables), key=lambda name: (name not in data.dims, name in data.data_vars)):
+            variable = data.variables[name]
             named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
-            encoding["coordinates"] = " ".join(named) or None
-        if name in data.coords and variable.dtype.kind in "OU":
-            encoding["dtype"] = "S1"
-        # a coordinate of a dimension has every value
-        encoding.setdefault("_FillValue", np.nan if variable.dtype.kind == "f" and name not in data.dims else None)
-        data[name].encoding = encoding
-        data[name].attrs = _of_characters(variable.attrs)
-    return data.assign_attrs(_of_characters(data.attrs))
+            more = {"coordinates": " ".join(named)} if named and name not in data.coords else {}
+            if (runs := run_array(variable)) is not None and variable.size:
+                self.write_runs(name, variable, more, runs)
+            else:
+                self.write_values(name, _in_types_of_netcdf(variable), more, name in data.dims)
+        self.group.file.set_attributes(self.group.target, {**data.attrs, DIGESTS: json.dumps(self.digests)})
+        self.group.close()
+
+    def write_values(self, name: str, variable: xr.Variable, more: Mapping[str, Any], is_dimension: bool) -> None:
+        """Write a variable whose values are in memory, in another file or in Dask."""
+        attributes, dtype = {**variable.attrs, **more}, np.dtype(variable.encoding.get("dtype", variable.dtype))
+        sizes = {str(dim): size for dim, size in variable.sizes.items()}
+        fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and not is_dimension else None)
+        if dtype.kind in "OUS":
+            width = max((int(_encoded(part).dtype.itemsize) for part in _parts(variable)), default=1)
+            dtype, fill, attributes = np.dtype(f"S{width}"), None, {**attributes, "_Encoding": "utf-8"}
+            sizes[f"string{width}"] = width
+        elif dtype.kind == "b":
+            dtype, attributes = np.dtype(np.int8), {**attributes, "dtype": "bool"}
+        stored = np.dtype("S1") if dtype.kind == "S" else dtype
+        if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
+            content = _converted(dtype, fill, np.asarray(variable.values))
+            made = self.group.variable(name, sizes, stored, attributes, fill=fill, content=content)
+            self.keep(name, made, attributes, fill, [((), checksum(content.tobytes()))] if content.size else [])
+            return
+        chunk, blank = chunk_shape(variable.shape, dtype.itemsize), pad_of(dtype) if fill is None else fill
+        whole = (*chunk, dtype.itemsize) if dtype.kind == "S" else chunk
+        packed: list[tuple[tuple[int, ...], bytes]] = []
+
+        def chunks() -> Iterator[tuple[tuple[int, ...], bytes]]:
+            for start in chunk_starts(variable.shape, chunk):
+                part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
+                values = _converted(dtype, fill, np.asarray(part.values))
+                (block,) = chunks_of(values, whole, blank)
+                content, place = pack(block), (*start, *(0,) * (len(whole) - len(chunk)))
+                packed.append((place, checksum(content)))
+                yield place, content
+
+        made = self.group.variable(name, sizes, stored, attributes, fill=fill, chunk=whole, content=chunks())
+        self.keep(name, made, attributes, fill, packed)
+
+    def keep(
+        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]
+    ) -> None:
+        """Note where the bytes of a variable are, and its digest."""
+        places = _chunk_places(made)
+        for start, mark in packed:
+            offset, size = places[start] if start in places else (made.id.get_offset(), made.id.get_storage_size())
+            self.places.append((f"{self.phase}: `{name}`", offset, size, mark))
+        self.note_digest(name, made, attributes, fill, packed)
+
+    def note_digest(
+        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]
+    ) -> None:
+        """Note the digest of a variable."""
+        written = attributes if fill is None else {**attributes, "_FillValue": made.dtype.type(fill)}
+        self.digests[name] = variable_digest(made.shape, made.dtype, written, packed)
+
+    # --- arrays of runs -----------------------------------------------------------------------------------------------
+
+    def write_runs(self, name: str, variable: xr.Variable, more: Mapping[str, Any], runs: RunArray) -> None:
+        """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
+        dtype = np.dtype(variable.encoding.get("dtype", variable.dtype))
+        attributes, fill = {**variable.attrs, **more}, variable.encoding.get("_FillValue")
+        if dtype.kind == "b":
+            dtype, attributes = np.dtype(np.int8), {**attributes, "dtype": "bool"}
+        elif variable.dtype == np.float16 or variable.dtype.kind == "O":
+            attributes = {**attributes, RETURNED_DTYPE: variable.dtype.name}
+            dtype = np.dtype(np.float32) if dtype == np.float16 else dtype
+        if dtype.kind == "f":
+            fill = np.nan
+        data, axes = runs.column.data, len(runs.space)
+        own = _own_chunk(data, runs.lengths, dtype)
+        full = chunk_shape(runs.shape, dtype.itemsize)
+        chunk = (*(1,) * axes, *own) if own else full
+        form_chunk = own or (math.prod(full[:axes]), *full[axes:])
+        made = replace(data[:], limits=data.limits, sources=[self.target], forms=[
+            Form(form.dtype, dtype, form_chunk) for form in data.forms
+        ])  # fmt: skip
+        count = math.prod(-(-length // step) for length, step in zip(runs.lengths, own, strict=True)) if own else 1
+        made.pieces = np.zeros((len(data), max(1, count)), PIECE)
+        blank = pad_of(dtype) if fill is None else fill
+        chunks = _large(runs, dtype, form_chunk, blank) if own else _small(runs, dtype, full, form_chunk, blank)
+        uses: list[tuple[tuple[int, ...], bytes, Any]] = []
+
+        def noted() -> Iterator[tuple[tuple[int, ...], bytes]]:
+            for start, content, mark, use in chunks:
+                uses.append((start, mark or checksum(content), use))
+                yield start, content
+
+        sizes = {str(dim): size for dim, size in variable.sizes.items()}
+        dataset = self.group.variable(name, sizes, dtype, attributes, fill=fill, chunk=chunk, content=noted())
+        places = _chunk_places(dataset)
+        for start, mark, (cases, number, rows) in uses:
+            offset, size = places[start]
+            for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
+                made.pieces[key][cases, number] = value
+        self.note_digest(name, dataset, attributes, fill, [(start, mark) for start, mark, _ in uses])
+        self.columns[name] = replace(runs.column, data=made)
+
+
+class RunArray(BackendArray):
+    """Arrays of all runs over the axes of the study, padded to `lengths`, which are read when they are used."""
+
+    def __init__(
+        self, column: ArrayColumn, space: tuple[int, ...], lengths: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.column, self.space, self.lengths, self.dtype = column, space, lengths, dtype
+        self.shape = (*space, *lengths)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        picked = [np.arange(size)[each] for size, each in zip(self.shape, key, strict=True)]
+        wide = [np.atleast_1d(each) for each in picked]
+        axes = len(self.space)
+        cases = np.arange(math.prod(self.space)).reshape(self.space)[np.ix_(*wide[:axes])].ravel()
+        blank = np.nan if self.dtype.kind in "fO" else 0
+        made = np.full((len(cases), *map(len, wide[axes:])), blank, self.dtype)
+        there, done = np.flatnonzero(self.column.present[cases]), 0
+        for some, values in self.column.data.arrays(cases[there]):
+            rows, done = there[done : done + len(some)], done + len(some)
+            if values.shape[1:] == self.lengths and all(isinstance(each, slice) for each in key[axes:]):
+                made[rows] = values[(slice(None), *key[axes:])]
+                continue
+            padded = np.full((len(some), *self.lengths), blank, self.dtype)
+            padded[(slice(None), *map(slice, values.shape[1:]))] = values
+            made[rows] = padded[np.ix_(np.arange(len(some)), *wide[axes:])]
+        return made.reshape([len(each) for each in picked if each.ndim])
+
+
+def run_array(variable: xr.Variable) -> RunArray | None:
+    """Return the arrays of runs behind a variable that was not changed since it was made."""
+    lazy = variable._data
+    if not isinstance(lazy, indexing.LazilyIndexedArray) or not isinstance(lazy.array, RunArray):
+        return None
+    return lazy.array if all(key == slice(None) for key in lazy.key.tuple) else None
+
+
+def _chunk_places(made: Any) -> dict[tuple[int, ...], tuple[int, int]]:
+    """Offset and size of each chunk in the file."""
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    if made.chunks:
+        made.id.chunk_iter(lambda info: found.update({info.chunk_offset: (info.byte_offset, info.size)}))
+    return found
+
+
+def _own_chunk(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+    """Return the shape of the chunks of each run if an array is large; most runs keep the chunks that they have."""
+    if data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize <= LARGE_BYTES:
+        return None
+    is_packed = data.pieces["row"][:, 0] == WHOLE
+    numbers = np.bincount(data.form[data.present & is_packed], minlength=len(data.forms))
+    for number in np.argsort(numbers)[::-1].tolist():
+        form = data.forms[number]
+        chunk: tuple[int, ...] | None = form.chunk if numbers[number] and form.stored == dtype else None
+        if chunk is not None and all(step <= length for step, length in zip(chunk, lengths, strict=True)):
+            return chunk
+    return chunk_shape(lengths, dtype.itemsize)
+
+
+Placed = Iterator[tuple[tuple[int, ...], bytes, bytes, tuple[Any, int, Any]]]
+"""Start of a chunk, its content, its checksum or b"", and the cases with the number of the piece and their rows."""
+
+
+def _large(runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], blank: Any) -> Placed:
+    """The chunks of each run; chunks of this shape and type are copied."""
+    data = runs.column.data
+    for case in np.flatnonzero(data.present).tolist():
+        position, shape = tuple(map(int, np.unravel_index(case, runs.space))), tuple(data.shapes[case].tolist())
+        form, own = data.forms[data.form[case]], chunk_starts(shape, chunk)
+        filled_up = any(length % step for length, step in zip(shape, chunk, strict=True)) and shape != runs.lengths
+        same = (form.stored, form.chunk) == (dtype, chunk) and data.pieces["row"][case, 0] == WHOLE
+        if same and (dtype.kind == "f" or not filled_up):
+            contents = [(data.content(piece), piece["checksum"].tobytes()) for piece in data.pieces[case, : len(own)]]
+        else:
+            ((_, values),) = data.arrays(np.array([case]))
+            contents = [(pack(part), b"") for part in chunks_of(values[0].astype(dtype), chunk, blank)]
+        for place, (start, (content, mark)) in enumerate(zip(own, contents, strict=True)):
+            yield (*position, *start), content, mark, (case, place, WHOLE)
+
+
+def _small(
+    runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form_chunk: tuple[int, ...], blank: Any
+) -> Placed:
+    """Chunks of several runs; one that has the same runs in the same rows is copied."""
+    data, axes = runs.column.data, len(runs.space)
+    numbers = np.arange(math.prod(runs.space)).reshape(runs.space)
+    lead, zeros = chunk[:axes], (0,) * len(runs.lengths)
+    for start in chunk_starts(runs.space, lead):
+        block = numbers[tuple(slice(at, at + step) for at, step in zip(start, lead, strict=True))]
+        places = np.ravel_multi_index(np.indices(block.shape), lead).ravel() if axes else np.zeros(1, np.intp)
+        there = data.present[block.ravel()]
+        cases, rows = block.ravel()[there], places[there]
+        if not len(cases):
+            continue
+        pieces = data.pieces[cases, 0]
+        first, form = pieces[0], data.forms[data.form[cases[0]]]
+        same = (pieces["row"] == rows) & (pieces["offset"] == first["offset"]) & (pieces["file"] == first["file"])
+        source = data.sources[first["file"]]
+        held = isinstance(source, File) and source.held.get(int(first["offset"])) == len(cases)
+        # missing integers have the fill value of this file, which the old one may not have
+        is_full = len(cases) == math.prod(lead) and (data.shapes[cases] == runs.lengths).all()
+        if same.all() and held and (is_full or dtype.kind == "f") and (form.stored, form.chunk) == (dtype, form_chunk):
+            yield (*start, *zeros), data.content(first), first["checksum"].tobytes(), (cases, 0, rows)
+            continue
+        slab = np.full(form_chunk, blank, dtype)
+        row_of = dict(zip(cases.tolist(), rows.tolist(), strict=True))
+        for some, values in data.arrays(cases):
+            place: Any = ([row_of[case] for case in some.tolist()], *map(slice, values.shape[1:]))
+            slab[place] = values
+        yield (*start, *zeros), pack(slab), b"", (cases, 0, rows)
+
+
+def _parts(variable: xr.Variable) -> Iterator[npt.NDArray[Any]]:
+    return (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
+
+
+def _encoded(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+    """Return strings in UTF-8."""
+    if words.dtype.kind == "S":
+        return words
+    found = [word.encode() for word in words.ravel().tolist()]
+    return np.array(found or [b""], np.bytes_)[: words.size].reshape(words.shape)
+
+
+def _converted(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values in the type of the file; strings as characters."""
+    if dtype.kind == "S":
+        words = np.ascontiguousarray(_encoded(values).astype(dtype))
+        return words[..., None].view("S1").reshape(*values.shape, dtype.itemsize)
+    if values.dtype.kind in "fO" and dtype.kind in "iu":
+        return np.where(values != values, fill, values).astype(dtype)
+    return values.astype(dtype)
 
 
 UNITS = {
@@ -174,7 +393,7 @@ def _in_types_of_netcdf(variable: xr.Variable) -> xr.Variable:
     made = variable.astype(np.float32) if variable.dtype == np.float16 else variable
     if kind == "O" and stored.kind in "iu":  # integers that no float holds, of which some are missing
         fill = variable.encoding["_FillValue"]
-        made = _by_parts(variable, lambda values: np.where(values != values, fill, values).astype(stored), stored)
+        made = variable.copy(data=_converted(stored, fill, variable.values))
         made.encoding = {"_FillValue": fill}
     if made is not variable:
         made.attrs = {**variable.attrs, RETURNED_DTYPE: variable.dtype.name}
@@ -246,71 +465,6 @@ def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> 
     """Return integers as another type, with NaN for a fill value."""
     made = np.asarray(values).astype(dtype)
     return np.where(values == fill, np.array(np.nan, dtype), made)
-
-
-# otherwise netCDF4 stores text with other characters than ASCII as variable-length strings; see `opened`
-def _of_characters(attributes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return attributes with text encoded in UTF-8, which is stored as characters."""
-    return {
-        name: value.encode() if isinstance(value, str) and not value.isascii() else value
-        for name, value in attributes.items()
-    }
-
-
-def in_slabs(data: xr.Dataset) -> xr.Dataset:
-    """Return the same data with arrays larger than a slab dask-backed, so that one slab is computed at a time."""
-    data = data.copy(deep=False)
-    for name, variable in data.variables.items():
-        if variable.size > SLAB and name not in data.dims:
-            data[name] = _in_slabs(variable)
-    return data
-
-
-def _in_slabs(variable: xr.Variable) -> xr.Variable:
-    """Return the same values dask-backed by slabs; `dask.array.from_array` would read the whole array first."""
-    slab = slab_shape(variable.shape)
-    if variable.chunks:
-        return variable.chunk(dict(zip(variable.dims, slab, strict=True)))
-    from dask.array import Array  # 0.25 s, only for a variable larger than a slab
-
-    chunks = tuple(
-        tuple(min(step, length - start) for start in range(0, length, step))
-        for length, step in zip(variable.shape, slab, strict=True)
-    )
-    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)  # a new name: equal names mean equal values in Dask
-    keys = itertools.product([name], *(range(len(lengths)) for lengths in chunks))
-    parts = (variable.data[part] for part in slabs(variable.shape))
-    return variable.copy(data=array(dict(zip(keys, parts, strict=True)), name, chunks, variable.dtype))
-
-
-def fixed_width(words: xr.Variable) -> xr.Variable:
-    """Return the same strings in fields of one width, in UTF-8, unless the fields would be too large."""
-    if words.dtype.kind == "S":
-        fields = words.copy(deep=False)
-    else:
-        every = (text for slab in slabs(words.shape) for text in words[slab].values.ravel().tolist())
-        width = max((len(text.encode()) for text in every), default=0)
-        if words.size * width > FIXED_WIDTH_BYTES:
-            return _by_parts(words, np.asarray, TEXT) if words.chunks else words
-        dtype = np.dtype(f"S{max(1, width)}")
-        fields = _by_parts(words, partial(_fields, dtype), dtype)
-    fields.attrs = {**words.attrs, "_Encoding": "utf-8"}
-    return fields
-
-
-def _by_parts(
-    words: xr.Variable, made: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
-) -> xr.Variable:
-    """Apply `made` to the strings, one slab at a time if they are dask-backed."""
-    if not words.chunks:
-        return words.copy(data=made(words.values))
-    # with `meta`, Dask does not call the function on an empty array to find the type
-    return words.copy(data=words.data.map_blocks(made, dtype=dtype, meta=np.empty((0,) * words.ndim, dtype=dtype)))
-
-
-def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
-    fields = [word.encode() for word in words.ravel().tolist()]
-    return np.array(fields, dtype=dtype).reshape(words.shape)
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
@@ -413,6 +567,15 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
         data.close()
         raise _unreadable(path, error) from None
     return data
+
+
+def open_written(path: Path) -> xr.Dataset:
+    """Return a result as it was written: in memory, or read on access if it is larger than `MAX_LOADED_BYTES`."""
+    data = open_result(path)
+    if data.nbytes > MAX_LOADED_BYTES:
+        return data
+    with data:
+        return loaded(path, data)
 
 
 def _check(path: Path, data: xr.Dataset) -> None:

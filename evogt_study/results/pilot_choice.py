@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import PilotError
-from evogt_study.results.table import Table
+from evogt_study.results.table import Column, Table
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE, Status, to_losses
 from evogt_study.study.case_space import Chosen
@@ -49,7 +49,7 @@ def choose(pilot: Choice, table: Table) -> Chosen:
 def _measured(name: str, table: Table, better: str) -> npt.NDArray[np.float64]:
     """The variable over all cases, lower is better: infinite for a diverged run, NaN for a missing run."""
     column = table.columns.get(name)
-    if column is None or not column.is_number:
+    if not isinstance(column, Column) or not column.is_number:
         raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
     values = to_losses(np.where(column.present, column.cells, np.nan).astype(float), better)
     values[table.status == Status.diverged] = np.inf

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from evogt_study.results.index import DIGESTS as DIGESTS
 from evogt_study.schema.variables import BOOKKEEPING, STATUS_FLAGS, STATUS_NAMES, Status, status_codes
 
-DIGESTS = "content_digests"
-"""Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
 RECORDED = "recorded_coordinates"
 """Global attribute: names of the coordinates that runs returned."""
 RETURNED_ATTRIBUTES = "returned_attributes"

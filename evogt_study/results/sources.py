@@ -6,7 +6,9 @@ A source gives its run keys before its runs, so that files without a wanted run 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,15 +18,14 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
 from evogt_study.results.dataset import records_of
+from evogt_study.results.index import NO_INDEX, Index, inspect, read_index
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.run_metadata import RECORDED, RETURNED_ATTRIBUTES, recorded
-from evogt_study.results.seal import UNREADABLE, changed_runs, damaged_parts, keys_of, no_netcdf, read_keys, sealed_keys
+from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import VARIABLE, RunRecords
-from evogt_study.schema.variables import BOOKKEEPING
+from evogt_study.schema.variables import BOOKKEEPING, Status, status_codes
 from evogt_study.storage.arrays import SLAB, slabs
 from evogt_study.storage.atomic import RESULT_SUFFIXES
-from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
 from evogt_study.study.run_keys import Keys
 
@@ -39,37 +40,44 @@ Read = TypeVar("Read")
 class ResultFile:
     """The runs of a result, and of its pilot.
 
-    known: its keys, or the error of reading them; None: not read yet.
+    A result with an index is read by it.  A file that another program has changed is read by xarray, and a warning
+    says so.
     """
 
     path: Path
-    known: Keys | ResultError | None = field(default=None, compare=False)
+
+    @cached_property
+    def index(self) -> Index | None:
+        """The index; None for a file without runs in a valid one.  Raises ResultError if it cannot be read."""
+        found = read_index(self.path)
+        return found if found is not None and found.phases else None
 
     def keys(self) -> Keys:
         """Keys of the runs; empty for a NetCDF file that is not a result.  Raises ResultError if it cannot be read."""
-        known = self.known
-        if known is None:
-            known = sealed_keys(self.path)
-        if isinstance(known, ResultError):
-            raise known
-        return np.array(read_keys(self.path), dtype=np.bytes_) if known is None else known
+        if self.index is not None:
+            return self.index.keys
+        check_file(self.path)
+        with opened(self.path) as groups:
+            return np.array([key for data in groups.values() for key in _finished_keys(data)], dtype=np.bytes_)
 
     def check(self) -> None:
-        """Raise ResultError if runs have changed.  A file without seal is read in a separate process first."""
-        damage = damaged_parts(self.path)
-        if damage:
-            raise DamagedResultError(f"{self.path} is damaged: {damage[0]}")
-        with opened(self.path) as groups:
-            for data in groups.values():
-                check_runs(self.path, data)
+        """Raise ResultError if the file is damaged."""
+        check_file(self.path)
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """The runs in parts of bounded size, without parts in which `knows` accepts no key.
+        """The runs, without those whose key `knows` does not accept.
 
         variables: the variables to read beside the run metadata; None: all.  Raises ResultError if they cannot be read.
         """
+        if self.index is not None:
+            for records in self.index.phases.values():
+                rows = np.flatnonzero(knows(records.keys))
+                if len(rows):
+                    selected = records if len(rows) == len(records.keys) else records.selected(rows)
+                    yield _with_variables(selected, variables)
+            return
         with opened(self.path) as groups:
-            for data in groups.values():
+            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
                 if variables is not None:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
                     # recorded coordinates are of no use without the variables along them
@@ -79,6 +87,28 @@ class ResultFile:
                     keys = loaded(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
                         yield records_of(loaded(self.path, part))
+
+
+def _finished_keys(data: xr.Dataset) -> Iterator[str]:
+    """Keys of the finished runs of a phase; joined results have none that a study could reuse."""
+    if CONCATENATED not in data.attrs:
+        finished = status_codes(data["run_status"]).ravel() != Status.not_run
+        yield from map(str, data["run_key"].values.ravel()[finished])
+
+
+def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:
+    if variables is None:
+        return records
+    stacks = (stack for stack in records.stacks if stack.role == VARIABLE and stack.name in variables)
+    return replace(records, stacks=tuple(stacks))
+
+
+def check_file(path: Path) -> None:
+    """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
+    found = inspect(path)
+    problem = next(iter([*found.broken, *(line for line in found.changed if line != NO_INDEX)]), None)
+    if problem is not None:
+        raise DamagedResultError(f"in {path} {problem}; `evogt verify` lists all such parts")
 
 
 @dataclass(frozen=True)
@@ -104,10 +134,7 @@ class ShardFolder:
         for path, head in self.heads():
             records = self._tried(read_shard, path) if knows(head.keys).any() else None
             if records is not None:
-                stacks = records.stacks
-                if variables is not None:
-                    stacks = tuple(stack for stack in stacks if stack.role == VARIABLE and stack.name in variables)
-                yield replace(records, stacks=stacks)
+                yield _with_variables(records, variables)
 
     def heads(self) -> Iterator[tuple[Path, Head]]:
         """Read the heads of the shards that can be read."""
@@ -138,11 +165,15 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
     paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
-    # all files together: files without a seal are read in one process, which takes longer to start than to read
-    keys = keys_of([path for path in paths if path.suffix in RESULT_SUFFIXES[:-1] and path.is_file()])
     for path in paths:
-        if path in keys:
-            yield ResultFile(path, keys[path])
+        if path.suffix in RESULT_SUFFIXES[:-1] and path.is_file():
+            source = ResultFile(path)
+            if result is None:
+                yield source
+                continue
+            with suppress(ResultError):  # a file without a valid index is used only if the user names it
+                if source.index is not None:
+                    yield source
         elif path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
             yield ShardFolder(path)
 
@@ -154,20 +185,9 @@ def source_at(path: Path) -> Iterator[RunSource]:
     elif path.is_dir():
         yield from sources_in(path)
     elif path.is_file():
-        yield ResultFile(path, keys_of([path])[path])
+        yield ResultFile(path)
     else:
         raise InputError(f"`--from` must be a result, or a folder of results, got {path}, which is neither")
-
-
-def check_runs(path: Path, data: xr.Dataset) -> None:
-    """Raise ResultError if runs have changed since they were written: a new result would confirm them."""
-    try:
-        with HDF5_LOCK:
-            damage = next(changed_runs(data, recorded(data)), None)
-    except UNREADABLE as error:
-        raise no_netcdf(path, error) from None
-    if damage:
-        raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 
 
 # size by the declared type and shape, without reading; a part has at least one run

@@ -1,24 +1,24 @@
 """Collect the runs of a plan in a table with one row for each case.
 
-Records arrive in any order.  A large variable is held out of core.
+Records arrive in any order.  Arrays stay in the files of the runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evogt_study.results.index import is_array, pack_records
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.variables import Status
-from evogt_study.storage.arrays import filled
-from evogt_study.study.plan import Plan
+from evogt_study.storage.arrays import Packed
+from evogt_study.study.plan import Order, Plan
 from evogt_study.study.run_keys import Keys
 
 
@@ -52,17 +52,19 @@ class Shapes:
     """The shapes of variables by name, which the first run fixes that has a variable.
 
     types: the dtypes of numbers.  large: names of integers that float64 cannot hold.  axes: dimensions of the study.
+    dims: other dimensions.
     """
 
     axes: tuple[str, ...]
     known: dict[tuple[str, bool], Shape] = field(default_factory=dict)
     types: dict[tuple[str, bool], set[np.dtype[Any]]] = field(default_factory=dict)
     large: set[tuple[str, bool]] = field(default_factory=set)
+    dims: set[str] = field(default_factory=set)
 
     def copy(self) -> Shapes:
         """Return a copy that can be changed."""
         types = {key: set(types) for key, types in self.types.items()}
-        return Shapes(self.axes, dict(self.known), types, set(self.large))
+        return Shapes(self.axes, dict(self.known), types, set(self.large), set(self.dims))
 
     def add(self, stack: Stack) -> str | None:
         """Add a stack, or return how it differs from other runs."""
@@ -81,6 +83,8 @@ class Shapes:
                 return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
             self.types[key], self.large = types, large
         self.known[key] = shape
+        if shape.role != ATTRIBUTE:
+            self.dims |= set(shape.dims)
         return None
 
     def _conflict(self, name: str, shape: Shape) -> str | None:
@@ -88,8 +92,7 @@ class Shapes:
         for each in (name, *shape.dims):
             if each in self.axes:
                 return f"`{each}` is returned here, but is a dimension of the study"
-        dims = {dim for other in self.known.values() if other.role != ATTRIBUTE for dim in other.dims}
-        if name in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
+        if name in self.dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
             return f"`{name}` is {shape} here, but a dimension in other runs"
         for dim in shape.dims:
             other = self.known.get((dim, False))
@@ -108,22 +111,22 @@ def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
     return np.result_type(*sorted(types, key=str))
 
 
-def _is_large(values: npt.NDArray[Any]) -> bool:
+def _is_large(values: Any) -> bool:
     """Return True for integers that float64 may not hold."""
-    is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size
-    return bool(is_long) and (int(values.max()) > EXACT or int(values.min()) < -EXACT)
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+        return False
+    limits = values.limits if isinstance(values, Packed) else values
+    return bool(limits.size) and (int(limits.max()) > EXACT or int(limits.min()) < -EXACT)
 
 
 @dataclass(eq=False)
 class Table:
     """Status, run metadata and variables of every case of `plan`.
 
-    Cases with equal keys share a run: its record fills all of them.  beside: path beside which large variables are
-    held out of core; None: all in memory.
+    Cases with equal keys share a run: its record fills all of them.  Arrays of numbers stay in the files of the runs.
     """
 
     plan: Plan
-    beside: Path | None = None
 
     # arrays: 25 bytes for each run beside its key, where an object would take hundreds
     def __post_init__(self) -> None:
@@ -135,8 +138,8 @@ class Table:
         self.attempts = np.zeros(self.size, dtype=np.int32)
         self.software = np.full(self.size, -1, dtype=np.int32)
         self.software_sets: list[str] = []
-        self.columns: dict[str, Column] = {}
-        self.attributes: dict[str, Column] = {}
+        self.columns: dict[str, Column | ArrayColumn] = {}
+        self.attributes: dict[str, Column | ArrayColumn] = {}
         self.shapes = Shapes(self.plan.space.names)
         self.left_out: set[str] = set()
         self._latest: tuple[Sequence[str], tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] | None = None
@@ -181,6 +184,7 @@ class Table:
         A case with a record keeps it, since records with equal keys are equal.  A run that is ok replaces the statuses
         in `replaced`.  attempts: combines two numbers of attempts.  Returns the cases that are new.
         """
+        records = pack_records(records)
         number, case = self._found(records)
         is_open = np.isin(self.status[case], replaced)
         number, case = number[is_open], case[is_open]
@@ -258,11 +262,39 @@ class Table:
         if not len(target):
             return
         columns = self.attributes if stack.role == ATTRIBUTE else self.columns
+        taken = stack.taken(source)
         if stack.name not in columns:
             dtype = np.dtype(object) if stack.values.dtype.kind == "U" else stack.values.dtype
             shape = stack.values.shape[1:]
-            columns[stack.name] = Column.empty(self.size, stack.role, stack.dims, shape, dtype, self.beside)
-        columns[stack.name].put(target, stack.taken(source), self.shapes.types.get(key_of(stack)))
+            columns[stack.name] = (
+                ArrayColumn(stack.role, stack.dims, Packed.empty(self.size, len(stack.dims)))
+                if is_array(stack)
+                else Column.empty(self.size, stack.role, stack.dims, shape, dtype)
+            )
+        columns[stack.name].put(target, taken, self.shapes.types.get(key_of(stack)))
+
+    def records(self, columns: Mapping[str, Column | ArrayColumn] | None = None) -> tuple[RunRecords, Order]:
+        """Return the records of all finished runs, and their cases: of equal keys the first.
+
+        columns: the variables and coordinates; None: those of the table.
+        """
+        cases = np.flatnonzero((self.status != Status.not_run) & (self.keys != b""))
+        if not self._index.distinct:
+            _, first = np.unique(self.keys[cases], return_index=True)
+            cases = cases[np.sort(first)]
+        row_of = np.full(self.size, -1)
+        row_of[cases] = np.arange(len(cases))
+        found = [*(self.columns if columns is None else columns).items(), *self.attributes.items()]
+        records = RunRecords(
+            keys=tuple(self.keys[cases].astype(str).tolist()),
+            status=self.status[cases],
+            messages=tuple(self.messages[cases].tolist()),
+            wall_seconds=self.wall_seconds[cases],
+            attempts=self.attempts[cases],
+            software=tuple(self.software_sets[number] for number in self.software[cases].tolist()),
+            stacks=tuple(stack for name, column in found for stack in column.stacks(name, row_of)),
+        )
+        return records, cases
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The cases without a record, in the order of the plan; only the first case with each key."""
@@ -313,13 +345,42 @@ class KeyIndex:
         return np.repeat(first, count)[by_case], case[by_case]
 
 
+class _Described:
+    """What both kinds of columns say of themselves."""
+
+    role: str
+    dims: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    first: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The common type of the values of all runs."""
+        raise NotImplementedError
+
+    @property
+    def is_number(self) -> bool:
+        """Return True for a variable with one number for each run."""
+        return self.role == VARIABLE and not self.dims and kind_of(self.dtype) == NUMBERS
+
+    @property
+    def described(self) -> str:
+        """What the column is, for messages."""
+        return str(Shape(self.role, self.dims, kind_of(self.dtype), ""))
+
+    def describe(self, cases: npt.NDArray[np.intp], stack: Stack) -> None:
+        """Take the attributes of the lowest case: a result must not depend on the order in which runs arrive."""
+        if cases[0] < self.first:
+            self.first, self.attributes = int(cases[0]), stack.attributes
+
+
 @dataclass(eq=False)
-class Column:
+class Column(_Described):
     """Values of a variable: `cells` has a row for each case; strings are objects.
 
     present: the cases that have the variable.  absent: the cells that are missing in these cases, because other runs
     have longer arrays or other labels; None: none is.  first: the lowest of these cases, which decides the attributes.
-    beside: path beside which a large variable is held out of core.
+    returned: the dtype that each run returned, as an index into `dtypes`.
     """
 
     role: str
@@ -328,26 +389,25 @@ class Column:
     attributes: Mapping[str, Any]
     first: int
     present: npt.NDArray[np.bool_]
-    beside: Path | None
     absent: npt.NDArray[np.bool_] | None = None
+    dtypes: list[np.dtype[Any]] = field(default_factory=list)
+    returned: npt.NDArray[np.int8] | None = None
 
     @staticmethod
-    def empty(
-        count: int, role: str, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any], beside: Path | None
-    ) -> Column:
+    def empty(count: int, role: str, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
         """Return a column for `count` cases without any value."""
-        cells = filled((count, *shape), dtype, missing_value(dtype), beside)
-        return Column(role, dims, cells, {}, count, np.zeros(count, dtype=bool), beside)
+        cells = np.full((count, *shape), missing_value(dtype), dtype)
+        return Column(role, dims, cells, {}, count, np.zeros(count, dtype=bool), None, [], np.zeros(count, np.int8))
 
     @property
-    def is_number(self) -> bool:
-        """Return True for a variable with one number for each run."""
-        return self.role == VARIABLE and not self.dims and kind_of(self.cells.dtype) == NUMBERS
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the cells."""
+        return self.cells.dtype
 
     @property
-    def described(self) -> str:
-        """What the column is, for messages."""
-        return str(Shape(self.role, self.dims, kind_of(self.cells.dtype), ""))
+    def lengths(self) -> tuple[int, ...]:
+        """The longest array along each dimension."""
+        return self.cells.shape[1:]
 
     # rows of different runs may have different lengths, such as ranks
     def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]] | None) -> None:
@@ -355,14 +415,17 @@ class Column:
 
         types: the dtypes of numbers in all runs, whose common type the column has.
         """
-        shape = stack.values.shape[1:]
+        values = np.asarray(stack.values)
+        shape = values.shape[1:]
         dtype = self.cells.dtype if types is None else common_type(types)
         longest = tuple(map(max, self.cells.shape[1:], shape))
         self.resize(longest, dtype)
-        # the lowest case, not the first one to arrive: a result must not depend on the order of execution
-        if cases[0] < self.first:
-            self.first, self.attributes = int(cases[0]), stack.attributes
-        room, values = (slice(None), *(slice(0, n) for n in shape)), stack.values
+        self.describe(cases, stack)
+        if self.returned is not None and types is not None:
+            if values.dtype not in self.dtypes:
+                self.dtypes.append(values.dtype)
+            self.returned[cases] = self.dtypes.index(values.dtype)
+        room = (slice(None), *(slice(0, n) for n in shape))
         if stack.absent is not None:
             values = values.astype(dtype)
             values[stack.absent] = missing_value(dtype)
@@ -370,25 +433,24 @@ class Column:
         self.present[cases] = True
         if self.absent is not None or shape != longest or stack.absent is not None:
             if self.absent is None:
-                self.absent = filled(self.cells.shape, np.bool_, False, self.beside)
+                self.absent = np.zeros(self.cells.shape, dtype=bool)
             self.absent[cases] = True
             self.absent[room][cases] = False if stack.absent is None else stack.absent
 
-    # a new file instead of a longer one, since every value moves when the rows change their length
     def resize(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""
         if (shape, dtype) == (self.cells.shape[1:], self.cells.dtype):
             return
         old, absent = self.cells, self.absent
         room = (slice(None), *(slice(0, n) for n in old.shape[1:]))
-        self.cells = filled((len(old), *shape), dtype, missing_value(dtype), self.beside)
+        self.cells = np.full((len(old), *shape), missing_value(dtype), dtype)
         self.cells[room] = old
         if dtype != old.dtype:
             self.cells[room][~self.present] = missing_value(dtype)
             if absent is not None:
                 self.cells[room][absent] = missing_value(dtype)
         if shape != old.shape[1:] or absent is not None:
-            self.absent = filled(self.cells.shape, np.bool_, True, self.beside)
+            self.absent = np.ones(self.cells.shape, dtype=bool)
             self.absent[room] = False if absent is None else absent
 
     def missing(self) -> npt.NDArray[np.bool_]:
@@ -396,13 +458,103 @@ class Column:
         lacks = np.broadcast_to((~self.present).reshape(-1, *[1] * (self.cells.ndim - 1)), self.cells.shape)
         return lacks if self.absent is None else lacks | self.absent
 
-    # compared with the first row only, which reads each value once: a column may be larger than memory
     def common(self) -> npt.NDArray[Any] | None:
         """The common row, if it is equal and complete in all cases that have one; NaN is equal to NaN."""
         rows = self.cells[self.present]
         if not len(rows) or (self.absent is not None and self.absent[self.present].any()):
             return None
         return np.asarray(rows[0]) if np.all(equal(rows, rows[0])) else None
+
+    def loaded(self) -> Column:
+        """Return the column with its values in memory."""
+        return self
+
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """Return the lengths of the values of each case."""
+        there, found = ~self.missing(), np.zeros((len(self.cells), len(self.dims)), np.int64)
+        for axis in range(1, there.ndim):
+            others = tuple(other for other in range(1, there.ndim) if other != axis)
+            places = np.asarray(there.any(axis=others)) * np.arange(1, there.shape[axis] + 1)
+            found[:, axis - 1] = places.max(axis=1, initial=0)
+        return found
+
+    def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
+        """Yield the values of the cases with a row in `row_of`, with the types that runs returned."""
+        cases = np.flatnonzero(self.present & (row_of >= 0))
+        numbers = np.zeros(len(cases), np.int8) if self.returned is None or not self.dtypes else self.returned[cases]
+        for number in np.unique(numbers).tolist():
+            own = cases[numbers == number]
+            cells, absent = self.cells[own], None if self.absent is None else self.absent[own]
+            cells = cells.astype(
+                self.dtypes[number] if self.dtypes else str if cells.dtype.kind == "O" else cells.dtype
+            )
+            yield Stack(name, self.dims, row_of[own], cells, self.attributes, self.role, absent)
+
+
+@dataclass(eq=False)
+class ArrayColumn(_Described):
+    """Arrays of numbers as pieces of files, which are read when they are used; see `Column`."""
+
+    role: str
+    dims: tuple[str, ...]
+    data: Packed
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    first: int = 2**62
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """The cases that have the variable."""
+        return self.data.present
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The common type of the arrays of all runs."""
+        return self.data.dtype
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The longest array along each dimension."""
+        return self.data.shape[1:]
+
+    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]] | None) -> None:
+        """Set the arrays of `cases`, which are in order."""
+        self.describe(cases, stack)
+        self.data.put(cases, stack.values)
+
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """Return the lengths of the array of each case."""
+        return self.data.shapes
+
+    def common(self) -> npt.NDArray[Any] | None:
+        """The array that all runs with one share, by their checksums; see `Column.common`."""
+        cases = np.flatnonzero(self.present)
+        if not len(cases) or (self.data.shapes[cases] != self.data.shapes[cases[0]]).any():
+            return None
+        if len({self.data.forms[form].dtype for form in set(self.data.form[cases].tolist())}) > 1:
+            return self.loaded().common()
+        marks = self.data.pieces[cases][["row", "size", "checksum"]]
+        return np.array(np.asarray(self.data[cases[:1]])[0]) if (marks == marks[:1]).all() else None
+
+    def loaded(self) -> Column:
+        """Return the column with its values in memory."""
+        dtype, count = self.dtype, len(self.data)
+        made = Column.empty(count, self.role, self.dims, self.lengths, dtype)
+        made.attributes, made.first, made.present = self.attributes, self.first, self.present
+        absent = np.ones(made.cells.shape, dtype=bool)
+        for cases, values in self.data.arrays(np.flatnonzero(self.present)):
+            place: Any = (cases, *map(slice, values.shape[1:]))
+            made.cells[place], absent[place] = values, False
+        made.absent = absent if absent[self.present].any() else None
+        made.dtypes = [dtype]
+        return made
+
+    def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
+        """Yield the arrays of the cases with a row in `row_of`, with the types that runs returned."""
+        cases = np.flatnonzero(self.present & (row_of >= 0))
+        kinds = np.array([str(form.dtype) for form in self.data.forms])[self.data.form[cases]]
+        for kind in np.unique(kinds).tolist():
+            own = cases[kinds == kind]
+            yield Stack(name, self.dims, row_of[own], self.data[own], self.attributes, self.role)
 
 
 def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import xarray as xr
 from evogt_study.errors import StudyError, shortened
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
-from evogt_study.results.table import Table
+from evogt_study.results.table import Column, Table
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import COORDINATES, Status
 from evogt_study.study.case_space import Chosen
@@ -87,7 +87,7 @@ def _values(name: str, table: Table) -> tuple[Array, Any]:
     """The variable over all cases, NaN for a run without it, and which cases are finished."""
     column = table.columns.get(name)
     values = np.full(table.size, np.nan)
-    if column is not None and column.is_number:
+    if isinstance(column, Column) and column.is_number:
         values = np.where(column.present, column.cells, np.nan).astype(float)
     values[table.status != Status.ok] = np.nan
     return values, table.status != Status.not_run

@@ -66,7 +66,7 @@ class Stack:
     name: str
     dims: tuple[str, ...]
     rows: npt.NDArray[np.int64]
-    values: npt.NDArray[Any]
+    values: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
     absent: npt.NDArray[np.bool_] | None = None
@@ -101,6 +101,8 @@ class RunRecords:
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
         """Return the runs at `rows`, which increase."""
+        if len(rows) == len(self.keys):
+            return self
         parts = (stack.taken(np.isin(stack.rows, rows)) for stack in self.stacks)
         return RunRecords(
             keys=tuple(self.keys[row] for row in rows),
@@ -144,8 +146,10 @@ def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     )  # fmt: skip
 
 
-def _kind(values: npt.NDArray[Any], shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
+def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what values in one array have in common; strings of any width are alike."""
+    if not isinstance(values, np.ndarray):
+        return "packed", repr(attributes)
     # as text: attributes may hold lists, which have no hash
     dtype = values.dtype if values.dtype.kind != "U" else STRINGS
     return dtype, shape, repr(attributes) if attributes else ""
@@ -180,6 +184,8 @@ def _concatenated(stacks: Sequence[Stack]) -> Stack:
     return replace(
         stacks[0],
         rows=np.concatenate([stack.rows for stack in stacks]),
-        values=np.concatenate([stack.values for stack in stacks]),
+        values=(np.concatenate if isinstance(stacks[0].values, np.ndarray) else type(stacks[0].values).joined)(
+            [stack.values for stack in stacks]
+        ),
         absent=np.concatenate(absent) if absent else None,
     )

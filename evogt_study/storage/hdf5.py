@@ -1,4 +1,4 @@
-"""The one lock around every use of HDF5 in this process.
+"""Write NetCDF-4 files by HDF5 alone, and the one lock around every use of HDF5 in this process.
 
 The library crashes when two threads enter it, even with different files: in 18 of 18 trials without the lock, in none
 with it.
@@ -6,8 +6,6 @@ with it.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from contextlib import suppress
 from errno import ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
@@ -16,14 +14,16 @@ NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
 """Error numbers of `flock` if the file system has no locks."""
 HDF5_LOCK = threading.RLock()
 """Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
+"""Name by which NetCDF recognises a dimension without a variable."""
+Chunks = Iterable[tuple[tuple[int, ...], bytes]]
 
 
-# HDF5 reads the variable when it is loaded.  On a file system with locks it stays unset, because runs of the user may
-# rely on HDF5's locks.
-def unlock_where_no_locks_are() -> None:
-    """Switch the locks of HDF5 off if the file system of this folder has none: HDF5 would refuse to write or read.
+class NetCDFFile:
+    """A new NetCDF-4 file.  Packed chunks are placed as they are.
 
-    A result needs no lock of HDF5: its only writer writes it under a temporary name.
+    netCDF-C and h5netcdf attach dimensions variable by variable, and HDF5 then writes the list of a dimension again
+    each time: 150 s for 2,000 variables.  Here each list is written once.
     """
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY)

@@ -34,6 +34,7 @@ from evogt_study.errors import (
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
+from evogt_study.results.index import pack_records
 from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Record, RunRecords, stacked
 from evogt_study.schema.values import Value, Values
@@ -115,7 +116,7 @@ def run_batch(batch: Batch) -> RunRecords:
         )
     _check_time_left(batch.seconds)
     try:
-        return computed(batch, _stages(), _refused if batch.strict else lambda error: None)
+        return pack_records(computed(batch, _stages(), _refused if batch.strict else lambda error: None))
     except EvogtError:
         raise
     except Exception as error:

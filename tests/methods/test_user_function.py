@@ -242,8 +242,8 @@ def test_a_scalar_coordinate_may_repeat_a_parameter(batch_of):
 def test_a_complex_value_is_two_variables(batch_of):
     found = {stack.name: stack for stack in batch_of("return {'v': ('k', [seed + 2j])}").stacks}
     assert set(found) == {"v_real", "v_imag"}
-    assert found["v_real"].values.ravel().tolist() == [0, 1, 2]
-    assert found["v_imag"].values.ravel().tolist() == [2, 2, 2]
+    assert np.asarray(found["v_real"].values).ravel().tolist() == [0, 1, 2]
+    assert np.asarray(found["v_imag"].values).ravel().tolist() == [2, 2, 2]
 
 
 def test_what_a_run_wrote_to_standard_error_is_in_its_message(batch_of):

@@ -3,14 +3,10 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from helpers import PARABOLA, PILOTED, same_numbers
 
-import evogt_study as evs
 from evogt_study.results.netcdf import opened
 from evogt_study.schema.variables import Status
-from evogt_study.storage import arrays as out_of_core
 
 METHOD = """
 def method(i, j):
@@ -49,15 +45,3 @@ def test_a_larger_study_takes_no_more_memory(own_study, tmp_path):
     with opened(tmp_path / "large.nc") as groups:
         assert (groups["main"]["run_status"].values == Status.ok).all()
     assert max(first, again) < least + GROWTH, (least, first, again)
-
-
-def test_a_study_held_on_disk_with_its_pilot_is_that_held_in_memory(own_study, client, tmp_path, monkeypatch):
-    """And what Python is given is in memory, for files without a name to end."""
-    study = own_study(PARABOLA, PILOTED)
-    whole = evs.run(study, client=client)
-    monkeypatch.setattr(out_of_core, "IN_MEMORY", 0)
-    for _ in range(2):  # run, and taken up again
-        found = evs.run(study, client=client, output=tmp_path / "own.nc")
-        same_numbers(found, whole)
-        assert all(isinstance(data.variable._data, np.ndarray) for data in found.data_vars.values())
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -303,7 +303,7 @@ def test_what_cannot_be_published_is_refused(evogt, result_of, tmp_path):
     (tmp_path / "deposit").mkdir()
     with pytest.raises(InputError, match=r"must be a new folder, got .*, which exists"):
         publish([silent], tmp_path / "deposit")
-    other.write_bytes(other.read_bytes()[:30_000])
+    other.write_bytes(other.read_bytes()[:10_000])
     refused(evogt, tmp_path, other, said="a result must be all well to be published")
 
 

@@ -15,8 +15,7 @@ from helpers import read_study, rewritten
 import evogt_study as evs
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.dataset import RESULT_SCHEMA, SCHEMA_VERSION
-from evogt_study.results.netcdf import in_slabs, write_result
-from evogt_study.storage.arrays import SLAB
+from evogt_study.results.netcdf import write_result
 from evogt_study.study.study import Study
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
@@ -123,14 +122,6 @@ def test_bookkeeping_of_nested_brackets_is_damage(of_schema):
     rewritten(path, lambda data: data["run_software"].attrs.update(software_sets="[" * 100_000))
     with pytest.raises(DamagedResultError, match="`run_software` must have its version sets"):
         read_study(path)
-
-
-def test_what_is_written_is_not_copied_first():
-    """Neither a million case keys nor arrays that are mapped from a file."""
-    values = np.arange(3.0 * SLAB).reshape(3, SLAB)
-    parts = in_slabs(xr.Dataset({"field": (("seed", "x"), values)}))["field"].data
-    assert parts.numblocks == (3, 1)
-    assert all(np.shares_memory(part, values) for part in dict(parts.dask).values())
 
 
 OPENED = """

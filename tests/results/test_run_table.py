@@ -5,21 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import xarray as xr
 from helpers import read_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evogt_study.results import netcdf as store_module
-from evogt_study.results import seal as digest_module
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset, records_of
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import read_shard, write_shard
 from evogt_study.results.table import Table
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
-from evogt_study.storage import arrays as out_of_core
-from evogt_study.storage import arrays as slabs_module
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
@@ -60,8 +55,8 @@ def stack_of(value, row):
     return tuple(dims), np.array([row]), np.asarray(values)[None]
 
 
-def filled(plan, *batches, coordinates=(), beside=None):
-    table = Table(plan, beside)
+def filled(plan, *batches, coordinates=()):
+    table = Table(plan)
     for runs in batches:
         table.add(records(plan, runs, coordinates))
     return table
@@ -69,7 +64,7 @@ def filled(plan, *batches, coordinates=(), beside=None):
 
 def column(table, name):
     """The values of the one variable of that name."""
-    return table.columns[name].cells
+    return table.columns[name].loaded().cells
 
 
 def state(table):
@@ -77,7 +72,7 @@ def state(table):
     columns = {
         name: (found.role, found.cells.dtype.str, found.cells.tolist(), dict(found.attributes), found.first,
                found.missing().tolist())
-        for name, found in table.columns.items()
+        for name, found in ((name, column.loaded()) for name, column in table.columns.items())
     }  # fmt: skip
     rows = (table.status, table.messages, table.wall_seconds, table.attempts, table.software, table.keys)
     return repr((sorted(columns.items()), [values.tolist() for values in rows]))
@@ -176,50 +171,6 @@ def test_shorter_lists_of_words_are_padded_with_nothing(plan):
 def test_long_words_are_not_cut(plan):
     table = filled(plan, {0: {"v": "a"}}, {1: {"v": "x" * 1000}})
     assert column(table, "v").tolist()[:3] == ["a", "x" * 1000, ""]
-
-
-# --- out of core ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def beside(tmp_path, monkeypatch):
-    """A place for what is large, which everything counts as."""
-    monkeypatch.setattr(out_of_core, "IN_MEMORY", 0)
-    return tmp_path / "r.nc"
-
-
-@pytest.mark.parametrize("coordinates", [(), ("v",)], ids=["variables", "coordinates"])
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_table_on_disk_holds_what_one_in_memory_does(plan, beside, name, coordinates):
-    tables = [filled(plan, *VARIANTS[name], coordinates=coordinates, beside=each) for each in (None, beside)]
-    assert state(tables[0]) == state(tables[1])
-    assert tables[0].missing().tolist() == tables[1].missing().tolist()
-    assert tables[0].counts() == tables[1].counts()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("limit", [1, 4, 2**15])
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, beside, tmp_path, monkeypatch, name, limit):
-    study = own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n")
-    whole = written(filled(plan, *VARIANTS[name]), study, tmp_path / "whole.nc")
-    for module in (slabs_module, store_module, digest_module):
-        monkeypatch.setattr(module, "SLAB", limit)
-    for function in (slabs_module.slab_shape, slabs_module.slabs, slabs_module.stretches):
-        monkeypatch.setattr(function, "__defaults__", (limit,))
-    parts = written(filled(plan, *VARIANTS[name], beside=beside), study, tmp_path / "parts.nc")
-    assert whole.variables.keys() == parts.variables.keys()
-    xr.testing.assert_identical(whole, parts)  # digests, too
-    for one, other in zip(whole.variables.values(), parts.variables.values(), strict=True):
-        for key in ("dtype", "_FillValue", "zlib", "fletcher32"):
-            assert repr(one.encoding.get(key)) == repr(other.encoding.get(key))
-
-
-def written(table, study, path):
-    data = dataset(table, study)
-    data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION, **data.attrs}
-    write_result(path, {"main": data})
-    return read_study(path)
 
 
 # --- which records count ----------------------------------------------------------------------------------------------

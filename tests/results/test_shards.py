@@ -2,13 +2,11 @@
 
 import os
 
-import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
 
 from evogt_study.errors import DamagedShardError, ResultError
-from evogt_study.results import netcdf as store
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.shards import read_head, read_shard, remove_shards, write_shard
 from evogt_study.results.sources import ShardFolder
@@ -30,7 +28,7 @@ def assert_equal(one, other):
     for name in ("status", "wall_seconds", "attempts"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert len(one.stacks) == len(other.stacks)
-    for a, b in zip(one.stacks, other.stacks, strict=True):
+    for a, b in zip(*(sorted(each.stacks, key=lambda stack: stack.name) for each in (one, other)), strict=True):
         assert (a.name, a.dims, a.role, a.attributes) == (b.name, b.dims, b.role, b.attributes)
         np.testing.assert_array_equal(a.rows, b.rows)
         np.testing.assert_array_equal(a.values, b.values)
@@ -84,7 +82,7 @@ def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, t
     path = write_shard(tmp_path, records)
     content = path.read_bytes()
     values = next(stack.values for stack in records.stacks if stack.name == "norm_history")
-    at = content.index(values.tobytes()) + 40
+    at = content.index(np.asarray(values).tobytes()) + 40
     path.write_bytes(damage(content, at))
     with pytest.raises(ResultError, match="damaged"):
         read_shard(path)
@@ -151,16 +149,12 @@ WORDS = {
 
 
 @pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
-@pytest.mark.parametrize("limit", [0, 10**9])
 @pytest.mark.parametrize("name", WORDS)
-def test_words_are_read_as_they_were_whichever_way_they_are_stored(tmp_path, monkeypatch, name, limit, engine):
-    monkeypatch.setattr(store, "FIXED_WIDTH_BYTES", limit)
+def test_words_are_read_as_they_were(tmp_path, name, engine):
     for dtype in (object, str):
         data = xr.Dataset({"v": ("seed", np.array(WORDS[name], dtype=dtype), {"units": ""})})
         write_result(tmp_path / "a.nc", {"main": data})
         xr.testing.assert_identical(xr.load_dataset(tmp_path / "a.nc", engine=engine).drop_attrs(deep=False), data)
-    with netCDF4.Dataset(tmp_path / "a.nc") as file:
-        assert (file["v"].dtype is str) == (limit == 0 and name != "nothing")
 
 
 def test_words_in_fields_of_one_width_are_compressed(tmp_path):

@@ -181,7 +181,7 @@ def test_the_singular_values_are_those_that_the_rank_counts():
 def test_the_tolerances_reach_the_adaptive_solver():
     output = {"record": '["reference_coefficients"]'}
     tight, loose, stepped = (
-        computed(toml({**DOP853, **given}, problem=INITIAL, output=output))[2]["reference_coefficients"]
+        np.asarray(computed(toml({**DOP853, **given}, problem=INITIAL, output=output))[2]["reference_coefficients"])
         for given in (
             {},
             {"coefficient_rtol": "1e-3", "coefficient_atol": "1e-3"},

@@ -1,0 +1,584 @@
+"""The index at the end of a shard or a result: the records of its runs, with the place and checksum of each piece.
+
+A result file is HDF5, then the pieces of runs that HDF5 holds in another form, the index, and the end.  HDF5 ignores
+what follows its own bytes, and a program that changes the file with HDF5 removes it.  A shard is the same without HDF5.
+Neither adding runs nor checking bytes opens HDF5.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+from evogt_study.errors import DamagedResultError, ResultError
+from evogt_study.schema.records import COORDINATE, NUMBERS, RunRecords, Stack, kind_of
+from evogt_study.schema.variables import MAIN, PREFIX
+from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype
+from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
+from evogt_study.study.case_space import MAX_CASES
+from evogt_study.study.run_keys import Keys
+
+MAGIC = b"evogt index 1\n\0\0"
+FAMILY = b"evogt index "
+END = struct.Struct("<QQ16s16s16s")
+"""Where the index begins, its length, the checksum of what is in no piece, the checksum of the index, and its name."""
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
+              zlib.error)  # fmt: skip
+"""Errors of a file that is damaged or was written by another program."""
+DEFLATED = 1032
+"""Bytes for which one byte of DEFLATE stands at most: 258 in two bits."""
+REFERENCE_BYTES = 16
+"""Bytes of the file for a string that is stored by itself."""
+WHOLE_BYTES = 256 * 2**20
+"""Largest variable that xarray reads in one piece when it opens a file."""
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
+"""Attributes in which HDF5 and NetCDF keep dimensions."""
+NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
+SECONDS = 60
+BYTES_PER_SECOND = 5_000_000
+"""Reading a file without an index may take `SECONDS`, and one more for each so many bytes."""
+BLOCK = 2**20
+DIGESTS = "content_digests"
+"""Global attribute: the digest of each variable, as JSON."""
+
+
+class Inspection(NamedTuple):
+    """A line for each part of a file that is broken, and for each part that another program has changed."""
+
+    broken: list[str]
+    changed: list[str]
+
+
+@dataclass(frozen=True)
+class Index:
+    """The index of a file.
+
+    phases: records by phase; those of a shard have the phase "".  axes: coordinates of the axes by phase, which name
+    runs.  places: variables of a result that are no runs, with offset, size and checksum.  plan: the digest of the
+    plan.  about: description of a shard.
+    """
+
+    phases: Mapping[str, RunRecords]
+    axes: Mapping[str, Mapping[str, Any]]
+    places: Sequence[tuple[str, int, int, bytes]] = ()
+    plan: str = ""
+    about: str = ""
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of all finished runs."""
+        return np.array([key for records in self.phases.values() for key in records.keys], dtype=np.bytes_)
+
+
+def pack_records(records: RunRecords) -> RunRecords:
+    """Return records whose arrays of numbers are packed; a coordinate that runs share is stored once.
+
+    Workers call it: they pack large arrays into the chunks of the result file.
+    """
+    groups: dict[tuple[object, ...], list[Stack]] = {}
+    stacks: list[Stack] = []
+    for stack in records.stacks:
+        if not is_array(stack) or isinstance(stack.values, Packed):
+            stacks.append(stack)
+        else:  # arrays of any length together
+            kind = (stack.name, stack.role, stack.dims, stack.values.dtype, repr(stack.attributes))
+            groups.setdefault(kind, []).append(stack)
+    for group in groups.values():
+        if len(group) == 1 and group[0].absent is None:
+            packed = Packed.of(group[0].values, share=group[0].role == COORDINATE)
+            stacks.append(replace(group[0], values=packed))
+            continue
+        rows = np.concatenate([stack.rows for stack in group])
+        arrays = [array for stack in group for array in _own_arrays(stack)]
+        order = np.argsort(rows)
+        packed = Packed.of([arrays[place] for place in order], share=group[0].role == COORDINATE)
+        stacks.append(replace(group[0], rows=rows[order], values=packed, absent=None))
+    return replace(records, stacks=tuple(stacks))
+
+
+def is_array(stack: Stack) -> bool:
+    """Return True for numbers with dimensions of their own."""
+    return bool(stack.dims) and kind_of(stack.values.dtype) == NUMBERS
+
+
+def _own_arrays(stack: Stack) -> Iterator[npt.NDArray[Any]]:
+    """Yield the array of each run, without what is missing at its end."""
+    for place, array in enumerate(stack.values):
+        if stack.absent is None:
+            yield array
+            continue
+        there = ~stack.absent[place]
+        ends = [int(np.flatnonzero(there.any(axis=axis)).max(initial=-1)) + 1 for axis in _others(there.ndim)]
+        own = tuple(map(slice, ends))
+        # missing values among others, of a file that another program has changed
+        yield array[own] if there[own].all() else np.where(there, array, np.nan)
+
+
+def _others(ndim: int) -> Iterator[tuple[int, ...]]:
+    """For each dimension, the other ones."""
+    return (tuple(each for each in range(ndim) if each != axis) for axis in range(ndim))
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    """Return the content as JSON; arrays are taken out."""
+    if isinstance(content, Mapping):
+        return {"mapping": [[key, _flat(value, arrays)] for key, value in content.items()]}
+    if isinstance(content, (list, tuple)):
+        return [_flat(value, arrays) for value in content]
+    if isinstance(content, (np.ndarray, np.generic)):
+        if content.dtype.kind in "OU":
+            return {"strings": np.asarray(content).ravel().tolist(), "shape": content.shape}
+        arrays.append(np.asarray(content))
+        kind = [list(field) for field in content.dtype.descr] if content.dtype.names else content.dtype.str
+        return {"array": kind, "shape": content.shape}
+    return content.hex() if isinstance(content, bytes) else content
+
+
+def _deep(plain: Any, arrays: Iterator[bytes]) -> Any:
+    """Return the content of `_flat`."""
+    if isinstance(plain, list):
+        return [_deep(each, arrays) for each in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if "mapping" in plain:
+        return {key: _deep(value, arrays) for key, value in plain["mapping"]}
+    shape = tuple(plain["shape"])
+    if "strings" in plain:
+        return np.array([*plain["strings"], None], object)[:-1].reshape(shape).astype(str)
+    kind = np.dtype([tuple(field) for field in plain["array"]] if isinstance(plain["array"], list) else plain["array"])
+    return np.frombuffer(next(arrays), kind).reshape(shape)[()]
+
+
+def encode(content: Any) -> bytes:
+    """Return a tree of mappings, lists, arrays and plain values as bytes."""
+    arrays: list[npt.NDArray[Any]] = []
+    text = json.dumps(_flat(content, arrays)).encode()
+    sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
+    return bytes(isal_zlib.compress(b"".join([sizes, text, *(array.tobytes() for array in arrays)]), 1))
+
+
+def decode(packed: bytes) -> Any:
+    """Return the tree of `encode`."""
+    content = memoryview(isal_zlib.decompress(packed))
+    length, count = struct.unpack_from("<QQ", content)
+    sizes, at = struct.unpack_from(f"<{count}Q", content, 16), 16 + 8 * count
+    ends = np.cumsum([at + length, *sizes])
+    arrays = (bytes(content[begin:end]) for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+    return _deep(json.loads(bytes(content[at : at + length])), arrays)
+
+
+def _described(records: RunRecords) -> dict[str, Any]:
+    sets = list(dict.fromkeys(records.software))
+    numbers = {text: number for number, text in enumerate(sets)}
+    fails = {row: message for row, message in enumerate(records.messages) if message}
+    return {
+        "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
+        "attempts": records.attempts, "messages": [list(fails), list(fails.values())], "sets": sets,
+        "software": np.array([numbers[text] for text in records.software], np.int32), "left_out": records.left_out,
+        "stacks": list(map(_described_stack, records.stacks)),
+    }  # fmt: skip
+
+
+def _described_stack(stack: Stack) -> dict[str, Any]:
+    values: Any = stack.values
+    if isinstance(values, Packed):
+        forms = [[form.dtype.str, form.stored.str, form.chunk] for form in values.forms]
+        values = [forms, values.form, values.shapes, values.pieces, values.limits]
+    return {
+        "name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
+        "attributes": stack.attributes, "absent": stack.absent,
+    }  # fmt: skip
+
+
+def _records(known: Mapping[str, Any], file: File) -> RunRecords:
+    messages = [""] * len(known["keys"])
+    for row, message in zip(*known["messages"], strict=True):
+        messages[row] = message
+    return RunRecords(
+        keys=tuple(known["keys"].astype(str).tolist()), status=known["status"], messages=tuple(messages),
+        wall_seconds=known["seconds"], attempts=known["attempts"],
+        software=tuple(known["sets"][number] for number in known["software"].tolist()),
+        stacks=tuple(_stack(each, file) for each in known["stacks"]), left_out=tuple(known["left_out"]),
+    )  # fmt: skip
+
+
+def _stack(known: Mapping[str, Any], file: File) -> Stack:
+    values = known["values"]
+    if isinstance(values, list):
+        forms, form, shapes, pieces, limits = values
+        named = [Form(np.dtype(a), np.dtype(b), None if chunk is None else tuple(chunk)) for a, b, chunk in forms]
+        values = Packed(named, form, shapes, pieces, limits, [file])
+    return Stack(
+        known["name"], tuple(known["dims"]), known["rows"], values, known["attributes"], known["role"], known["absent"]
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def append(file: BinaryIO, target: File, index: Index) -> None:
+    """Write the pieces that are not in the file yet, the index and the end.
+
+    target: the file, under its final name; the arrays of the records are in it afterwards.
+    """
+    end = file.seek(0, os.SEEK_END)
+    for stack in _packed_stacks(index):
+        end = _append_pieces(file, end, stack.values, target)
+    file.flush()
+    content = encode({
+        "phases": {phase: _described(records) for phase, records in index.phases.items()}, "axes": index.axes,
+        "places": [[name, offset, size, mark.hex()] for name, offset, size, mark in index.places],
+        "plan": index.plan, "about": index.about,
+    })  # fmt: skip
+    rest = _checksum_between(file.fileno(), _extents(index), end)
+    file.write(content + END.pack(end, len(content), rest, checksum(content, rest), MAGIC))
+
+
+def _packed_stacks(index: Index) -> Iterator[Stack]:
+    stacks = (stack for records in index.phases.values() for stack in records.stacks)
+    return (stack for stack in stacks if isinstance(stack.values, Packed))
+
+
+def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> int:
+    """Write pieces at `end`, and return where they end."""
+    if all(source is target for source in packed.sources):
+        return end
+    if all(isinstance(source, Memory) for source in packed.sources):
+        starts = np.cumsum([end, *(len(source.content) for source in packed.sources if isinstance(source, Memory))])
+        for source in packed.sources:
+            file.write(source.content.data if isinstance(source, Memory) else b"")
+        packed.pieces = packed.pieces.copy()
+        packed.pieces["offset"] += starts[packed.pieces["file"]]
+        end = int(starts[-1])
+    else:
+        end = _copy_pieces(file, end, packed)
+    packed.pieces["file"], packed.sources = 0, [target]
+    return end
+
+
+def _copy_pieces(file: BinaryIO, end: int, packed: Packed) -> int:
+    """Copy pieces of other files; a run of a chunk with several runs is written as it is."""
+    pieces, form, moved = packed.pieces.copy(), packed.form.copy(), dict[bytes, int]()
+    for row in np.flatnonzero(packed.present).tolist():
+        known, count = packed.forms[packed.form[row]], packed.count_of(row)
+        if packed.pieces[row, 0]["row"] >= 0:
+            ((_, values),) = packed.arrays(np.array([row]))
+            contents = [values.tobytes()]
+            form[row] = packed.number_of(Form(known.dtype, stored_dtype(known.dtype), None))
+            pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
+            marks = [pieces[row, 0]["checksum"].tobytes()]
+        else:
+            contents = [packed.content(piece) for piece in packed.pieces[row, :count]]
+            marks = [piece["checksum"].tobytes() for piece in packed.pieces[row, :count]]
+        for number, (mark, content) in enumerate(zip(marks, contents, strict=True)):
+            if mark not in moved:
+                moved[mark] = end
+                end += file.write(content)
+            pieces["offset"][row, number] = moved[mark]
+    packed.pieces, packed.form = pieces, form
+    return end
+
+
+def _extents(index: Index) -> npt.NDArray[np.int64]:
+    """Begin and end of all pieces, in their order."""
+    found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
+    for stack in _packed_stacks(index):
+        pieces = stack.values.pieces.ravel()
+        found.append(np.stack([pieces["offset"], pieces["size"]], axis=1))
+    extents = np.unique(np.concatenate(found), axis=0)
+    extents[:, 1] += extents[:, 0]
+    return extents[extents[:, 1] > extents[:, 0]]
+
+
+def _checksum_between(descriptor: int, extents: npt.NDArray[np.int64], end: int) -> bytes:
+    """Return the checksum of what lies between the pieces: HDF5's own bytes."""
+    begins = [0, *np.maximum.accumulate(extents[:, 1]).tolist()]
+    ends = [*extents[:, 0].tolist(), end]
+    gaps = [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if stop > begin]
+    return checksum(*(part for begin, stop in gaps for part in _bytes_of(descriptor, begin, stop)))
+
+
+def _bytes_of(descriptor: int, begin: int, stop: int) -> Iterator[bytes]:
+    for start in range(begin, stop, BLOCK):
+        yield os.pread(descriptor, min(BLOCK, stop - start), start)
+
+
+def read_index(path: Path) -> Index | None:
+    """Read the index of a file; None if it has no valid one.  Raises ResultError if the file cannot be read."""
+    found = _read_end(path)
+    if found is None:
+        return None
+    content = found[0]
+    try:
+        known, file = decode(content), File(path)
+        places = [(name, offset, size, bytes.fromhex(mark)) for name, offset, size, mark in known["places"]]
+        phases = {phase: _records(records, file) for phase, records in known["phases"].items()}
+        index = Index(phases, known["axes"], places, known["plan"], known["about"])
+    except UNREADABLE as error:  # valid, but not what this package writes
+        raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
+    for stack in _packed_stacks(index):
+        if not any(axes.get("shared") for axes in index.axes.values()):  # else a chunk holds a run more than once
+            pieces = stack.values.pieces
+            starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
+            file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
+    return index
+
+
+def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
+    """The bytes of the index, the checksum of what is in no piece, and where the index begins."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size - END.size))
+            tail = file.read()
+            if len(tail) < END.size or not tail.endswith(MAGIC):
+                return None
+            begin, length, rest, own, _ = END.unpack(tail)
+            file.seek(min(begin, size))
+            content = file.read(min(length, size))
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
+    is_valid = begin + length + END.size == size and checksum(content, rest) == own
+    return (content, rest, begin) if is_valid else None
+
+
+def other_format(path: Path) -> bool:
+    """Return True if the file ends as that of another version of the index does."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - len(MAGIC)))
+        tail = file.read()
+    return tail.startswith(FAMILY) and tail != MAGIC
+
+
+def damage(path: Path, index: Index) -> Iterator[str]:
+    """Yield a line for each piece whose checksum does not hold, with its variable and runs."""
+    found = _read_end(path)
+    if found is None:
+        yield "the file is damaged: it has changed while it was read"
+        return
+    for phase, records in index.phases.items():
+        for stack in records.stacks:
+            if isinstance(stack.values, Packed):
+                yield from _damaged_pieces(index, phase, records, stack)
+    with path.open("rb") as file:
+        for name, offset, size, mark in index.places:
+            if checksum(os.pread(file.fileno(), size, offset)) != mark:
+                yield f"{name} is damaged: its checksum does not hold"
+        if _checksum_between(file.fileno(), _extents(index), found[2]) != found[1]:
+            yield "the file is damaged: the checksum of its attributes and structure does not hold"
+
+
+def _damaged_pieces(index: Index, phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
+    packed, wrong = stack.values, dict[tuple[int, int], list[int]]()
+    held: dict[tuple[int, int], bool] = {}
+    for place in np.flatnonzero(packed.present).tolist():
+        for piece in packed.pieces[place, : packed.count_of(place)]:
+            at = int(piece["file"]), int(piece["offset"])
+            if at not in held:
+                held[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
+            if not held[at]:
+                wrong.setdefault(at, []).append(int(stack.rows[place]))
+    for rows in wrong.values():
+        names = [name_run(index, phase, records, row) for row in rows[:1]]
+        runs = f"the run {names[0]}" if len(rows) == 1 else f"{len(rows)} runs, for example {names[0]},"
+        yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
+
+
+def name_run(index: Index, phase: str, records: RunRecords, row: int) -> str:
+    """Return the axis values of a run, or its key."""
+    axes = index.axes.get(phase, {})
+    if "cases" not in axes:
+        return records.keys[row]
+    labels = axes["labels"]
+    positions = np.unravel_index(int(axes["cases"][row]), [len(each) for each in labels.values()])
+    return ", ".join(f"{name}={each[at]}" for (name, each), at in zip(labels.items(), positions, strict=True))
+
+
+def is_complete(path: Path, plan: str) -> bool:
+    """Return True if a result is as it was written, has this digest of its plan, and has tried all of its runs.
+
+    Raises ResultError if it cannot be read.
+    """
+    index = read_index(path)
+    if index is None or index.plan != plan or not all("missing" in each for each in index.axes.values()):
+        return False
+    return not any(each["missing"] for each in index.axes.values()) and next(damage(path, index), None) is None
+
+
+# --- files that another program has changed ---------------------------------------------------------------------------
+
+
+def variable_digest(
+    shape: tuple[int, ...], dtype: np.dtype[Any], attributes: Mapping[str, Any], pieces: Sequence[tuple[Any, bytes]]
+) -> str:
+    """Return the digest of a variable: of its stored bytes, its type and its attributes.
+
+    It is an attribute of the file, by which a change by another program is found although the index is gone.
+    """
+    head = repr([shape, dtype.str, {str(name): _plain(attributes[name]) for name in sorted(attributes)}])
+    return checksum(head.encode(), *(repr(start).encode() + mark for start, mark in sorted(pieces))).hex()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as it is written and as h5py reads it: a list of built-in values."""
+    if type(value).__name__ == "Empty":
+        return [""]
+    found = value if isinstance(value, list) else np.asarray(value).ravel().tolist()
+    return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in found]
+
+
+def inspect(path: Path) -> Inspection:
+    """Check every byte of a result.
+
+    A file without a valid index is read in a process of its own, since HDF5 may not return from a damaged file.
+    Raises ResultError if the file is not HDF5.
+    """
+    index = read_index(path)
+    if index is not None:
+        return Inspection(list(damage(path, index)), [])
+    seconds = SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
+    command = [sys.executable, "-P", "-m", __name__, str(seconds), str(path)]
+    # -P keeps the working folder out of the path: a `json.py` there must not be imported
+    places = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    done = subprocess.run(command, capture_output=True, text=True, env=places, check=False)  # noqa: S603  # this module
+    if done.returncode == -signal.SIGALRM:
+        return Inspection([f"the file is damaged: reading it did not end within {seconds} s"], [])
+    if done.returncode < 0:
+        return Inspection([f"the file is damaged: reading it crashed ({signal.Signals(-done.returncode).name})"], [])
+    if done.returncode:
+        raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+    told = json.loads(done.stdout)
+    if "unreadable" in told:
+        raise ResultError(told["unreadable"])
+    return Inspection(**told)
+
+
+def read_in_full(path: Path) -> Inspection:
+    """Read a file without a valid index, in this process."""
+    import h5py
+    import netCDF4
+
+    found = Inspection([], [NO_INDEX])
+    try:
+        check_sizes(path)
+        netCDF4.Dataset(path).close()  # it reads the lists of dimensions, in which a damaged file can keep it for ever
+        with h5py.File(path) as file:
+            for group in (file, *(each for each in file.values() if isinstance(each, h5py.Group))):
+                _compare_variables(group, MAIN if group is file else group.name.removeprefix(f"/{PREFIX}"), found)
+    except DamagedResultError as error:
+        found.broken.append(str(error))
+    except UNREADABLE as error:
+        if not path.is_file() or path.read_bytes()[:8] != HDF5_SIGNATURE:  # never a result
+            raise no_netcdf(path, error) from None
+        reason = getattr(error, "strerror", None) or error
+        found.broken.append(f"the file is damaged: it cannot be opened ({reason})")
+    return found
+
+
+def _compare_variables(group: Any, phase: str, found: Inspection) -> None:
+    """Add the variables of a group that cannot be read, or that are not as they were written."""
+    try:
+        written = dict(json.loads(group.attrs[DIGESTS])) if DIGESTS in group.attrs else None
+    except UNREADABLE:
+        found.changed.append(f"{phase}: the attribute `{DIGESTS}` is damaged")
+        return
+    for name in sorted({*group, *(written or {})}):
+        try:
+            made = group.get(name)
+            if made is not None and (not hasattr(made, "shape") or _is_bare(made)):
+                continue
+            now = None if made is None else _digest_of(made)
+        except UNREADABLE as error:
+            found.broken.append(f"{phase}: `{name}` is damaged: it cannot be read ({error})")
+            continue
+        if written is not None and written.get(name) != now:
+            found.changed.append(f"{phase}: `{name}` is not as it was written")
+
+
+def _is_bare(made: Any) -> bool:
+    """Return True for a dimension without a coordinate."""
+    return bytes(made.attrs.get("NAME", b"")).startswith(NO_VARIABLE[:40].encode())
+
+
+def _digest_of(made: Any) -> str:
+    attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE}
+    return variable_digest(made.shape, made.dtype, attributes, _stored_pieces(made))
+
+
+def _stored_pieces(made: Any) -> list[tuple[tuple[int, ...], bytes]]:
+    """Start and checksum of each chunk; values that are not in chunks count as one."""
+    if made.chunks is None:
+        values = made[()] if made.size else np.zeros(0)
+        return [((), checksum(np.asarray(values).tobytes()))] if made.id.get_storage_size() else []
+    starts: list[tuple[int, ...]] = []
+    made.id.chunk_iter(lambda info: starts.append(info.chunk_offset))
+    return [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]
+
+
+def check_sizes(path: Path) -> None:
+    """Raise DamagedResultError if the file declares more than it can hold, or more than any result has.
+
+    A file of a few kilobytes may declare terabytes of zeros.  A file that is not NetCDF raises what h5py does.
+    """
+    import h5py
+
+    problems, size, least = list[str](), path.stat().st_size, 0.0
+    with HDF5_LOCK, h5py.File(path) as file:
+        groups = [file, *(each for each in file.values() if isinstance(each, h5py.Group))]
+        for made in (each for group in groups for each in group.values() if isinstance(each, h5py.Dataset)):
+            if made.is_scale and _is_bare(made):
+                continue
+            name, count = made.name.rpartition("/")[2], math.prod(made.shape or ())
+            is_text = made.dtype.hasobject  # a reference for each string, which HDF5 does not compress
+            least += count * (REFERENCE_BYTES if is_text else made.dtype.itemsize / DEFLATED)
+            if name == "run_status" and count > MAX_CASES:
+                problems.append(f"a result must have at most {MAX_CASES:,} runs, got {count:,}")
+            # characters, and a dimension's own coordinate, are read in one piece when the file is opened
+            if (made.dtype == np.dtype("S1") or made.is_scale) and count * made.dtype.itemsize > WHOLE_BYTES:
+                problems.append(f"`{name}` must have at most {WHOLE_BYTES:,} bytes, got {count:,} values")
+    if least > size:
+        problems.insert(0, f"its variables take at least {math.ceil(least):,} bytes, got a file of {size:,}")
+    if problems:
+        raise DamagedResultError(f"{path} is damaged: {problems[0]}")
+
+
+def no_netcdf(path: Path, error: Exception) -> ResultError:
+    """Return the error for a file that cannot be read as a result, with the remedy that its suffix suggests."""
+    unknown = path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found"))
+    reason = ("it is a folder" if path.is_dir() else "it is no such file") if unknown else error
+    remedies = {
+        ".toml": "`evogt run` takes a study file, and writes the result that is read here",
+        ".py": "a script is run by `python`",
+    }
+    remedy = remedies.get(path.suffix.lower(), "") if unknown else ""
+    return ResultError(f"cannot read {path} as NetCDF: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
+if __name__ == "__main__":
+    # no handler of Python's: the interpreter would run one only after HDF5 returns
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(int(sys.argv[1]))
+    try:
+        print(json.dumps(read_in_full(Path(sys.argv[2]))._asdict()))
+    except ResultError as unreadable:
+        print(json.dumps({"unreadable": str(unreadable)}))

@@ -1,0 +1,238 @@
+"""The index of shards and results: damage is named, and adding runs copies what is there, whatever the types."""
+
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import evogt_study as evs
+from evogt_study.errors import DamagedShardError, StoreWarning
+from evogt_study.results import netcdf
+from evogt_study.results.index import inspect, pack_records, read_index
+from evogt_study.results.shards import read_shard, shard_folder, write_shard
+from evogt_study.results.sources import ResultFile
+from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, unpack
+from evogt_study.study.plan import study_plan
+from evogt_study.workers.batch import Batch, run_batch
+
+ARRAYS = """
+import numpy as np
+def method(seed):
+    chance = np.random.default_rng(seed)
+    large, small = chance.normal(size=(20, 500)), chance.normal(size=30).astype("f4")
+    return {"large": (("y", "z"), large), "small": ("k", small), "n": seed, "word": "a" * seed}
+"""
+SEEDS = "[axes]\nseed = { count = %d }\n"
+
+
+@pytest.fixture
+def arrays(own_study, result_of, tmp_path):
+    """A result with a large and a small array for each of six runs."""
+    return result_of(own_study(ARRAYS, SEEDS % 6), tmp_path / "own.nc")
+
+
+def flipped(content, at):
+    return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
+    content = arrays.read_bytes()
+    assert inspect(arrays) == ([], [])
+    for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
+        arrays.write_bytes(flipped(content, at))
+        found = inspect(arrays)
+        assert found.broken or found.changed, at
+    index = ResultFile(arrays).index
+    pieces = {stack.name: stack.values.pieces[3] for stack in index.phases["main"].stacks if stack.dims}
+    arrays.write_bytes(flipped(content, int(pieces["large"]["offset"][0]) + 100))
+    assert inspect(arrays).broken == ["main: `large` of the run seed=3 is damaged: its checksum does not hold"]
+    arrays.write_bytes(flipped(content, int(pieces["small"]["offset"][0]) + 100))
+    told = "main: `small` of 6 runs, for example seed=0, is damaged: its checksum does not hold"
+    assert inspect(arrays).broken == [told]
+
+
+def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
+    plan = study_plan(own_study(ARRAYS, SEEDS % 3))
+    path = write_shard(tmp_path, run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    content = path.read_bytes()
+    for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
+        path.write_bytes(flipped(content, at))
+        with pytest.raises(DamagedShardError, match="damaged"):
+            read_shard(path)
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+def test_readers_of_netcdf_do_not_see_the_index(arrays, engine):
+    assert len(read_index(arrays).keys) == 6
+    with xr.open_dataset(arrays, engine=engine) as data:
+        assert data["large"].shape == (6, 20, 500)
+        assert data["word"].values.tolist() == ["a" * seed for seed in range(6)]
+
+
+# --- adding runs ------------------------------------------------------------------------------------------------------
+
+
+def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
+    before, packed = arrays.read_bytes(), []
+    monkeypatch.setattr(netcdf, "pack", lambda values: packed.append(values.shape) or pack(values))
+    study = own_study(ARRAYS, SEEDS % 7)
+    plan = study_plan(study)
+    write_shard(shard_folder(arrays), run_batch(Batch.of(plan.spec, [plan.case(6)])))
+    data = evs.run(study, output=arrays, workers=1)
+    assert packed == [(7, 30)]  # of the small arrays, which share a chunk
+    for seed in range(7):
+        np.testing.assert_array_equal(data["large"][seed], np.random.default_rng(seed).normal(size=(20, 500)))
+    index = read_index(arrays).phases["main"]
+    large = next(stack.values for stack in index.stacks if stack.name == "large")
+    assert all(large.content(piece) in before for piece in large.pieces[:6, 0])
+
+
+def test_runs_that_another_program_changed_are_read_and_packed_again(own_study, arrays):
+    with netCDF4.Dataset(arrays, "a") as file:
+        file["large"][2, 0, 0] = 7.0
+    with pytest.warns(StoreWarning, match="`large` is not as it was written"):
+        data = evs.run(own_study(ARRAYS, SEEDS % 7), output=arrays, workers=1)
+    assert data["large"].values[2, 0, 0] == 7.0
+    assert inspect(arrays) == ([], [])
+    assert len(read_index(arrays).keys) == 7
+
+
+TYPES = """
+import numpy as np
+KINDS = {kinds!r}
+def method(seed):
+    kind = KINDS[seed]
+    return {{"v": np.dtype(kind).type(seed), "a": ("k", np.arange(1, 3 + seed % 2).astype(kind))}}
+"""
+KINDS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32", "float64", "bool"]
+
+
+@settings(derandomize=True, deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@given(kinds=st.lists(st.sampled_from(KINDS), min_size=3, max_size=3))
+def test_a_result_that_grew_is_one_that_was_computed_at_once(own_study, result_of, tmp_path_factory, kinds):
+    """Its dtype is the common type of all that runs returned, not of the file and the new run."""
+    folder = tmp_path_factory.mktemp("types")
+    for count in (1, 2, 3):
+        study = own_study(TYPES.format(kinds=kinds), SEEDS % count)
+        plan = study_plan(study)
+        write_shard(shard_folder(folder / "own.nc"), run_batch(Batch.of(plan.spec, [plan.case(count - 1)])))
+        evs.run(study, output=folder / "own.nc", workers=1)
+    result_of(study, folder / "fresh.nc")
+    names = ["v", "a"]
+    with evs.open(folder / "own.nc") as grown, evs.open(folder / "fresh.nc") as fresh:
+        names = ["v", "a"]
+        xr.testing.assert_identical(
+            grown[names].load().drop_attrs(deep=False), fresh[names].load().drop_attrs(deep=False)
+        )
+        assert [grown[name].dtype for name in names] == [fresh[name].dtype for name in names]
+
+
+GROW = """
+import sys
+import evogt_study as evs
+from pathlib import Path
+study = evs.Study.from_file("own.toml")
+for count in range(int(sys.argv[1]), 1000):
+    evs.run(study.replace(axes={"seed": list(range(count))}), output="own.nc", workers=1)
+    print(flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_while_a_result_grows_leaves_a_whole_file(own_study, arrays, tmp_path):
+    script, chance = tmp_path / "grow.py", np.random.default_rng(0)
+    script.write_text(f"if __name__ == '__main__':\n{'    '.join(['', *GROW.strip().splitlines(keepends=True)])}")
+    for _ in range(10):
+        count = len(read_index(arrays).keys)
+        command = [sys.executable, script, str(count + 1)]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            process.stdout.readline()
+            time.sleep(chance.uniform(0, 0.5))
+            process.send_signal(signal.SIGKILL)
+        assert inspect(arrays) == ([], [])
+        assert len(read_index(arrays).keys) > count
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*KINDS, "int64", "uint64"])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5), (70, 2000), (300_000,)], ids=str)
+def test_any_array_comes_back_from_its_pieces(dtype, shape):
+    chance = np.random.default_rng(1)
+    values = [chance.integers(0, 100, shape).astype(dtype), chance.normal(size=shape).astype(dtype)]
+    stored = np.dtype("i1" if dtype == "bool" else dtype)
+    assert unpack(pack(values[1].view(stored)), stored, shape).tobytes() == values[1].tobytes()
+    packed = Packed.of(values)
+    assert packed.shape == (2, *shape)
+    for row in range(2):
+        ((_, found),) = packed.arrays(np.array([row]))
+        assert (found.dtype, found.shape) == (values[row].dtype, (1, *shape))
+        np.testing.assert_array_equal(found[0], values[row])
+
+
+def test_noise_is_stored_and_what_repeats_is_deflated():
+    noise, zeros = np.random.default_rng(0).normal(size=2**17), np.zeros(2**17)
+    assert 0.85 < len(pack(noise)) / noise.nbytes < 0.9
+    assert len(pack(zeros)) < 0.01 * zeros.nbytes
+
+
+def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_of, tmp_path):
+    source = """
+        import numpy as np, xarray as xr
+        def method(seed):
+            x = np.random.default_rng(0).normal(size=50_000)
+            return xr.Dataset({"v": ("x", x.astype("i1"))}, {"x": x})
+    """
+    plan = study_plan(own_study(source, SEEDS % 8))
+    records = pack_records(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    assert sum(stack.values.nbytes for stack in records.stacks if stack.name == "x") == 400_000
+    path = result_of(own_study(source, SEEDS % 8), tmp_path / "own.nc")
+    assert path.stat().st_size < 2.1 * 400_000 + 8 * LARGE_BYTES
+
+
+GROWN = """
+import numpy as np
+def method(seed):
+    assert seed not in {failing}, "no luck"
+    values = np.arange(1, 4 + seed % 2).astype("{dtype}") * (seed + 1)
+    return {{"a": ("k", values - {offset}), "b": ("l", values[:3])}}
+"""
+
+
+@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(
+    dtype=st.sampled_from(["int8", "uint8", "int64", "float32", "bool"]),
+    steps=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True), min_size=2, max_size=3),
+    failing=st.sets(st.integers(0, 9), max_size=3),
+    offset=st.sampled_from([0, 100]),
+)
+def test_any_sequence_of_seeds_leaves_the_values_of_its_last(
+    own_study, result_of, tmp_path_factory, dtype, steps, failing, offset
+):
+    """Chunks with several runs are copied only if they hold the same runs, and integers fill values that are free."""
+    folder, source = tmp_path_factory.mktemp("grown"), GROWN.format(dtype=dtype, failing=failing, offset=offset)
+    for seeds in steps:
+        study = own_study(source, f"[axes]\nseed = {seeds}\n")
+        plan = study_plan(study)
+        write_shard(shard_folder(folder / "own.nc"), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoreWarning)
+            evs.run(study, output=folder / "own.nc", workers=1)
+    result_of(study, folder / "fresh.nc")
+    with xr.open_dataset(folder / "own.nc") as grown, xr.open_dataset(folder / "fresh.nc") as fresh:
+        for name in ("a", "b"):
+            assert (name in grown) == (name in fresh)
+            if name in fresh:
+                np.testing.assert_array_equal(grown[name], fresh[name])
