@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from evogt_study.accessor import open as open
     from evogt_study.analysis.comparison import compare
     from evogt_study.analysis.design import Design
+    from evogt_study.analysis.export import on_grid, to_ragged
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.performance import over_problems, performance
     from evogt_study.analysis.sensitivity import sensitivity, variance_shares
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.verify import verify
     from evogt_study.study.designs import sample, table, zip_axes
     from evogt_study.study.study import Study
-    from evogt_study.workers.limits import Limits
+    from evogt_study.workers.options import RunOptions
 
 _named = lazy_names(
     __name__,
@@ -51,6 +52,7 @@ _named = lazy_names(
         "evogt_study.accessor": "open",
         "evogt_study.analysis.comparison": "compare",
         "evogt_study.analysis.design": "Design",
+        "evogt_study.analysis.export": "on_grid to_ragged",
         "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.analysis.performance": "over_problems performance",
         "evogt_study.analysis.sensitivity": "sensitivity variance_shares",
@@ -64,7 +66,7 @@ _named = lazy_names(
         "evogt_study.operations.verify": "verify",
         "evogt_study.study.designs": "sample table zip_axes",
         "evogt_study.study.study": "Study",
-        "evogt_study.workers.limits": "Limits",
+        "evogt_study.workers.options": "RunOptions",
     },
 )
 _MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde", "plots": "evogt_study.plots"}
@@ -76,9 +78,9 @@ _GIVE_DATASETS = (
 """Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
-    "Design", "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge",
-    "observed_orders", "over_problems", "pde", "performance", "plots", "replay", "run", "sample", "sensitivity",
-    "summary", "table", "variance_shares", "verify", "zip_axes",
+    "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "errors", "merge",
+    "observed_orders", "on_grid", "over_problems", "pde", "performance", "plots", "replay", "run", "sample",
+    "sensitivity", "summary", "table", "to_ragged", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from contextlib import suppress
+from errno import ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
 from types import FrameType
 
 from evogt_study.cli.main import main
@@ -13,6 +14,8 @@ from evogt_study.cli.main import main
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Threshold of the garbage collector.  Imports create half a million objects that stay; with the default of 700 the
 collector would need 0.25 s for them."""
+NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
+"""Error numbers of `flock` if the file system has no locks."""
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -31,9 +34,7 @@ def _unlock_where_no_locks_are() -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            from evogt_study.storage.lease import UNKNOWN  # late: every command comes here, few to this line
-
-            if error.errno in UNKNOWN:
+            if error.errno in NO_LOCKS:
                 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
         finally:
             os.close(descriptor)

@@ -64,9 +64,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     data = _finished_so_far(path, phase)
     if data is None:
         data = open_result(path, phase, chunks)
-    found = with_status_names(data)
-    found.set_close(data.close)  # xarray loses it; a file closed by the garbage collector can end the process
-    return found
+    return with_status_names(data)
 
 
 def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:

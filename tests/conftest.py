@@ -17,9 +17,9 @@ from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.table import Table
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study
-from evogt_study.workers import clusters as cluster_module
-from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.clusters import connected
+from evogt_study.workers import clusters
+from evogt_study.workers.batch import Batch, compute_here
+from evogt_study.workers.clusters import local_client
 
 SMALL_NUMBERS = """gamma = 2
 quadrature = 40
@@ -54,8 +54,8 @@ grid = 9
 
 @pytest.fixture(scope="session")
 def client():
-    """A client of two worker processes, as a run without one starts."""
-    with connected(None, 2) as client:
+    """A client with two workers, as a run without one starts."""
+    with local_client(2) as client:
         yield client
 
 
@@ -145,7 +145,7 @@ def no_workers(monkeypatch):
     def none(**_):
         raise AssertionError("a cluster was started")
 
-    monkeypatch.setattr(cluster_module, "LocalCluster", none)
+    monkeypatch.setattr(clusters, "LocalCluster", none)
 
 
 @pytest.fixture
@@ -187,5 +187,5 @@ def written_result(study, path):
 
 def computed_table(plan):
     table = Table(plan)
-    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     return table

@@ -12,7 +12,7 @@ from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.run_metadata import with_status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
 """A method for `PILOTED`, which chooses gamma = 1 for target 2 and gamma = 4 for target 5."""
@@ -43,9 +43,9 @@ def keys(text):
     return [case.key for case in cases(text)]
 
 
-def computed(text):
+def computed(text, stages=None):
     """Status, messages and variables of all runs, without a cluster."""
-    records = run_batch(Batch.of(Study.from_text(text).spec, cases(text)))
+    records = compute_here(Batch.of(Study.from_text(text).spec, cases(text)), stages)
     return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 

@@ -178,13 +178,14 @@ def main(arguments=None):
     from evogt_study.errors import EvogtError
     from evogt_study.operations.run import run_all
     from evogt_study.study.study import Study
+    from evogt_study.workers.options import RunOptions
 
     judge, found = Judge(options.new_keys), 0
     with tempfile.TemporaryDirectory() as folder:
         try:
             studies = [Study.from_file(path) for path in options.studies]
             # all before the first is read: HDF5 does not read in one thread what it writes in another
-            paths = sorted(run_all(studies, options.keep or Path(folder), workers=options.workers))
+            paths = sorted(run_all(studies, options.keep or Path(folder), options=RunOptions(workers=options.workers)))
             for path in paths:
                 lines = list(judge.differences(options.baseline / path.name, path))
                 print("\n    ".join([f"{path.stem}: {counted(len(lines), 'difference')}", *lines]), flush=True)

@@ -17,7 +17,7 @@ from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.plan import Plan, study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 ROOT = Path(__file__).parents[1]
 STUDIES = sorted(path.stem for path in (ROOT / "studies" / "paper").glob("*.toml"))
@@ -86,7 +86,7 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     data = shipped[name]["main"]
     plan = plan_of(name, data)
     index = (7919 * len(name)) % plan.space.size  # some run, the same every time
-    records = run_batch(Batch.of(plan.spec, [plan.case(index)]))
+    records = compute_here(Batch.of(plan.spec, [plan.case(index)]))
     assert records.status.tolist() == [Status.ok]
     same = json.loads(software_set()) in json.loads(data.run_software.attrs["software_sets"])
     position = np.unravel_index(index, plan.space.shape)

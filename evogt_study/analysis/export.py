@@ -41,7 +41,7 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     planned = np.flatnonzero(data["run_key"].values.ravel() != "")
     shape = data["run_status"].shape
     names = [*axes, *_parameters(data, axes), *FIRST, *_scalars(data, axes)]
-    names += [name for name in BOOKKEEPING if name not in FIRST]
+    names += [name for name in BOOKKEEPING if name in data.variables and name not in FIRST]
     return {name: _column(data, name, axes, shape)[planned] for name in names}
 
 

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evogt_study.errors import DoubtWarning, InputError
 from evogt_study.text import tell
+from evogt_study.workers.options import RunOptions, as_option
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,13 +30,32 @@ result_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
 )
 
-from_option = click.option(
-    "--from",
-    "others",
+_KINDS: Mapping[str, Mapping[str, Any]] = {
+    "int | None": {"type": int},
+    "float | None": {"type": float},
+    "str | int | None": {"type": str},
+    "bool": {"is_flag": True},
+    "Sequence[str | Path]": {"type": click.Path(path_type=Path), "multiple": True},
+}
+"""How the command line reads a field of `RunOptions`, by its annotation."""
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the fields of `RunOptions` as options to a command."""
+    for each in reversed(fields(RunOptions)):
+        named = {"metavar": each.metadata["metavar"]} if each.metadata["metavar"] else {}
+        command = click.option(
+            as_option(each.name), default=each.default, help=each.metadata["help"], **named, **_KINDS[str(each.type)]
+        )(command)
+    return command
+
+
+reuse_from_option = click.option(
+    "--reuse-from",
     multiple=True,
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="A result, or a folder of results, from which finished runs are taken too.",
+    help="Reuse the runs of this result, or of the results in this folder.",
 )
 
 over_option = click.option(
@@ -54,11 +75,11 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def part_of(text: str) -> tuple[int, int]:
+def task_of(text: str) -> tuple[int, int]:
     """Read the task of an array: "7/200" is the seventh of 200.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise InputError(f"`--part` must be I/N, with I from 1 to N, got {text!r}")
+        raise InputError(f"`--task` must be I/N, with I from 1 to N, got {text!r}")
     return int(match[1]), int(match[2])
 
 

@@ -18,9 +18,8 @@ from evogt_study.text import tell
 # 2 is what Click ends with for wrong options; 130 is a shell's 128 + SIGINT
 SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 COMMANDS = {
-    "run": "Compute what is missing of a study and write its result.",
-    "work": "Compute what no other task of an array has claimed; no scheduler is needed.",
-    "submit": "Submit an array of `evogt work` to a batch system, or print its script.",
+    "run": "Run the missing cases of a study and write the result file.",
+    "submit": "Submit an array of tasks to a batch system, or print its script.",
     "plan": "Predict cases, shared work, time and memory; run nothing.",
     "try": "Compute one case of a study here, and print what it returns.",
     "status": "Count what is done, failed and missing.",
@@ -42,7 +41,7 @@ MOST_HELP = 100
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
 """Click commands that packages register by entry points."""
 MODULES = {
-    "run": ("run", "work", "submit", "plan", "try"),
+    "run": ("run", "submit", "plan", "try"),
     "status": ("status", "store"),
     "summary": ("summary", "compare", "export"),
     "pictures": ("plot", "report"),

@@ -1,4 +1,4 @@
-"""The commands `evogt run`, `work`, `submit`, `plan` and `try`.
+"""The commands `evogt run`, `submit`, `plan` and `try`.
 
 `evogt run` recognises a complete result, and starts workers, before the imports for the computation, which take a
 second.
@@ -6,9 +6,8 @@ second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,20 +17,22 @@ import click
 from evogt_study.cli.display import display, print_result, warnings_at_the_end
 from evogt_study.cli.inputs import (
     check_one_of,
-    from_option,
-    part_of,
     print_unasked,
     read_study,
     result_of,
     result_option,
+    reuse_from_option,
+    run_options,
     study_file_argument,
+    task_of,
 )
 from evogt_study.cli.main import SOME_FAILED
 from evogt_study.errors import InputError, JobsWarning, ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import jobs_folder
 from evogt_study.text import tell, tell_lines
-from evogt_study.workers.worker_server import start_ahead
+from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import prestart
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -42,33 +43,10 @@ if TYPE_CHECKING:
     from evogt_study.study.plan import Order, Plan
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Options of `evogt run` by their names on the command line; `others` are the paths of `--from`."""
-
-    workers: int | None = None
-    scheduler: str | None = None
-    scheduler_file: Path | None = None
-    cluster: str | None = None
-    retry_failed: bool = False
-    rerun_outdated: bool = False
-    run_limit: float | None = None
-    max_failures: int | None = None
-    time_limit: str | None = None
-    others: tuple[Path, ...] = ()
-    reuse_old_code: bool = False
-    quiet: bool = False
-
-    @property
-    def leave_a_complete_result(self) -> bool:
-        """False if an option may change a complete result."""
-        return replace(self, workers=None, others=(), reuse_old_code=False, quiet=False) == RunOptions()
-
-
 @click.command()
 @study_file_argument
 @result_option
-@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
+@run_options
 @click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
 @click.option(
     "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
@@ -76,142 +54,114 @@ class RunOptions:
 @click.option(
     "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
 )
-@click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
-@click.option("--rerun-outdated", is_flag=True, help="Run cases again that other versions of the software computed.")
-@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
-@click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
 @click.option(
-    "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
+    "--task", metavar="I/N", help="Be task I of N of an array: run what no other task has claimed, without a scheduler."
 )
-@from_option
-@click.option(
-    "--reuse-old-code", is_flag=True, help="Reuse runs of earlier code.  Use it only if the results are the same."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def run(study_file: Path, output: Path | None, **given: Any) -> None:
-    """Compute what is missing of a study and write its result.
+@click.option("--time-limit", metavar="TIME", help="Stop after this time and keep finished runs: 90, 30m, 11h30m, 2d.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def run(
+    study_file: Path,
+    output: Path | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    cluster: str | None,
+    task: str | None,
+    time_limit: str | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Run the missing cases of a study and write the result file.
 
-    Finished runs are taken wherever they lie: in the result and its store, in other results of its folder, and in
-    --from.  What the study does not ask for any more is kept in the store, which `evogt store list` shows.
+    Finished runs are reused from the result and its store, other results of its folder, and --reuse-from.  Runs that
+    the study no longer includes are kept in the store: see `evogt store list`.
+
+    With --task, several tasks that see one folder compute the study together: each claims parts of it by files beside
+    the result, and takes over the parts of tasks that are gone.  The last task writes the result.
     """
     options = RunOptions(**given)
-    elsewhere = (options.scheduler, options.scheduler_file, options.cluster)
-    check_one_of(options.workers if options.cluster is None else None, *elsewhere)  # of a cluster, how many jobs
-    path = complete_result(study_file, output) if options.leave_a_complete_result else None
-    if path is not None:
-        print_result(path, quiet=options.quiet)
+    elsewhere = (scheduler, scheduler_file, cluster)
+    check_one_of(options.workers if cluster is None else None, *elsewhere)  # of a cluster, how many jobs
+    if task is not None:
+        _run_task(study_file, output, task, options, time_limit, quiet)
         return
-    workers_ahead(study_file, elsewhere=any(elsewhere))
-    run_study(study_file, output, options)
+    if not (options.retry_failed or options.rerun_outdated or any(elsewhere) or time_limit):
+        path = complete_result(study_file, output)
+        if path is not None:
+            print_result(path, quiet=quiet)
+            return
+    workers_ahead(study_file, elsewhere=any(elsewhere) or options.workers == 0)
+    _run_study(study_file, output, options, elsewhere, time_limit, quiet)
 
 
 def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
-    """Start workers on this machine, which import while this process does, unless a path is missing."""
+    """Start a runner on this machine, which imports while this process does, unless a path is missing."""
     if not elsewhere and all(path.exists() for path in paths):
-        start_ahead()
+        prestart()
 
 
-def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
+def _run_study(
+    study_file: Path,
+    output: Path | None,
+    options: RunOptions,
+    elsewhere: tuple[str | None, Path | None, str | None],
+    time_limit: str | None,
+    quiet: bool,
+) -> None:
     """Run the missing cases of a study, write its result, and print its runs by status."""
     from evogt_study.operations.run import run_to_file
-    from evogt_study.workers.limits import WORKER_SECONDS, Limits
     from evogt_study.workers.signals import interruptible
 
-    # a job may wait in a queue for days
-    limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
     path = result_of(study, output)
-    warned, clients = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning), _clients(options, path)
+    print_line = _print_nothing if quiet else partial(tell, err=True)
+    clients = _clients(*elsewhere, options, path, print_line)
+    warned = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
-        run_to_file(
-            study,
-            path,
-            client=client,
-            workers=options.workers,
-            retry_failed=options.retry_failed,
-            listener=listener,
-            limits=limits,
-            rerun_outdated=options.rerun_outdated,
-            others=options.others,
-            reuse_old_code=options.reuse_old_code,
-        )
+    with warned, interruptible(time_limit), clients as client, display(quiet) as listener:
+        run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
     print_result(path)
 
 
-def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
+def _print_nothing(line: str) -> None:
+    pass
+
+
+def _clients(
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    cluster: str | None,
+    options: RunOptions,
+    result: Path,
+    print_line: Callable[[str], None],
+) -> AbstractContextManager[Client | None]:
     """Return the client of a scheduler or batch system, or None for workers on this machine.  Raises InputError."""
-    if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
+    if cluster is None and scheduler is None and scheduler_file is None:
         return nullcontext()
-    # here: a study of quick runs ends within the 0.4 s that the import of Dask takes
     from evogt_study.workers.batch_systems import on_batch_system
-    from evogt_study.workers.clusters import remote
+    from evogt_study.workers.clusters import connect_to_scheduler
 
-    if options.cluster is None:
-        return remote(options.scheduler, options.scheduler_file)
-    if options.workers is None:
+    if cluster is None:
+        return connect_to_scheduler(scheduler, scheduler_file)
+    if not options.workers:
         raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
-    told = (lambda line: None) if options.quiet else partial(tell, err=True)
-    return on_batch_system(options.cluster, options.workers, jobs_folder(result), told)
+    return on_batch_system(cluster, options.workers, jobs_folder(result), print_line)
 
 
-@click.command()
-@study_file_argument
-@result_option
-@click.option("--part", required=True, metavar="I/N", help="This task, the I-th of N, counted from 1.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Worker processes of this task.")
-@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
-@click.option("--time-limit", metavar="TIME", help="Stop after this time and leave the rest: 90, 30m, 11h30m, 2d.")
-@from_option
-@click.option("-q", "--quiet", is_flag=True, help="Tell nothing.")
-def work(
-    study_file: Path,
-    output: Path | None,
-    part: str,
-    workers: int,
-    run_limit: float | None,
-    time_limit: str | None,
-    others: tuple[Path, ...],
-    quiet: bool,
-) -> None:
-    """Compute what no other task of an array has claimed, in a folder that all of them see.
-
-    No scheduler is needed: tasks claim parts of the study by files beside the result, and take over those of tasks that
-    are gone.  The last one writes the result; where it does not come to that, `evogt run` does, and computes the rest.
-    """
-    number, of = part_of(part)
-    work_on(
-        study_file, output, number, of, workers=workers, run_limit=run_limit, time_limit=time_limit, others=others,
-        told=(lambda line: None) if quiet else (lambda line: tell(line, err=True)),
-    )  # fmt: skip
-
-
-def work_on(
-    study_file: Path,
-    output: Path | None,
-    number: int,
-    of: int,
-    *,
-    workers: int,
-    run_limit: float | None,
-    time_limit: str | None,
-    others: Sequence[Path],
-    told: Callable[[str], None],
+def _run_task(
+    study_file: Path, output: Path | None, task: str, options: RunOptions, time_limit: str | None, quiet: bool
 ) -> None:
     """Compute parts of a study as one task of an array, and write the result if all runs are finished."""
-    from evogt_study.operations.run import work  # 0.3 s, with Dask, which `evogt run` may do without
-    from evogt_study.workers.limits import Limits
+    number, of = task_of(task)
+    from evogt_study.operations.run import run_task
     from evogt_study.workers.signals import winding_down
 
     study = read_study(study_file)
     path = result_of(study, output)
+    print_line = _print_nothing if quiet else partial(tell, err=True)
     with warnings_at_the_end(StoreWarning, ReturnWarning), winding_down(time_limit) as check_end:
-        whole = work(
-            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, print_line=told,
-            check_end=check_end,
-        )  # fmt: skip
+        whole = run_task(study, path, number, of, options=options, print_line=print_line, check_end=check_end)
     if whole:
-        told(f"{path}: all runs are there")
+        print_line(f"{path}: all runs are there")
 
 
 @click.command()
@@ -231,7 +181,7 @@ def submit(
     directives: tuple[str, ...],
     prints: bool,
 ) -> None:
-    """Submit an array of tasks that compute a study without a scheduler, each of them `evogt work`.
+    """Submit an array of tasks that compute a study without a scheduler, each of them `evogt run --task`.
 
     What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
     """
@@ -252,8 +202,8 @@ def submit(
 @study_file_argument
 @result_option
 @click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
-@from_option
-def plan(study_file: Path, output: Path | None, workers: int | None, others: tuple[Path, ...]) -> None:
+@reuse_from_option
+def plan(study_file: Path, output: Path | None, workers: int | None, reuse_from: tuple[Path, ...]) -> None:
     """Tell what would run: cases, shared work, and how long and how much memory it takes.  Writes nothing.
 
     Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
@@ -269,7 +219,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
-    done = finished(study, path, others=others)
+    done = finished(study, path, others=reuse_from)
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     walls = []
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):

@@ -20,7 +20,7 @@ from evogt_study.cli.display import (
     tell_unfinished,
     warnings_at_the_end,
 )
-from evogt_study.cli.inputs import from_option, no_result, print_unasked, runs_so_far
+from evogt_study.cli.inputs import no_result, print_unasked, reuse_from_option, runs_so_far
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import DoubtWarning, InputError
 from evogt_study.storage.paths import default_result, description, store_folder
@@ -43,10 +43,10 @@ PAGE_SECONDS = 60.0
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result of a STUDY.toml.  [default: results/NAME.nc]"
 )
-@from_option
+@reuse_from_option
 @click.option("--watch", is_flag=True, help="Look again and again, until nobody computes it any more, or Ctrl-C.")
 @click.option("--html", type=click.Path(path_type=Path), help="Page to write too; with --watch each minute.")
-def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: bool, html: Path | None) -> None:
+def status(file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of what a STUDY.toml asks for.
 
     Of a study it is told what `evogt run` would find: cases that were added to it are not_run.  Of a result that is
@@ -64,20 +64,20 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
         path = output or default_result(read_table(text, str(file)).name)
         with warnings_at_the_end(DoubtWarning):
-            study = study_as_recorded(file, [path, *others])
+            study = study_as_recorded(file, [path, *reuse_from])
     else:
-        for option in ["--output"] * (output is not None) + ["--from"] * bool(others):
+        for option in ["--output"] * (output is not None) + ["--reuse-from"] * bool(reuse_from):
             raise InputError(f"`{option}` must be given with a STUDY.toml, got the result {file}")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
-        while _look(study, path, others, html) and watch:
+        while _look(study, path, reuse_from, html) and watch:
             _wait(path, WATCH_SECONDS if html is None else PAGE_SECONDS)
 
 
-def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path | None) -> bool:
+def _look(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None) -> bool:
     """Print the state of a result, and write its page; return whether it is being computed."""
     from evogt_study.operations.progress import computation_of
 
-    computed = _print_state(study, path, others)
+    computed = _print_state(study, path, reuse_from)
     if html is not None and (path.exists() or description(path).exists()):
         write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
     return computed
@@ -88,7 +88,7 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> bool:
+def _print_state(study: Study | None, path: Path, reuse_from: tuple[Path, ...]) -> bool:
     """Print the state of a result, or of a study; return whether it is being computed."""
     from evogt_study.operations.progress import computation_of
 
@@ -102,14 +102,14 @@ def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> b
         with runs_so_far(path, ()) as runs:
             _print_status(path, runs)
     else:
-        _print_asked_for(study, path, others)
+        _print_asked_for(study, path, reuse_from)
     return computation.runs
 
 
-def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None:
+def _print_asked_for(study: Study, path: Path, reuse_from: tuple[Path, ...]) -> None:
     from evogt_study.results.finished import finished
 
-    done = finished(study, path, others=others)
+    done = finished(study, path, others=reuse_from)
     if done is None:
         raise no_result(path)
     tell_unfinished(path)

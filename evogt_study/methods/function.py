@@ -1,23 +1,17 @@
 """Run a user function as a method.
 
-The function takes the parameters by name and returns a number, a mapping or an xarray.Dataset.  If it fails, the last
-lines that it wrote to standard error become a part of the message.
+The function takes the parameters by name and returns a number, a mapping or an xarray.Dataset.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-import os
-import sys
-import tempfile
-import threading
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +39,6 @@ PROBLEM = "problem"
 """Argument of a function that takes the problem of the study."""
 PATHS = (Path, "Path", "pathlib.Path", "Path | None")
 """Annotations of arguments that are paths, relative to the study file."""
-LINES, CHARACTERS = 4, 240
-"""Last lines, and their characters, that the message of a failed run contains.  The reason is usually at the end."""
-READ = 4096
-"""Bytes at the end of the text in which these lines are searched."""
-_alone = threading.Lock()
-_held: list[tuple[int, TextIO]] = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +135,7 @@ class UserCase(FunctionCase):
         arguments = given_arguments(method.paths, method.code, self.values)
         decisive = {"method": method.code.attribute, **self.values}
         arguments = add_generator(arguments, method.names, decisive, method.common)
-        record = without_parameters(as_record(noted(method.function, arguments)), self.values)
+        record = without_parameters(as_record(method.function(**arguments)), self.values)
         check_error(record)
         return record
 
@@ -209,95 +197,3 @@ def check_error(record: Record) -> None:
         return
     if not (np.isfinite(error.values).all() if error.dims else math.isfinite(error.values)):
         raise DivergedError("`error` is not finite")
-
-
-def noted(function: Any, arguments: Mapping[str, Any]) -> Any:
-    """Call the function.  An exception has the last lines of standard error as a note."""
-    with last_lines_noted():
-        return function(**arguments)
-
-
-@contextmanager
-def last_lines_noted() -> Iterator[None]:
-    """Add the last lines that the body wrote to standard error to its exception, as a note.  All text is still shown.
-
-    Nothing is added if another thread of this process does the same, or if no file can be opened.
-    """
-    # all threads of a process share descriptor 2
-    if not _alone.acquire(blocking=False):
-        yield
-        return
-    try:
-        (file, text), shown = _file(), os.dup(2)
-    except OSError:
-        _alone.release()
-        yield
-        return
-    before = sys.stderr  # it may not write to descriptor 2, as in a notebook
-    try:
-        _flush()
-        # compiled libraries write to the descriptor, not to sys.stderr
-        os.dup2(file, 2)
-        sys.stderr = text
-        yield
-    except BaseException as error:
-        note = _tail(file)
-        if note:
-            error.add_note(f"stderr: {note}")
-        raise
-    finally:
-        _flush()  # buffers belong to the run
-        sys.stderr = before
-        os.dup2(shown, 2)
-        os.close(shown)
-        _pass_on(file)
-        _alone.release()
-
-
-def _file() -> tuple[int, TextIO]:
-    """Return the descriptor of the one file for all runs of this process, and a text file that writes to it."""
-    if not _held:
-        with tempfile.TemporaryFile() as file:
-            kept = os.dup(file.fileno())
-        _held.append((kept, _writer(kept)))
-    descriptor, text = _held[0]
-    if text.closed:  # the function closed standard error
-        _held[0] = descriptor, _writer(descriptor)
-    return _held[0]
-
-
-def _writer(file: int) -> TextIO:
-    return open(file, "w", buffering=1, closefd=False)  # open until the process ends
-
-
-def _flush() -> None:
-    if _open():
-        sys.stderr.flush()
-
-
-def _open() -> bool:
-    return sys.stderr is not None and not sys.stderr.closed
-
-
-def _tail(file: int) -> str:
-    """Return the last lines on one line."""
-    _flush()
-    end = os.lseek(file, 0, os.SEEK_END)
-    lines = [line.strip() for line in _read(file, max(0, end - READ)).splitlines()]
-    return " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
-
-
-def _read(file: int, start: int) -> str:
-    """Return the text of the file from `start` on."""
-    end = os.lseek(file, 0, os.SEEK_END)
-    return os.pread(file, end - start, start).decode("utf-8", "replace")
-
-
-def _pass_on(file: int) -> None:
-    """Show the text of the file, and empty the file."""
-    if os.lseek(file, 0, os.SEEK_END):
-        if _open():
-            sys.stderr.write(_read(file, 0))
-        # truncation keeps the position: without a seek the next text would follow a hole of zeros
-        os.ftruncate(file, 0)
-        os.lseek(file, 0, os.SEEK_SET)

@@ -52,9 +52,11 @@ def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
 
     Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
     """
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
+        return record
     scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
     repeated = {name for name, value in scalars.items() if np.array_equal(value, _array(name, parameters[name]))}
-    dims = {name for datum in record.variables.values() for name in datum.dims}
     kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
     for kind, names in kinds:
         taken = sorted(name for name in names if name in parameters)

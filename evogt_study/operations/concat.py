@@ -23,7 +23,6 @@ from evogt_study.results.run_metadata import (
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
-    RETURNED_TYPES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacking,
@@ -41,7 +40,7 @@ Results = Mapping[Any, xr.Dataset]
 NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
 """Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
 OF_ONE_STUDY = {
-    DIGESTS, RETURNED_ATTRIBUTES, RETURNED_TYPES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
@@ -66,7 +65,7 @@ def concat(
     _check_dimension(dim, given)
     joined = _joined(_with_common_axes(given), dim)
     if output is not None:
-        write_joined(Path(output), lambda: {MAIN: joined})
+        write_joined(Path(output), lambda: ({MAIN: joined}, {}))
     return with_status_names(joined)
 
 
@@ -280,15 +279,5 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
-    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES, RETURNED_TYPES)
+    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)
     return {key: str(value) for key, value in attributes.items() if key not in left_out}
-
-
-def _write(output: Path, joined: xr.Dataset) -> None:
-    """Write to a new file.  Raises ResultError if the file exists."""
-    check_result_place(output)
-    with only_writer(output) as check_alone:
-        if output.exists():
-            raise ResultError(f"`--output` must be a new file, got {output}, which exists; choose another place")
-        check_alone()
-        write_result(output, {MAIN: joined})

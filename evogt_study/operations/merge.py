@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,14 +20,13 @@ from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import CONCATENATED, with_status_names
-from evogt_study.results.seal import contents
-from evogt_study.results.sources import check_runs
+from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
+from evogt_study.results.sources import ResultFile, check_file
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import BOOKKEEPING, FINAL, MAIN, Status
+from evogt_study.schema.variables import FINAL, MAIN, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
@@ -62,11 +61,9 @@ class Source:
         index = result.index if path.exists() else None
         with opened_so_far(path) as found:
             # the arrays of a result with an index are copied when the merged result is written
-            names = None if index is None else list(BOOKKEEPING)
-            groups = {
-                phase: loaded(path, data if names is None else data[names].assign_coords(data.coords))
-                for phase, data in found.items()
-            }
+            if index is not None:
+                found = {phase: metadata(data).assign_coords(data.coords) for phase, data in found.items()}
+            groups = {phase: loaded(path, data) for phase, data in found.items()}
         if MAIN not in groups:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
         if path.exists():
@@ -96,7 +93,8 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "one of the files to merge")
     check_output(output)
-    return with_status_names(write_joined(output, lambda: _joined(sources, study))[MAIN])
+    write_joined(output, lambda: _joined(sources, study))
+    return with_status_names(open_written(output))
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, Table]]:
@@ -122,21 +120,27 @@ def check_output(output: Path) -> None:
     check_result_place(output)
 
 
-def write_joined(output: Path, join: Callable[[], Mapping[str, xr.Dataset]]) -> Mapping[str, xr.Dataset]:
-    """Join results as the only writer of a new file, write the file, and return the joined results.
+def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, Table]]]) -> None:
+    """Join results as the only writer of a new file, and write the file; `join` returns what `write_result` takes.
 
     A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
-    history, which contains the time, may differ.  Raises ResultError for another file.
+    global attributes, which contain the time, may differ.  Raises ResultError for another file.
     """
     with only_writer(output) as check_alone:
         remove_unfinished(followed(output).parent, followed(output).name)
-        whole, found = join(), read_result(output) if output.exists() else None
-        if found is None:
+        whole, tables = join()
+        if not output.exists():
             check_alone()
-            write_result(output, whole)
-        elif {name: contents(data) for name, data in found.items()} != {k: contents(data) for k, data in whole.items()}:
+            write_result(output, whole, tables)
+        elif not _is_held(output, whole):
             raise _explain_conflict(output, "a file that exists")
-        return whole
+
+
+def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
+    found = read_result(output)
+    return found.keys() == whole.keys() and all(
+        found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
+    )
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -24,13 +25,23 @@ from evogt_study.text import duration, shown
 Listener = Callable[["Event"], None]
 DISPLAY_SECONDS = 0.2
 """Seconds between two updates of the display.  Each update is a message to the page."""
+MIN_BATCHES, MIN_SECONDS = 3, 1.0
+"""Finished batches, and seconds after the first of them, before a remaining time is known: the first runs of a process
+take longer than others."""
+RECENT_BATCHES = 8
+"""Batches whose runs are averaged."""
+RATE_SECONDS = 5.0
+"""Seconds back to which the present rate is measured."""
 WATCH_SECONDS = 1.0
 """Seconds between two events in the progress file.  Writing one takes 0.2 ms."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """State of one phase: runs reused, done in this session, failed, and in all; `seconds` since its start."""
+    """State of one phase: runs reused, done in this session, failed, and in all; `seconds` since its start.
+
+    seconds_left: estimate of the remaining time; None before three batches have finished.
+    """
 
     phase: str
     reused: int
@@ -39,17 +50,12 @@ class Event:
     total: int
     seconds: float
     final: bool = False
+    seconds_left: float | None = None
 
     @property
     def rate(self) -> float:
         """Runs a second in this session."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimate of the remaining time; None before the first run is done."""
-        left = self.total - self.reused - self.done  # reused runs took no time of this session
-        return left / self.rate if self.rate > 0 else (0.0 if left == 0 else None)
 
 
 @dataclass(eq=False)
@@ -63,18 +69,45 @@ class Progress:
     done: int = 0
     failed: int = 0
     started: float = field(default_factory=time.perf_counter)
+    batches: int = 0
+    first: float = math.inf
+    marks: deque[tuple[float, int]] = field(default_factory=deque)  # times of the latest batches, and the runs by then
+    run_seconds: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    workers: int = 1
 
-    def add(self, done: int, failed: int) -> None:
-        """Count finished runs, and report them."""
+    def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
+        """Count finished runs, which took `run_seconds` together on some of the `workers`, and report them."""
         self.done += done
         self.failed += failed
+        self.batches += 1
+        self.first = min(self.first, time.perf_counter())
+        self.workers = workers
+        self.run_seconds.append((done, run_seconds))
+        self.marks.append((time.perf_counter(), self.done))
+        while len(self.marks) > 2 and self.marks[1][0] < self.marks[-1][0] - RATE_SECONDS:
+            self.marks.popleft()
         self.tell()
+
+    def seconds_left(self) -> float | None:
+        """Estimate the remaining time: the larger of two, by the times of the runs and by the rate at which they end.
+
+        The rate is too high if several slow runs have just ended together, and the times of quick runs leave out what a
+        batch costs.
+        """
+        left = self.total - self.reused - self.done
+        if self.batches < MIN_BATCHES or not left or time.perf_counter() < self.first + MIN_SECONDS:
+            return None
+        runs, seconds = (sum(column) for column in zip(*self.run_seconds, strict=True))
+        (begun, before), (now, done) = self.marks[0], self.marks[-1]
+        by_rate = left * (now - begun) / (done - before) if done > before else 0.0
+        return float(max(left * seconds / max(runs, 1) / self.workers, by_rate))
 
     def tell(self, *, final: bool = False) -> None:
         """Give the listener the present state."""
         if self.listener is not None:
             seconds = time.perf_counter() - self.started
-            self.listener(Event(self.phase, self.reused, self.done, self.failed, self.total, seconds, final))
+            counts = self.reused, self.done, self.failed, self.total
+            self.listener(Event(self.phase, *counts, seconds, final, self.seconds_left()))
 
 
 def in_words(event: Event) -> str:
@@ -85,7 +118,7 @@ def in_words(event: Event) -> str:
     words.append(f"{event.failed} failed")
     if event.final and event.done:
         words.append(f"done in {duration(event.seconds)}")
-    elif event.done and event.seconds_left is not None:
+    elif event.seconds_left is not None:
         words.append(f"{event.rate:.1f} runs/s, {duration(event.seconds_left)} left")
     return ", ".join(words)
 
@@ -161,7 +194,7 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
 class Computation:
     """State of a result that is not finished: the process that writes it, if known, and its latest event.
 
-    age: seconds since the event.  parts: number of parts that tasks of `evogt work` hold.
+    age: seconds since the event.  parts: number of parts that tasks of `evogt run --task` hold.
     """
 
     writer: Writer | None
@@ -177,7 +210,7 @@ class Computation:
     def described(self) -> str:
         """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
         if self.parts:
-            return f"running: tasks of `evogt work`, which hold {self.parts:,} parts"
+            return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
         who = "" if self.writer is None else self.writer.described()
         if not self.runs:
             return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
@@ -205,4 +238,7 @@ def _event(content: Mapping[str, Any]) -> Event:
     seconds = float(content["seconds"])
     if not 0.0 < seconds < math.inf:
         raise ValueError(seconds)
-    return Event(str(content["phase"]), reused, done, failed, total, seconds)
+    left = content["seconds_left"]
+    return Event(
+        str(content["phase"]), reused, done, failed, total, seconds, False, None if left is None else float(left)
+    )

@@ -21,8 +21,7 @@ from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.study.case_space import CaseSpace, listed
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, computed
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.batch import Batch, compute_here
 
 MOST_VALUES = 6
 """Number of printed values of an array; with name and dimensions they fit on a line."""
@@ -102,7 +101,7 @@ def replayed(here: Stored, index: int) -> Replay:
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}), so there is none to replay")
     raised: list[BaseException] = []
-    now = computed(Batch.of(here.plan.spec, [case]), StageCache(), raised.append)  # shares nothing with other runs
+    now = compute_here(Batch.of(here.plan.spec, [case]), raised=raised.append)  # shares nothing with other runs
     run = here.run(index)
     before = records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]
@@ -177,7 +176,7 @@ def tried(study: Study, at: Mapping[str, object]) -> Trial:
     if case is None:
         raise InputError(f"no run is planned at {point(plan.space, index)} ({study.file}); say another with --at")
     raised: list[BaseException] = []
-    record = computed(Batch.of(plan.spec, [case]), StageCache(), raised.append)
+    record = compute_here(Batch.of(plan.spec, [case]), raised=raised.append)
     text = "".join(traceback.format_exception(raised[0])) if raised else ""
     return Trial(point(plan.space, index), case.values, record, text)
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import shutil
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from evogt_study.errors import (
     InputError,
-    ParameterError,
     ResultError,
     ReturnWarning,
     StoreWarning,
     StudyError,
     SweepError,
-    shortened,
     warn,
 )
 from evogt_study.operations.forecast import longest_studies_first
@@ -41,14 +41,18 @@ from evogt_study.results.table import Table
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
-from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
+from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished, steadily
 from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
-from evogt_study.storage.paths import claims_folder, paths_of, store_folder
+from evogt_study.storage.paths import claims_folder, store_folder
 from evogt_study.study.case_space import Chosen, listed
-from evogt_study.study.plan import Order, Plan
+from evogt_study.study.phases import Phase
+from evogt_study.study.plan import Plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.executor import Workers, quick_records
-from evogt_study.workers.limits import NO_LIMITS, Limits
+from evogt_study.text import tell
+from evogt_study.workers.executor import Executor, InProcess, LazyExecutor
+from evogt_study.workers.folder_executor import FolderExecutor
+from evogt_study.workers.options import DEFAULT, RunOptions
+from evogt_study.workers.runner import prestart
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,85 +60,132 @@ if TYPE_CHECKING:
 # The last runs of a study leave workers idle.  A second study fills them, and a third one at the end of the second.
 # More studies would only need memory for their tables.
 STUDIES_AT_ONCE = 3
+PrintLine = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Reuse:
-    """Rule for finished runs: by default all of them are reused.
-
-    others: more places to search for runs.  reuse_old_code: also reuse runs of an older version of the user's code.
-    """
-
-    retry_failed: bool = False
-    rerun_outdated: bool = False
-    others: tuple[Path, ...] = ()
-    reuse_old_code: bool = False
-
-    def keeps(self, status: Status) -> bool:
-        """Return True if a run with this status is not tried again; a diverged run would diverge again."""
-        return status in FINAL if self.retry_failed else status != Status.not_run
-
-    def usable(self, records: RunRecords) -> RunRecords:
-        """Select the runs to reuse: all, or only the runs of the software that is here now."""
-        if not self.rerun_outdated:
-            return records
-        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+def _print_line(line: str) -> None:
+    tell(line, err=True)
 
 
 def run(
     study: Study,
     *,
-    client: Client | None = None,
     output: str | Path | None = None,
-    workers: int | None = None,
-    retry_failed: bool = False,
+    client: Client | None = None,
     listener: Listener | None = None,
-    limits: Limits = NO_LIMITS,
-    rerun_outdated: bool = False,
-    others: str | Path | Sequence[str | Path] = (),
-    reuse_old_code: bool = False,
+    **options: Any,
 ) -> xr.Dataset:
-    """Compute the missing runs of a study and return its labelled result.
+    """Run the missing cases of a study and return its labelled result.
 
-    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  Until they
-    have started, one forked process computes, which may be enough.  output: the NetCDF file to write.  Runs in this
-    file, its store or other results of its folder are reused by their keys.  None keeps nothing on disk, except if the
-    study is interrupted: a `StoreWarning` then names the place of the finished runs.  listener: called with an `Event`
-    after each batch; None shows progress in a notebook only.  limits: stop a run, or the study, early.  rerun_outdated:
-    do not reuse runs of other software versions; otherwise `software` marks them.  others: more results, or folders of
-    results, with runs to reuse.  reuse_old_code: also reuse runs of `output` that an older version of the user's code
-    computed.  Their keys, and the keys of new runs, then contain the fingerprint that `output` recorded.
+    Parameters
+    ----------
+    study : Study
+        What to run.
+    output : str or Path, optional
+        Result file, in NetCDF.  Finished runs of this file, its store and other results of its folder are reused.  By
+        default nothing is kept on disk, except if the study is interrupted: a `StoreWarning` then names the file.
+    client : distributed.Client, optional
+        Dask cluster that computes the runs; by default workers on this machine.
+    listener : callable, optional
+        Called with an `Event` after each batch.  By default progress is shown in notebooks only.
+    **options
+        Fields of `evogt_study.workers.options.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
 
-    Warns with `evogt_study.errors.DoubtWarning` if values of runs may be inaccurate, and with `StoreWarning` if runs of
-    `output` were moved to the store because the study no longer includes them.
+    Returns
+    -------
+    xarray.Dataset
+        The variables that the method returned, along the axes of the study, and run metadata such as ``run_status``.
 
-    If a run fails, times out or ends its worker process, `status` and `message` record it and the study goes on.
-    Raises ResultError if `output` cannot be written, is being written by another process, or holds another study;
-    PilotError if the pilot cannot choose; SweepError if the study cannot go on.
+    Raises
+    ------
+    InputError
+        If an option cannot have its value.
+    ResultError
+        If `output` cannot be written, is being written by another process, or holds another study.
+    PilotError
+        If the pilot cannot choose.
+    SweepError
+        If the study cannot go on.
+
+    Warns
+    -----
+    DoubtWarning
+        If values of runs may be inaccurate.
+    StoreWarning
+        If runs of `output` were moved to the store.
+
+    Examples
+    --------
+    >>> study = evs.Study("monte_carlo.py:pi", axes={"points": [10, 100], "seed": range(3)})  # doctest: +SKIP
+    >>> ds = evs.run(study, workers=2, run_timeout=60.0)  # doctest: +SKIP
+    >>> ds.value.mean("seed")  # doctest: +SKIP
     """
     check_study(study)
-    if client is not None and not _is_client(client):
-        raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
-    if client is not None and client.asynchronous:
-        raise InputError("`client` must be one that waits, got an asynchronous one; leave out `asynchronous`")
-    if not isinstance(limits, Limits):
-        raise ParameterError("limits", "an evs.Limits", limits, remedy="use e.g. evs.Limits(run_seconds=60)")
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(paths_of(others)), reuse_old_code)
+    given = _options(options)
+    if client is not None:
+        from evogt_study.workers.clusters import check_client
+
+        check_client(client)
     listener = listener or notebook_display()
-    with Workers(client, workers) as cluster, _place(output, study.name) as path:
-        sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
-        data = with_text_keys(sweep.result())
-        if output is not None:
-            data = open_written(path)
+    with open_executor(given, client) as executor, _place(output, study.name) as path:
+        data = StudyRun(study, path, executor, given, listener, write=output is not None).result()
+        data = with_text_keys(data) if output is None else open_written(path)
     warn_of_doubts(data)
-    found = with_status_names(data)
-    found.set_close(data.close)  # xarray loses it
-    return found
+    return with_status_names(data)
+
+
+def _options(given: Mapping[str, Any]) -> RunOptions:
+    """Return the options.  Raises InputError for an unknown name."""
+    known = [each.name for each in fields(RunOptions)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean `{near[0]}`?" if near else f" Options are {', '.join(known)}."
+            raise InputError(f"evs.run has no option `{name}`.{hint}")
+    return RunOptions(**given)
+
+
+# for help() and completion: the names of the options are listed once
+run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        *(each for each in inspect.signature(run).parameters.values() if each.kind != inspect.Parameter.VAR_KEYWORD),
+        *(
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+            for each in fields(RunOptions)
+        ),
+    ],
+    return_annotation=xr.Dataset,
+)
+
+
+@contextmanager
+def open_executor(
+    options: RunOptions, client: Client | None = None, print_line: PrintLine = _print_line
+) -> Iterator[Executor]:
+    """Yield the executor that the options describe.  A cluster is connected when it is first needed."""
+    if client is None and options.workers == 0:
+        yield InProcess()
+        return
+    executor = LazyExecutor(_on_dask(options, client, print_line))
+    try:
+        yield executor
+    finally:
+        executor.close()
+
+
+@contextmanager
+def _on_dask(options: RunOptions, client: Client | None, print_line: PrintLine) -> Iterator[Executor]:
+    if client is None:
+        prestart()  # it imports while this process imports Dask, which takes 0.3 s
+    from evogt_study.workers.clusters import dask_executor
+
+    with dask_executor(client, options, print_line) as executor:
+        yield executor
 
 
 @contextmanager
 def _place(output: str | Path | None, name: str) -> Iterator[Path]:
-    """The given file, or a file in a temporary folder, which is removed unless the body is interrupted."""
+    """Yield the given file, or a file in a temporary folder, which is removed unless the body is interrupted."""
     if output is not None:
         yield Path(output).absolute()  # a run in this process may change its folder
         return
@@ -155,29 +206,18 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def _is_client(value: object) -> bool:
-    """Return True for a Dask client.  Without an import of Dask there is none."""
-    distributed = sys.modules.get("distributed")
-    return distributed is not None and isinstance(value, distributed.Client)
-
-
 def run_to_file(
     study: Study,
     output: Path,
     *,
     client: Client | None = None,
-    workers: int | None = None,
-    retry_failed: bool = False,
+    options: RunOptions = DEFAULT,
     listener: Listener | None = None,
-    limits: Limits = NO_LIMITS,
-    rerun_outdated: bool = False,
-    others: Sequence[Path] = (),
-    reuse_old_code: bool = False,
+    print_line: PrintLine = _print_line,
 ) -> None:
     """Run a study as `run`, but keep the result in its file only: memory does not grow with the study."""
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(others), reuse_old_code)
-    with Workers(client, workers) as cluster:
-        _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
+    with open_executor(options, client, print_line) as executor:
+        StudyRun(study, output, executor, options, listener).result()
 
 
 # by rough work, not timed: the order is needed before the first run, and a wrong order only costs idle workers
@@ -186,8 +226,7 @@ def run_all(
     folder: Path,
     *,
     client: Client | None = None,
-    workers: int | None = None,
-    retry_failed: bool = False,
+    options: RunOptions = DEFAULT,
     listener: Listener | None = None,
 ) -> Iterator[Path]:
     """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
@@ -199,12 +238,11 @@ def run_all(
     for study in studies:
         check_result_place(folder / f"{study.name}.nc")
     make_folder(folder)  # first: studies that run at once would create and remove it
-    cluster = Workers(client, workers, alone=False)
-    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, cluster:
+    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, open_executor(options, client) as executor:
 
         def run_one(study: Study) -> Path:
             path = folder / f"{study.name}.nc"
-            _Sweep(study, path, cluster, Reuse(retry_failed), _named(study.name, listener), stop).result()
+            StudyRun(study, path, executor, options, _named(study.name, listener), stop).result()
             return path
 
         running = [threads.submit(run_one, study) for study in studies]
@@ -224,27 +262,65 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
     return lambda event: listener(replace(event, phase=name if event.phase == MAIN else f"{name} {event.phase}"))
 
 
-class _Sweep:
-    """One call of `run`; write: write the result file too."""
+def run_task(
+    study: Study,
+    output: Path,
+    number: int,
+    of: int,
+    *,
+    options: RunOptions = DEFAULT,
+    print_line: PrintLine = _print_line,
+    check_end: Callable[[], None] = lambda: None,
+) -> bool:
+    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
+
+    A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
+    them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
+    check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
+    computed.
+
+    Raises ResultError if `evogt run` is computing the result, or if it cannot be written; PilotError, StudyError and
+    SweepError as `run`.
+    """
+    check_study(study)
+    with open_executor(options, None, print_line) as inner:
+        task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end)
+        share = StudyRun(study, output, task, options)
+        share.tables()
+    counts = f", {share.failed:,} failed" * bool(share.failed)
+    print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
+    if task.is_complete and shard_folder(output).exists():  # else another task has joined it
+        try:
+            run_to_file(study, output, options=options, print_line=print_line)
+        except ResultError:
+            writer = writer_of(output)
+            if shard_folder(output).exists() and (writer is None or not writer.lives):
+                raise
+            print_line("another task joins the result")
+    return task.is_complete
+
+
+class StudyRun:
+    """One run of a study: phases, plans, executor and table; write: write the result file too."""
 
     def __init__(
         self,
         study: Study,
         path: Path,
-        workers: Workers,
-        reuse: Reuse,
-        listener: Listener | None,
+        executor: Executor,
+        options: RunOptions,
+        listener: Listener | None = None,
         stop: threading.Event | None = None,
-        limits: Limits = NO_LIMITS,
+        *,
         write: bool = True,
     ) -> None:
         check_result_place(path)
-        self.write = write
-        self.limits, self.reuse = limits, reuse
+        self.study, self.path, self.executor, self.options, self.write = study, path, executor, options, write
+        self.listener = listener if executor.is_shared else written_down(path, listener)
         self.stop = stop or threading.Event()
-        self.study, self.path, self.listener = study, path, written_down(path, listener)
-        self.workers = workers
+        self.reuse_from = tuple(map(Path, options.reuse_from))
         self.shards = shard_folder(path)
+        self.n_computed = self.failed = 0
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
 
@@ -256,26 +332,26 @@ class _Sweep:
         with only_writer(self.path) as self.check_alone:
             if tasks := living(claims_folder(self.path)):
                 raise ResultError(
-                    f"{self.path} is being computed by tasks of `evogt work`, which hold {tasks:,} parts of it: wait "
-                    "for them, or choose another place with -o"
+                    f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
+                    "wait for them, or choose another place with -o"
                 )
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
             # first: a file that is half written is not a result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
-            if self.reuse.reuse_old_code:
+            if self.options.reuse_old_code:
                 self.study = with_recorded_code(self.study, self.path)
-            self.known = FinishedRuns(self.study, self.path, self.reuse.others)
-            self.computed = not self.known.history
+            self.known = FinishedRuns(self.study, self.path, self.reuse_from)
             return self.written()
 
     def written(self) -> xr.Dataset:
         """Compute the phases and write the result."""
         tables = self.tables()
         whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
+        is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
-            data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
+            data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], is_new)
         # while this process was stopped, another one may have acquired the lock: then nothing is written
         self.check_alone()
         if not self.write:
@@ -289,80 +365,83 @@ class _Sweep:
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
-            told = f"a result cannot hold {listed(sorted(left_out), 6)} of the returned objects; these are left out"
-            warn(told, ReturnWarning)
+            text = f"a result cannot hold {listed(sorted(left_out), 6)} of the returned objects; these are left out"
+            warn(text, ReturnWarning)
         return whole[MAIN]
 
     def tables(self) -> dict[str, Table]:
         """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
-            tables[phase.name] = filled_as_needed(self.study, phase, chosen, self.filled, computing=True)
+            fill = partial(self.fill, phase)
+            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill, computing=True)
             chosen += chosen_by(phase, tables[phase.name])
         return tables
 
-    def filled(self, plan: Plan) -> Table:
-        """The table of a plan with the record of every case, reused from disk or computed."""
-        table = self.known.fill(Table(plan), wanted=self.reuse.keeps, usable=self.reuse.usable)
-        missing = table.missing()
-        counts = table.counts()
+    def fill(self, phase: Phase, plan: Plan) -> Table:
+        """Return the table of a plan with the record of every case, reused from disk or computed."""
+        while True:
+            table = self.read(phase, plan)
+            self.compute(table)
+            if not self.executor.is_to_be_read_again(table):
+                return table
+
+    def read(self, phase: Phase, plan: Plan) -> Table:
+        """Return the table of a plan with the finished runs that are reused."""
+        self.executor.begin()
+        if not self.executor.is_shared:
+            return self.known.fill(Table(plan), wanted=self.keeps, usable=self.usable)
+
+        # with the variables that decide about later runs; if no run has them, with all
+        def look(variables: Sequence[str] | None) -> Table:
+            known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
+            return known.fill(Table(plan), variables, wanted=self.keeps, usable=self.usable)
+
+        table = steadily(self.path, lambda: look(phase.deciding))
+        is_known = not phase.deciding or table.columns
+        return table if is_known else steadily(self.path, lambda: look(None))
+
+    def keeps(self, status: Status) -> bool:
+        """Return True if a run with this status is not tried again; a diverged run would diverge again."""
+        return status in FINAL if self.options.retry_failed else status != Status.not_run
+
+    def usable(self, records: RunRecords) -> RunRecords:
+        """Select the runs to reuse: all, or only the runs of the software that is here now."""
+        if not self.options.rerun_outdated:
+            return records
+        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+
+    def compute(self, table: Table) -> None:
+        """Compute the missing cases of a table, and report progress."""
+        counts, missing = table.counts(), table.missing()
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
-        progress = Progress(plan.phase, total, reused, self.listener, failed=reused - counts[Status.ok])
+        progress = Progress(table.plan.phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
-        if len(missing):
-            self.computed = True
-            for computed in self.records(table, first=not counts[Status.ok]):
-                records = table.checked(computed)
-                # on disk before it counts: a run that is reported as finished survives a crash
-                write_shard(self.shards, records)
-                new = table.add(records)
-                if self.stop.is_set():
-                    raise SweepError("stopped because another study could not go on; what is finished is kept")
-                progress.add(len(new), int(np.count_nonzero(table.status[new] != Status.ok)))
-                self.check_failures(progress.failed, table)
+        trials = missing[:0] if counts[Status.ok] else table.plan.trials(missing)
+        is_described = False
+        for computed in self.executor.compute(table.plan, missing, trials) if len(missing) else ():
+            if not is_described:
+                if len(trials):
+                    self.check_names(computed, table.plan)
+                describe(self.path, self.study)  # the results can be stored
+                is_described = True
+            records = table.checked(computed)
+            # on disk before it counts: a run that is reported as finished survives a crash
+            write_shard(self.shards, records)
+            new = table.add(records)
+            if self.stop.is_set():
+                raise SweepError("stopped because another study could not go on; what is finished is kept")
+            failed = int(np.count_nonzero(table.status[new] != Status.ok))
+            self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
+            progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)
+            self.check_failures(progress.failed, table)
         progress.tell(final=True)
-        return table
 
-    def records(self, table: Table, first: bool) -> Iterator[RunRecords]:
-        """Compute the missing cases of `table`, which gets the records as they are yielded.
-
-        first: compute one case of each user function before the others, and before anything is written.  Raises
-        StudyError if its result cannot be stored.
-        """
-        plan, missing = table.plan, table.missing()
-        if self.workers.may_wait:
-            for records in quick_records(plan, missing, self.limits.run_seconds, lambda: self.workers.client):
-                if first:
-                    self.check_names([records], plan)
-                describe(self.path, self.study)
-                first = False  # the results can be stored
-                yield records
-            missing = table.missing()
-            if not len(missing):
-                return
-        yield from self.by_cluster(plan, missing, first)
-
-    def by_cluster(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
-        """Compute as `records`, on Dask workers."""
-        # imported here, since it takes 0.3 s with Dask, and a quick study does not need it
-        from evogt_study.workers.dask_executor import Flow
-
-        client, begun = self.workers.client, list[RunRecords]()
-        trials = plan.trials(missing) if first else missing[:0]
-        if len(trials):
-            begun = list(Flow(plan, plan.cases(trials), len(trials), client, self.limits, strict=True).records())
-            self.check_names(begun, plan)
-            missing = missing[~np.isin(missing, trials)]
-        describe(self.path, self.study)
-        yield from begun
-        if len(missing):
-            yield from Flow(plan, plan.cases(missing), len(missing), client, self.limits).records()
-
-    def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
+    def check_names(self, records: RunRecords, plan: Plan) -> None:
         """Raise StudyError if runs return a variable with the name of a dimension or coordinate of the study."""
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
-        for stack in (stack for each in records for stack in each.stacks if stack.role != ATTRIBUTE):
+        for stack in (stack for stack in records.stacks if stack.role != ATTRIBUTE):
             for name in sorted(own & {stack.name, *stack.dims}):
                 problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
                 raise StudyError(f"{problem} ({self.study.file}). Rename it.")
@@ -372,7 +451,7 @@ class _Sweep:
 
     def check_failures(self, failed: int, table: Table) -> None:
         """Stop a study with too many failed runs, since more of them would not help to find the mistake."""
-        most = self.limits.failures
+        most = self.options.max_failures
         if most is not None and failed > most:
             message = table.commonest_message()
             raise SweepError(
@@ -380,53 +459,3 @@ class _Sweep:
                 + (f", most often: {message}" if message else "")
                 + "; finished runs are kept, the same command goes on"
             )
-
-
-def work(
-    study: Study,
-    output: Path,
-    number: int,
-    of: int,
-    *,
-    workers: int = 1,
-    limits: Limits = NO_LIMITS,
-    others: Sequence[Path] = (),
-    print_line: Callable[[str], None] = lambda line: None,
-    check_end: Callable[[], None] = lambda: None,
-) -> bool:
-    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
-
-    A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
-    them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
-    check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
-    computed.
-
-    Raises ResultError if `evogt run` is computing the result, or if it cannot be written; PilotError, StudyError and
-    SweepError as `run`.
-    """
-    from evogt_study.workers.folder_executor import ArrayTask  # with Dask, which `run` may do without
-
-    check_study(study)
-    check_result_place(output)
-    with Workers(None, workers) as cluster:
-        task = ArrayTask(study, output, number, of, cluster, limits, others, print_line, check_end)
-        whole = task.work()
-    print_line(
-        f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed))
-    )
-    if whole and shard_folder(output).exists():  # else another task has joined it
-        _join(study, output, workers, limits, others, print_line)
-    return whole
-
-
-def _join(
-    study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], print_line: Callable[[str], None]
-) -> None:
-    """Write the result from its complete runs, unless another task is writing it."""
-    try:
-        run_to_file(study, output, workers=workers, limits=limits, others=others)
-    except ResultError:
-        writer = writer_of(output)
-        if shard_folder(output).exists() and (writer is None or not writer.lives):
-            raise
-        print_line("another task joins the result")

@@ -20,7 +20,7 @@ from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.pilot_choice import choose
 from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
-from evogt_study.results.run_metadata import RECORDED
+from evogt_study.results.run_metadata import RECORDED, metadata
 from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
@@ -96,7 +96,7 @@ def verify(
         with opened(path) if path.exists() else opened_so_far(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
             found = _checked(path, groups, rerun, seed, at, beside, announce)
-            kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
+            kept = {phase: loaded(path, metadata(data)) for phase, data in groups.items()}
             return replace(found, phases=kept, findings=(*read.changed, *found.findings))
     except DamagedResultError as error:
         return Verification(path, {}, (str(error),), (), "nothing else was checked")

@@ -56,12 +56,13 @@ def reproduce(
     from evogt_study.paper.report import summary_line, terminal_table
     from evogt_study.paper.run import reproduce as run_and_judge
     from evogt_study.paper.run import studies_at, write_report
-    from evogt_study.workers.clusters import remote
+    from evogt_study.workers.clusters import connect_to_scheduler
+    from evogt_study.workers.options import RunOptions
     from evogt_study.workers.signals import interruptible
 
     found = studies_at(studies)
-    with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
-        made = run_and_judge(found, published, output, client=client, workers=workers, listener=listener)
+    with interruptible(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
+        made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
     tell_lines(terminal_table(made.entries))
     for path in write_report(made, output):
         tell(path)

@@ -21,6 +21,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import MAIN, Status, status_codes
 from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.study.study import Study
+from evogt_study.workers.options import DEFAULT, RunOptions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,7 +73,7 @@ def reproduce(
     output: Path,
     *,
     client: Client | None = None,
-    workers: int | None = None,
+    options: RunOptions = DEFAULT,
     listener: Listener | None = None,
 ) -> Reproduction:
     """Run the studies, write their results to `output`, and judge every published number that they compute.
@@ -84,7 +85,7 @@ def reproduce(
     for suffix in ("md", "csv"):
         check_writable(output / f"{REPORT}.{suffix}")
     results: dict[str, xr.Dataset] = {}
-    for path in run_all(studies, output, client=client, workers=workers, listener=listener):
+    for path in run_all(studies, output, client=client, options=options, listener=listener):
         groups = read_result(path)
         results[path.stem] = groups[MAIN]
         if "pilot" in groups:

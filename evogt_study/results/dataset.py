@@ -23,12 +23,10 @@ from evogt_study.results.run_metadata import (
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
-    RETURNED_TYPES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     recorded,
     returned_attributes,
-    returned_types,
     software_sets,
 )
 from evogt_study.results.table import ArrayColumn, Column, Table, equal, missing_value
@@ -44,6 +42,7 @@ from evogt_study.schema.variables import (
     EARLIER_PHASES,
     MAIN,
     MODEL_RESULT,
+    OUTPUT,
     PREFIX,
     STATUS_FLAGS,
     TRUTH_MEANINGS,
@@ -57,8 +56,7 @@ from evogt_study.study.study import Study
 
 AnyColumn = Column | ArrayColumn
 OWN_ATTRIBUTES = (
-    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, RETURNED_TYPES, CONCATENATED, "merged_from",
-    *(f"{phase}_group" for phase in EARLIER_PHASES),
+    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
 """Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
@@ -79,6 +77,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         attributes = {**_attributes(name, column, meant.get(name)), **study.attributes.get(name, {})}
+        shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
             attributes = {CONTENT: MODEL_RESULT, **attributes}
             data[name] = _of_runs(column, space, dims, shape, attributes)
@@ -99,11 +98,9 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
     data |= _bookkeeping(table)
-    types = [[*key, sorted(map(str, each))] for key, each in sorted(table.shapes.types.items()) if len(each) > 1]
-    attributes |= {RETURNED_TYPES: json.dumps(types)} if types else {}
     attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
-    order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *BOOKKEEPING]
+    order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *(name for name in BOOKKEEPING if name in data)]
     made = xr.Dataset({name: data[name] for name in order}, coords, attributes)
     return made if key_bytes else with_text_keys(made)
 
@@ -393,6 +390,7 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
         "run_attempts": (table.attempts, {}),
         "run_seconds": (table.wall_seconds, {}),
         "run_key": (table.keys, {}),
+        **({} if table.outputs is None else {OUTPUT: (table.outputs, {})}),
         "run_software": (renumbered[table.software], {SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}),
     }
     # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
@@ -455,12 +453,11 @@ def records_of(data: xr.Dataset) -> RunRecords:
             value = np.asarray(data.attrs[place])
             values = np.broadcast_to(value, (len(ok), *value.shape))
             stacks.append(Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE))
-    types = returned_types(data)
-    stacks = [replace(stack, types=types.get((stack.name, stack.role == ATTRIBUTE), ())) for stack in stacks]
     return RunRecords(
         keys=tuple(map(str, data["run_key"].values.ravel()[done])),
         status=status[done],
         messages=tuple(map(str, data["run_message"].values.ravel()[done])),
+        outputs=tuple(map(str, data[OUTPUT].values.ravel()[done])) if OUTPUT in data else (),
         wall_seconds=data["run_seconds"].values.ravel()[done],
         attempts=data["run_attempts"].values.ravel()[done].astype(np.int32),
         software=tuple(sets[int(i)] for i in data["run_software"].values.ravel()[done]),

@@ -33,12 +33,13 @@ from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
+from evogt_study.results.run_metadata import metadata
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, MAIN, Status
+from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
 from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
@@ -342,9 +343,12 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     kept = {MAIN, *EARLIER_PHASES} - found.keys()
     if not kept or not result.exists():
         return found
-    names = None if variables is None else [*BOOKKEEPING, *variables]
     with opened(result) as groups:  # without its study
-        old = {phase: data if names is None else data[names] for phase, data in groups.items() if phase in kept}
+        old = {
+            phase: data if variables is None else metadata(data, variables)
+            for phase, data in groups.items()
+            if phase in kept
+        }
         return found | {phase: loaded(result, data) for phase, data in old.items()}
 
 

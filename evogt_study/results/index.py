@@ -44,7 +44,7 @@ DEFLATED = 1032
 REFERENCE_BYTES = 16
 """Bytes of the file for a string that is stored by itself."""
 WHOLE_BYTES = 256 * 2**20
-"""Largest variable that xarray reads in one piece when it opens a file."""
+"""Largest variable that xarray reads in one piece when it opens a file, such as strings in fields of one width."""
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
 """Attributes in which HDF5 and NetCDF keep dimensions."""
@@ -188,13 +188,23 @@ def decode(packed: bytes) -> Any:
 def _described(records: RunRecords) -> dict[str, Any]:
     sets = list(dict.fromkeys(records.software))
     numbers = {text: number for number, text in enumerate(sets)}
-    fails = {row: message for row, message in enumerate(records.messages) if message}
     return {
         "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
-        "attempts": records.attempts, "messages": [list(fails), list(fails.values())], "sets": sets,
-        "software": np.array([numbers[text] for text in records.software], np.int32), "left_out": records.left_out,
-        "stacks": list(map(_described_stack, records.stacks)),
+        "attempts": records.attempts, "messages": _sparse(records.messages), "outputs": _sparse(records.outputs),
+        "sets": sets, "software": np.array([numbers[text] for text in records.software], np.int32),
+        "left_out": records.left_out, "stacks": list(map(_described_stack, records.stacks)),
     }  # fmt: skip
+
+
+def _sparse(texts: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the rows of texts that are not empty, and these texts."""
+    there = {row: text for row, text in enumerate(texts) if text}
+    return list(there), list(there.values())
+
+
+def _dense(known: Sequence[Sequence[Any]], count: int) -> tuple[str, ...]:
+    there = dict(zip(*known, strict=True))
+    return tuple(there.get(row, "") for row in range(count))
 
 
 def _described_stack(stack: Stack) -> dict[str, Any]:
@@ -209,11 +219,10 @@ def _described_stack(stack: Stack) -> dict[str, Any]:
 
 
 def _records(known: Mapping[str, Any], file: File) -> RunRecords:
-    messages = [""] * len(known["keys"])
-    for row, message in zip(*known["messages"], strict=True):
-        messages[row] = message
+    count, (has_output, _) = len(known["keys"]), known["outputs"]
     return RunRecords(
-        keys=tuple(known["keys"].astype(str).tolist()), status=known["status"], messages=tuple(messages),
+        keys=tuple(known["keys"].astype(str).tolist()), status=known["status"],
+        messages=_dense(known["messages"], count), outputs=_dense(known["outputs"], count) if has_output else (),
         wall_seconds=known["seconds"], attempts=known["attempts"],
         software=tuple(known["sets"][number] for number in known["software"].tolist()),
         stacks=tuple(_stack(each, file) for each in known["stacks"]), left_out=tuple(known["left_out"]),
@@ -529,7 +538,8 @@ def _stored_pieces(made: Any) -> list[tuple[tuple[int, ...], bytes]]:
     """Start and checksum of each chunk; values that are not in chunks count as one."""
     if made.chunks is None:
         values = made[()] if made.size else np.zeros(0)
-        return [((), checksum(np.asarray(values).tobytes()))] if made.id.get_storage_size() else []
+        content = values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()]
+        return [((), checksum(*content))] if made.id.get_storage_size() else []
     starts: list[tuple[int, ...]] = []
     made.id.chunk_iter(lambda info: starts.append(info.chunk_offset))
     return [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -25,12 +24,27 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
-from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
-from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of, status_codes
-from evogt_study.storage.arrays import SLAB, slab_shape, slabs
+from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
+from evogt_study.results.provenance import PLAN
+from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of
+from evogt_study.storage.arrays import (
+    LARGE_BYTES,
+    PIECE,
+    WHOLE,
+    File,
+    Form,
+    Packed,
+    checksum,
+    chunk_shape,
+    chunk_starts,
+    chunks_of,
+    pack,
+    pad_of,
+    slabs,
+)
 from evogt_study.storage.atomic import followed, make_folder, written_whole
-from evogt_study.storage.hdf5 import HDF5_LOCK
+from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 from evogt_study.storage.paths import description
 
 if TYPE_CHECKING:
@@ -56,14 +70,14 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[s
     phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
     try:
         make_folder(path.parent)
-        with HDF5_LOCK, written_whole(path) as temporary, _refusals(temporary):
+        with HDF5_LOCK, written_whole(path) as temporary, _with_free_bytes(path.parent):
             target, file = File(path), NetCDFFile(temporary)
             made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
             try:
                 for name, writer in made.items():
                     writer.write(phases[name])
             finally:
-                file.file.close()
+                file.close()
             with temporary.open("r+b") as stream:
                 append(stream, target, _index(phases, tables or {}, made))
     except OSError as error:
@@ -87,19 +101,13 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: 
 
 
 @contextmanager
-def _refusals(path: Path) -> Iterator[None]:
-    """Raise OSError with the reason if HDF5, which reports no reason, cannot write to `path`."""
+def _with_free_bytes(folder: Path) -> Iterator[None]:
+    """Say in an OSError how many bytes are free, before the file that the disk refused is removed."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
-        free = shutil.disk_usage(path.parent).free
-        try:
-            with path.open("ab") as file:  # write more before the file is removed: the disk gives its reason
-                file.write(bytes(CHUNK_CACHE))
-                os.fsync(file.fileno())
-        except OSError as refusal:
-            raise OSError(refusal.errno, f"{refusal.strerror}, {free:,} bytes are free there") from None
-        raise OSError(getattr(error, "strerror", None) or str(error)) from None
+    except OSError as error:
+        free = shutil.disk_usage(folder).free
+        raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
 
 
 # the default of netCDF4 holds for the whole process, so it is restored for other files of the user
@@ -150,6 +158,9 @@ class _GroupWriter:
         fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and not is_dimension else None)
         if dtype.kind in "OUS":
             width = max((int(_encoded(part).dtype.itemsize) for part in _parts(variable)), default=1)
+            if variable.size * width > WHOLE_BYTES:  # which xarray would read in one piece
+                self.write_words(name, sizes, attributes, np.asarray(variable.values))
+                return
             dtype, fill, attributes = np.dtype(f"S{width}"), None, {**attributes, "_Encoding": "utf-8"}
             sizes[f"string{width}"] = width
         elif dtype.kind == "b":
@@ -175,6 +186,15 @@ class _GroupWriter:
 
         made = self.group.variable(name, sizes, stored, attributes, fill=fill, chunk=whole, content=chunks())
         self.keep(name, made, attributes, fill, packed)
+
+    def write_words(
+        self, name: str, sizes: Mapping[str, int], attributes: Mapping[str, Any], words: npt.NDArray[Any]
+    ) -> None:
+        """Write strings of any length, which HDF5 does not compress."""
+        encoded = [word.replace(b"\0", b"") for word in _encoded(words).ravel().tolist()]  # which would end it
+        content = np.array([*encoded, None], object)[:-1].reshape(words.shape)
+        made = self.group.variable(name, sizes, self.group.h5py.string_dtype(), attributes, content=content)
+        self.note_digest(name, made, attributes, None, [((), checksum(*content.ravel()))])
 
     def keep(
         self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from evogt_study.results.index import DIGESTS as DIGESTS
-from evogt_study.schema.variables import BOOKKEEPING, STATUS_FLAGS, STATUS_NAMES, Status, status_codes
+from evogt_study.schema.variables import BOOKKEEPING, OUTPUT, STATUS_FLAGS, STATUS_NAMES, Status, status_codes
 
 RECORDED = "recorded_coordinates"
 """Global attribute: names of the coordinates that runs returned."""
@@ -22,11 +22,6 @@ RETURNED_ATTRIBUTES = "returned_attributes"
 """Global attribute: names of the attributes of returned Datasets, with their names in the result, as JSON.
 
 An attribute that differs between runs is a coordinate of the result.
-"""
-RETURNED_TYPES = "returned_types"
-"""Global attribute: the dtypes that runs returned, if a variable has more than one, as JSON.
-
-One entry for each such variable: its name, whether it is an attribute, and the dtypes, whose common type the file has.
 """
 CONCATENATED = "concatenated_from"
 """Global attribute of a joined result: the global attributes of its parts, as JSON."""
@@ -48,10 +43,9 @@ def returned_attributes(data: xr.Dataset) -> dict[str, str]:
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
 
 
-def returned_types(data: xr.Dataset) -> dict[tuple[str, bool], tuple[str, ...]]:
-    """The dtypes that runs returned, of variables with more than one, by the keys of `results.table.key_of`."""
-    entries = json.loads(data.attrs.get(RETURNED_TYPES, "[]"))
-    return {(str(name), bool(is_attribute)): tuple(types) for name, is_attribute, types in entries}
+def metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
+    """Return the run metadata of a result, and these variables as far as it has them."""
+    return data[[name for name in (*BOOKKEEPING, *variables) if name in data]]
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
@@ -64,7 +58,9 @@ def with_status_names(data: xr.Dataset) -> xr.Dataset:
     attributes = {key: value for key, value in status.attrs.items() if key not in STATUS_FLAGS}
     found = data.assign(run_status=xr.Variable(status.dims, STATUS_NAMES[codes], attributes))
     found.attrs = {key: value for key, value in data.attrs.items() if key != DIGESTS}
-    return found.set_coords("run_key")
+    found = found.set_coords("run_key")
+    found.set_close(data.close)  # xarray loses it; a file closed by the garbage collector can end the process
+    return found
 
 
 def with_status_codes(data: xr.Dataset) -> xr.Dataset:
@@ -88,7 +84,7 @@ def other_schema(data: xr.Dataset) -> str:
 
 def lacking(data: xr.Dataset) -> bool:
     """Return True if a group of a file has not all parts of a result."""
-    told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
+    told = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
     return not (told and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
 
@@ -121,9 +117,3 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         missing = ["other text"]
     if missing:
         yield f"`{RETURNED_ATTRIBUTES}` must name attributes, got {missing[0]}"
-    try:
-        numbers = all(np.dtype(each).kind in "biuf" for types in returned_types(data).values() for each in types)
-    except (TypeError, ValueError, RecursionError):
-        numbers = False
-    if not numbers:
-        yield f"`{RETURNED_TYPES}` must name types of numbers, got other text"

@@ -19,12 +19,7 @@ from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.lease import remove_claims
 from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
-from evogt_study.storage.untrusted import open_file
 
-FAMILY = b"evogt shard "
-FORMAT = FAMILY + b"5\n"
-# 256 bits: no damage agrees by chance, and BLAKE2 takes 1 ms for a megabyte
-DIGEST_SIZE = 32
 SUFFIX = ".shard"
 
 
@@ -64,8 +59,11 @@ def read_shard(path: Path) -> RunRecords:
 
 def _index(path: Path) -> Index:
     try:
-        with open_file(path) as file:
-            whole = file.read()
+        index = read_index(path)
+        if index is None and path.is_file() and other_format(path):
+            raise ResultError(f"{path} is a shard of another format")
+    except DamagedResultError as error:
+        raise DamagedShardError(str(error)) from None
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
     if index is None or "" not in index.phases:
@@ -83,24 +81,9 @@ class Head:
 
 
 def read_head(path: Path) -> Head:
-    """Read only the keys and strings of a shard; the archive has a separate checksum for them."""
-    try:
-        with open_file(path) as file:
-            _check_format(path, file.read(len(FORMAT)))
-            with zipfile.ZipFile(file) as archive:  # it finds its start behind the checksum
-                texts = json.loads(np.load(io.BytesIO(archive.read("texts.npy")), allow_pickle=False).tobytes())
-        return Head(tuple(map(str, texts["keys"])), str(texts["about"]), path.stat().st_size)
-    except ResultError:
-        raise
-    except OSError as error:
-        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
-    except UNPACKABLE as error:
-        raise DamagedShardError(f"{path} is damaged: {error}") from None
-
-
-def _check_format(path: Path, start: bytes) -> None:
-    if start.startswith(FAMILY) and not start.startswith(FORMAT):
-        raise ResultError(f"{path} is a shard of another format")
+    """Read only the index of a shard."""
+    index = _index(path)
+    return Head(index.phases[""].keys, index.about, path.stat().st_size)
 
 
 # the description first: the next run reuses shards without a description, but a description without shards would look
@@ -122,80 +105,3 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
                 path.unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()
-
-
-# strings as one JSON text: an array of strings would be as wide as the longest message, and objects would need pickle
-def _packed(records: RunRecords, about: str) -> bytes:
-    sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
-    texts = {
-        "keys": records.keys,
-        "about": about,
-        "messages": records.messages,
-        "software_sets": list(sets),
-        "stacks": [_description(stack) for stack in records.stacks],
-        "left_out": records.left_out,
-    }
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "texts": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
-        "status": records.status,
-        "wall_seconds": records.wall_seconds,
-        "attempts": records.attempts,
-        "software": np.array([sets[text] for text in records.software], dtype=np.int32),
-    }
-    for number, stack in enumerate(records.stacks):
-        arrays[f"values_{number}"], arrays[f"rows_{number}"] = stack.values, stack.rows
-        if stack.absent is not None:
-            arrays[f"absent_{number}"] = stack.absent
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)  # reading a pickle could run code
-    return stream.getvalue()
-
-
-def _description(stack: Stack) -> dict[str, Any]:
-    attributes = {key: _plain(value) for key, value in stack.attributes.items()}
-    own = {"name": stack.name, "dims": stack.dims, "role": stack.role, "types": stack.types}
-    return {**own, "attributes": attributes}
-
-
-def _plain(value: Any) -> Any:
-    """Return an attribute as JSON."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return {"dtype": value.dtype.str, "values": value.tolist()}
-    return value
-
-
-def _attribute(plain: Any) -> Any:
-    """Return the attribute that `_plain` has converted."""
-    return np.array(plain["values"], plain["dtype"])[()] if isinstance(plain, dict) else plain
-
-
-def _unpacked(content: bytes) -> RunRecords:
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        texts = json.loads(arrays["texts"].tobytes())
-        return RunRecords(
-            keys=tuple(texts["keys"]),
-            status=arrays["status"],
-            messages=tuple(texts["messages"]),
-            wall_seconds=arrays["wall_seconds"],
-            attempts=arrays["attempts"],
-            software=tuple(texts["software_sets"][number] for number in arrays["software"].tolist()),
-            stacks=tuple(_stack(described, arrays, number) for number, described in enumerate(texts["stacks"])),
-            left_out=tuple(texts["left_out"]),
-        )
-
-
-def _stack(described: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], number: int) -> Stack:
-    return Stack(
-        described["name"],
-        tuple(described["dims"]),
-        arrays[f"rows_{number}"],
-        arrays[f"values_{number}"],
-        {key: _attribute(plain) for key, plain in described["attributes"].items()},
-        described["role"],
-        arrays.get(f"absent_{number}"),
-        tuple(described["types"]),
-    )

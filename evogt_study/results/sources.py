@@ -20,10 +20,10 @@ from evogt_study.errors import DamagedResultError, InputError, ResultError
 from evogt_study.results.dataset import records_of
 from evogt_study.results.index import NO_INDEX, Index, inspect, read_index
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES
+from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, metadata
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import VARIABLE, RunRecords
-from evogt_study.schema.variables import BOOKKEEPING, Status, status_codes
+from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import SLAB, slabs
 from evogt_study.storage.atomic import RESULT_SUFFIXES
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
@@ -79,9 +79,8 @@ class ResultFile:
         with opened(self.path) as groups:
             for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
                 if variables is not None:
-                    names = [*BOOKKEEPING, *(name for name in variables if name in data)]
                     # recorded coordinates are of no use without the variables along them
-                    data = data[names].assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
+                    data = metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
                 for part in parts(data):
                     # keys first: a part without a wanted run is not loaded
                     keys = loaded(self.path, part[["run_key"]])["run_key"].values
@@ -187,7 +186,9 @@ def source_at(path: Path) -> Iterator[RunSource]:
     elif path.is_file():
         yield ResultFile(path)
     else:
-        raise InputError(f"`--from` must be a result, or a folder of results, got {path}, which is neither")
+        raise InputError(
+            f"`reuse_from` (--reuse-from) must be a result, or a folder of results, got {path}, which is neither"
+        )
 
 
 # size by the declared type and shape, without reading; a part has at least one run

@@ -77,7 +77,7 @@ class Shapes:
         if shape.role != ATTRIBUTE and (message := self._conflict(name, shape)):
             return message
         if shape.kind == NUMBERS:
-            types = self.types.get(key, set()) | stack.dtypes
+            types = self.types.get(key, set()) | {stack.values.dtype}
             large = self.large | ({key} if _is_large(stack.values) else set())
             if key in large and common_type(types).kind == "f":
                 return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
@@ -134,6 +134,7 @@ class Table:
         self.keys = self.plan.keys
         self.status = np.full(self.size, Status.not_run, dtype=np.int8)
         self.messages = np.full(self.size, "", dtype=object)
+        self.outputs: npt.NDArray[Any] | None = None  # None: no run has printed anything
         self.wall_seconds = np.full(self.size, np.nan)
         self.attempts = np.zeros(self.size, dtype=np.int32)
         self.software = np.full(self.size, -1, dtype=np.int32)
@@ -200,6 +201,9 @@ class Table:
         self.status[case] = records.status[number]
         self.messages[case] = np.array(records.messages, dtype=object)[number]
         self.wall_seconds[case] = records.wall_seconds[number]
+        if any(records.outputs):
+            self.outputs = np.full(self.size, "", dtype=object) if self.outputs is None else self.outputs
+            self.outputs[case] = np.array(records.outputs, dtype=object)[number]
         sets = {text: position for position, text in enumerate(self.software_sets)}
         software = np.array([sets.setdefault(text, len(sets)) for text in records.software], dtype=np.int32)
         self.software_sets, self.software[case] = list(sets), software[number]
@@ -289,6 +293,7 @@ class Table:
             keys=tuple(self.keys[cases].astype(str).tolist()),
             status=self.status[cases],
             messages=tuple(self.messages[cases].tolist()),
+            outputs=() if self.outputs is None else tuple(self.outputs[cases].tolist()),
             wall_seconds=self.wall_seconds[cases],
             attempts=self.attempts[cases],
             software=tuple(self.software_sets[number] for number in self.software[cases].tolist()),

@@ -45,6 +45,12 @@ class Record:
     attributes: Mapping[str, Datum] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes of the values of all variables and coordinates."""
+        size = sum([datum.values.nbytes for datum in self.variables.values()])
+        return size + sum([datum.values.nbytes for datum in self.coordinates.values()])
+
 
 @dataclass(frozen=True)
 class Case:
@@ -59,8 +65,9 @@ class Case:
 class Stack:
     """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
 
-    absent: the integers or booleans that are missing, for values that were read from a file; None: no value is.
-    types: names of the dtypes that runs returned, for values that a file has in their common type; empty: one dtype.
+    They are an array, or packed arrays (`storage.arrays.Packed`), which may have different lengths and are read when
+    they are used.  absent: the integers or booleans that are missing, for values that were read from a file; None: no
+    value is.
     """
 
     name: str
@@ -70,12 +77,6 @@ class Stack:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
     absent: npt.NDArray[np.bool_] | None = None
-    types: tuple[str, ...] = ()
-
-    @property
-    def dtypes(self) -> set[np.dtype[Any]]:
-        """The dtypes that runs returned."""
-        return set(map(np.dtype, self.types)) or {self.values.dtype}
 
     def taken(self, kept: npt.NDArray[Any]) -> Stack:
         """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
@@ -87,7 +88,8 @@ class Stack:
 class RunRecords:
     """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok.
 
-    left_out: parts of returned objects that a result cannot hold.
+    outputs: what each run printed; empty: no run printed anything.  left_out: parts of returned objects that a result
+    cannot hold.
     """
 
     keys: tuple[str, ...]
@@ -97,6 +99,7 @@ class RunRecords:
     attempts: npt.NDArray[np.int32]
     software: tuple[str, ...]
     stacks: tuple[Stack, ...]
+    outputs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
@@ -112,6 +115,7 @@ class RunRecords:
             attempts=self.attempts[rows],
             software=tuple(self.software[row] for row in rows),
             stacks=tuple(replace(each, rows=np.searchsorted(rows, each.rows)) for each in parts if len(each.rows)),
+            outputs=tuple(self.outputs[row] for row in rows) if self.outputs else (),
             left_out=self.left_out,
         )
 
@@ -164,7 +168,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for each in records.stacks:
             kind = _kind(each.values, each.values.shape[1:], each.attributes)
-            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, each.types, *kind), [])
+            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, *kind), [])
             group.append(replace(each, rows=each.rows + start))
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),
@@ -174,8 +178,15 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
         stacks=tuple(map(_concatenated, alike.values())),
+        outputs=_joined_outputs(several),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
+
+
+def _joined_outputs(several: Sequence[RunRecords]) -> tuple[str, ...]:
+    if not any(records.outputs for records in several):
+        return ()
+    return tuple(text for records in several for text in records.outputs or ("",) * len(records.keys))
 
 
 def _concatenated(stacks: Sequence[Stack]) -> Stack:

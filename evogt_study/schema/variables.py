@@ -152,12 +152,16 @@ def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
 FINAL = (Status.ok, Status.diverged)
 """Statuses that the numbers of a run decide: a second attempt has the same status.  With any other status, a second
 attempt may be ok."""
+OUTPUT = "run_output"
+"""The only run metadata that a result may lack."""
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
         Variable("run_status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
         Variable("run_message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
                  QUALITY),
+        Variable(OUTPUT, "what the run printed", "its first and last 8 kB; absent if no run printed anything",
+                 content=AUXILIARY),
         Variable("run_attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
         Variable("run_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
                  AUXILIARY, label="wall time"),

@@ -5,5 +5,5 @@
 - `hdf5`: NetCDF-4 files written by HDF5 alone; the one lock around HDF5 in a process
 - `paths`: paths of the files that belong to a result
 - `untrusted`: small files that other people may have made
-- `arrays`: arrays in slabs, out of core, or computed once per machine
+- `arrays`: arrays in slabs, packed in pieces with checksums, or computed once per machine
 """

@@ -7,16 +7,54 @@ with it.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from errno import ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""Error numbers of `flock` if the file system has no locks."""
+import numpy as np
+import numpy.typing as npt
+
 HDF5_LOCK = threading.RLock()
 """Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
 """Name by which NetCDF recognises a dimension without a variable."""
 Chunks = Iterable[tuple[tuple[int, ...], bytes]]
+
+
+class _Stream:
+    """What HDF5 writes to.
+
+    It keeps what the disk refuses: HDF5 gives no reason, and ends the process later if it cannot close a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("w+b", buffering=0)
+        self.refusal: OSError | None = None
+        self.seek, self.tell = self.file.seek, self.file.tell
+        self.read, self.readinto = self.file.read, self.file.readinto
+
+    def write(self, content: memoryview) -> None:
+        """Write all bytes."""
+        rest = memoryview(content)
+        with self._kept():
+            while rest:
+                rest = rest[self.file.write(rest) :]
+
+    def truncate(self, size: int) -> None:
+        """Set the size of the file."""
+        with self._kept():
+            self.file.truncate(size)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is buffered."""
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.refusal = self.refusal or error
 
 
 class NetCDFFile:
@@ -25,12 +63,115 @@ class NetCDFFile:
     netCDF-C and h5netcdf attach dimensions variable by variable, and HDF5 then writes the list of a dimension again
     each time: 150 s for 2,000 variables.  Here each list is written once.
     """
-    with suppress(OSError):
-        descriptor = os.open(".", os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in NO_LOCKS:
-                os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
-        finally:
-            os.close(descriptor)
+
+    def __init__(self, path: Path) -> None:
+        import h5py  # 0.1 s, which other users of the lock save
+
+        self.h5py = h5py
+        # the version of the format that netCDF-C writes
+        self.stream = _Stream(path)
+        self.file = h5py.File(self.stream, "w", libver=("v108", "v108"), track_order=True)
+        self.count = 0
+        versions = f"version=2,h5py={h5py.__version__},hdf5={h5py.version.hdf5_version}"
+        self.set_attributes(self.file, {"_NCProperties": versions})
+
+    def close(self) -> None:
+        """Close the file.  Raises OSError if the disk has refused a part of it."""
+        self.file.close()
+        self.stream.file.close()
+        self.check()
+
+    def check(self) -> None:
+        """Raise OSError if the disk has refused a part of the file."""
+        if self.stream.refusal is not None:
+            raise self.stream.refusal
+
+    def group(self, name: str | None) -> Group:
+        """Return the root group, or a new group."""
+        return Group(self, self.file if name is None else self.file.create_group(name, track_order=True))
+
+    def set_attributes(self, target: Any, attributes: Mapping[str, Any]) -> None:
+        """Write attributes: text as characters, as netCDF-C does, and numbers as arrays."""
+        h5a, h5s, h5t = self.h5py.h5a, self.h5py.h5s, self.h5py.h5t
+        for name, value in attributes.items():
+            if isinstance(value, str):  # by the lower level of h5py, which takes a fifth of the time
+                text = value.encode()
+                kind = h5t.C_S1.copy()
+                kind.set_size(max(1, len(text)))
+                kind.set_strpad(h5t.STR_NULLPAD)
+                kind.set_cset(h5t.CSET_ASCII if value.isascii() else h5t.CSET_UTF8)
+                space = h5s.create(h5s.SCALAR if text else h5s.NULL)
+                made = h5a.create(target.id, str(name).encode(), kind, space)
+                if text:
+                    made.write(np.array(text), mtype=kind)
+            elif isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "OU":
+                target.attrs.create(str(name), np.array(value, object), dtype=self.h5py.string_dtype())
+            else:
+                content = np.atleast_1d(value)
+                space = h5s.create_simple(content.shape)
+                h5a.create(target.id, str(name).encode(), h5t.py_create(content.dtype, logical=True), space).write(
+                    np.ascontiguousarray(content)
+                )
+
+
+class Group:
+    """A group with its dimensions."""
+
+    def __init__(self, file: NetCDFFile, target: Any) -> None:
+        self.file, self.target, self.h5py = file, target, file.h5py
+        self.scales: dict[str, tuple[Any, list[tuple[Any, int]]]] = {}
+
+    def dimension(self, name: str, size: int, made: Any = None) -> None:
+        """Add a dimension, with its coordinate if there is one."""
+        label = name
+        if made is None:
+            made, label = self.target.create_dataset(name, (size,), ">f4"), NO_VARIABLE % size
+        made.make_scale(label)
+        made.attrs["_Netcdf4Dimid"] = np.int32(self.file.count)
+        self.file.count += 1
+        self.scales[name] = (made, [])
+
+    def variable(
+        self,
+        name: str,
+        sizes: Mapping[str, int],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+        *,
+        fill: Any = None,
+        chunk: tuple[int, ...] | None = None,
+        content: npt.NDArray[Any] | Chunks = (),
+    ) -> Any:
+        """Add a variable over dimensions: an array, or packed chunks with their positions."""
+        options: dict[str, Any] = {"fillvalue": fill}
+        if chunk is not None:
+            options |= {"chunks": chunk, "shuffle": True, "compression": 1}
+        elif isinstance(content, np.ndarray):
+            options |= {"data": content}
+        made = self.target.create_dataset(name, tuple(sizes.values()), dtype, **options)
+        marked = attributes if fill is None else {**attributes, "_FillValue": dtype.type(fill)}
+        self.file.set_attributes(made, marked)
+        for dim, size in sizes.items():
+            if dim not in self.scales:
+                self.dimension(dim, size, made if dim == name and next(iter(sizes)) == name else None)
+        if name not in sizes and sizes:
+            references = np.empty(len(sizes), object)
+            for axis, dim in enumerate(sizes):
+                references[axis] = np.array([self.scales[dim][0].ref], self.h5py.ref_dtype)
+                self.scales[dim][1].append((made.ref, axis))
+            made.attrs.create("DIMENSION_LIST", references, dtype=self.h5py.vlen_dtype(self.h5py.ref_dtype))
+        elif len(sizes) > 1:  # a coordinate of strings
+            numbers = [self.scales[dim][0].attrs["_Netcdf4Dimid"] for dim in sizes]
+            made.attrs["_Netcdf4Coordinates"] = np.array(numbers, np.int32)
+        if chunk is not None:
+            for start, packed in content:
+                made.id.write_direct_chunk(start, packed)
+                self.file.check()
+        return made
+
+    def close(self) -> None:
+        """Write the list of variables of each dimension."""
+        kind = np.dtype([("dataset", self.h5py.ref_dtype), ("dimension", "i4")])
+        for made, uses in self.scales.values():
+            if uses:
+                made.attrs.create("REFERENCE_LIST", np.array(uses, kind), dtype=kind)

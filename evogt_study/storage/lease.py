@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -25,6 +26,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from errno import EINVAL
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -113,8 +115,12 @@ class Lease:
 def _look(path: Path) -> Lease | None:
     """Read a lease file; return None if there is none.  Raises OSError."""
     try:
-        with path.open("rb") as file:
-            content, status = file.read(4096), os.fstat(file.fileno())
+        # without a wait for the writer of a pipe
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(EINVAL, "it is not a regular file")
+            content = file.read(4096)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:

@@ -274,6 +274,8 @@ class CaseSpace:
         if full:
             return axis.values
         mentioned: frozenset[str] = frozenset().union(*(match.get(axis.name, frozenset()) for match in self._matches))
+        if not mentioned:
+            return axis.values[:1]
         others = [value for value in axis.values if text_label(value) not in mentioned][:1]
         return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 

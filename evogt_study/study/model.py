@@ -18,7 +18,8 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from evogt_study.errors import StudyError, shortened
+from evogt_study.errors import ParameterError, StudyError, shortened
+from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import MAX_CASES
 

@@ -1,7 +1,7 @@
-"""Compute a batch: cases that share stages, in one call on a worker.
+"""Compute a batch: cases that share stages, one after the other in one process.
 
 A batch contains only text and scalars.  The result of a case depends on nothing else: not on its batch, the order or
-the worker.  This module knows neither Dask nor NetCDF.
+the process.  This module knows neither Dask nor NetCDF.
 """
 
 from __future__ import annotations
@@ -9,51 +9,38 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from multiprocessing import parent_process
+from bdb import BdbQuit
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from evogt_study.errors import (
-    DivergedError,
-    EvogtError,
-    LeavingError,
-    LostBatchError,
-    ReturnError,
-    StudyError,
-    SweepError,
-    TimedOutError,
-    cut,
-)
+from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
-from evogt_study.results.index import pack_records
 from evogt_study.results.provenance import package_code, software_set
-from evogt_study.schema.records import Case, Record, RunRecords, stacked
-from evogt_study.schema.values import Value, Values
+from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stacked
+from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
-from evogt_study.workers.limits import limited
 from evogt_study.workers.stage_cache import StageCache
 
-NEEDED = 8
-"""File descriptors that a worker needs at the same time, for its connections."""
-EXIT_CODE = 71  # EX_OSERR of sysexits.h
-# a few lines of a terminal; the longest message decides the width of a field in the file
+SEND_SECONDS = 0.25
+"""Seconds of work after which finished runs are sent: a crash loses no more."""
+SEND_BYTES = 8 * 2**20
+"""Bytes of values that are sent together, at least."""
 MESSAGE_LIMIT = 500
-LEAVE_AT = "EVOGT_LEAVE_AT"
-"""Environment variable with the time (seconds since 1970) at which a worker must have returned all of its results."""
-LEAVING_SECONDS = 1.0
-"""Seconds between the last batch of such a worker and its end: four rounds of the command."""
-_has_begun = False
-# by thread, since a worker of the user's cluster may have several threads, and stages are not thread-safe
-_OF_THREAD = threading.local()
+"""Characters of a message: a few lines of a terminal.  The longest message decides the width of a field in the file."""
+LINES, CHARACTERS = 4, 240
+"""Last lines of the output, and their characters, in the message of a run that failed.  The reason is usually there."""
+
+
+_Row = tuple[Status, str, Record | None, str, float]
+"""Status, message, record, output and seconds of a run."""
 
 
 @dataclass(frozen=True)
@@ -69,27 +56,19 @@ class Batch:
     spec: MethodSpec
     common: Mapping[str, Value]
     packed: bytes
-    run_seconds: float | None = None
     strict: bool = False
     seconds: float = 0.0
     code: str = field(default_factory=package_code)
 
     @staticmethod
-    def of(
-        spec: MethodSpec,
-        cases: Sequence[Case],
-        run_seconds: float | None = None,
-        *,
-        strict: bool = False,
-        seconds: float = 0.0,
-    ) -> Batch:
-        """A batch of these cases, each with a time limit of `run_seconds`."""
+    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, seconds: float = 0.0) -> Batch:
+        """Return a batch of these cases."""
         first = cases[0].values
         common = {
             name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), run_seconds, strict, seconds)
+        return Batch(spec, common, pickle.dumps(own), strict, seconds)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -97,95 +76,155 @@ class Batch:
         unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
         return unpacked
 
+    def with_cases(self, cases: Sequence[tuple[str, dict[str, Value]]]) -> Batch:
+        """Return the batch with these of its cases."""
+        return replace(self, packed=pickle.dumps(list(cases)))
+
 
 def _same(one: Value | None, other: Value) -> bool:
     """Return True for equal values of one type, since 1 and true differ; most equal values are one object."""
     return one is other or repr(one) == repr(other)
 
 
-def run_batch(batch: Batch) -> RunRecords:
-    """Compute the cases in turn, with one BLAS thread.  An exception of a case is recorded, and the others go on.
+class Surroundings:
+    """Working folder and environment of this process, which are restored after each run."""
 
-    Raises SweepError if the worker has another version of this package; LeavingError if the worker has no time left
-    for this batch, unless it is its first; LostBatchError if a run has left its process unable to return the records;
-    StudyError if the batch is strict and a run returns what cannot be stored.
+    through: tuple[type[BaseException], ...] = ()
+    """Exceptions of a run that end the batch: a user who presses Ctrl-C or leaves the debugger."""
+
+    def __init__(self) -> None:
+        self.folder, self.environment = os.getcwd(), dict(os.environ)
+        self.raw = dict(_raw_environment())
+
+    def begin(self, number: int) -> None:
+        """Begin the run of case `number` of the batch."""
+
+    def end(self) -> str:
+        """End the run; return what it has printed."""
+        if _working_folder() != self.folder:
+            os.chdir(self.folder)
+        if _raw_environment() != self.raw:
+            for name in os.environ.keys() - self.environment.keys():
+                del os.environ[name]
+            os.environ.update(self.environment)
+        return ""
+
+    def is_usable(self) -> bool:
+        """Return True if the next run can be computed in this process."""
+        return True
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # the run has removed it
+        return ""
+
+
+# in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
+def _raw_environment() -> dict[Any, Any]:
+    raw: dict[Any, Any] = vars(os.environ)["_data"]
+    return raw
+
+
+def compute_batch(
+    batch: Batch,
+    stages: StageCache,
+    surroundings: Surroundings,
+    raised: Callable[[BaseException], None] = lambda error: None,
+) -> Iterator[RunRecords]:
+    """Compute the cases in turn, with one BLAS thread, and yield their records in parts.
+
+    An exception of a case is recorded, and the others go on; `raised` is called with it.  The iterator ends early if
+    this process cannot compute the next run.  Raises StudyError if the batch is strict and a run returns what cannot be
+    stored.
     """
-    if batch.code != package_code():  # before anything is unpacked, which may not be possible with other code
-        raise SweepError(
-            f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
-        )
-    _check_time_left(batch.seconds)
-    try:
-        return pack_records(computed(batch, _stages(), _refused if batch.strict else lambda error: None))
-    except EvogtError:
-        raise
-    except Exception as error:
-        raise LostBatchError(one_line(error)) from error
-    finally:
-        end_without_handles()
+    method, cases, start = load_method(batch.spec), batch.cases, 0
+    while start < len(cases):
+        records = _compute_part(batch, method, cases, start, stages, surroundings, raised)
+        yield records
+        start += len(records.keys)
+        if not surroundings.is_usable():
+            return
 
 
-def run_on_worker(batch: Batch) -> RunRecords:
-    """As `run_batch`; a worker that leaves says who it is."""
-    try:
-        return run_batch(batch)
-    except LeavingError:
-        from distributed import get_worker  # which a Dask worker has imported
-
-        raise LeavingError(str(get_worker().address)) from None
-
-
-# a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
-def _check_time_left(seconds: float) -> None:
-    """Raise LeavingError if the process is to end within `seconds`, unless this is its first batch."""
-    global _has_begun
-    if _has_begun and time.time() + seconds > float(os.environ.get(LEAVE_AT, "inf")):
-        # meanwhile what it has computed is fetched: of two that leave together Dask keeps the second with its results,
-        # and one that is asked twice within a millisecond idles until its job is ended
-        time.sleep(LEAVING_SECONDS)
-        raise LeavingError("")
-    _has_begun = True
-
-
-def _refused(error: BaseException) -> None:
-    if isinstance(error, ReturnError):
-        raise StudyError(f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns") from error
-
-
-# One BLAS thread: on two cores, an SVD of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
-# Floating-point warnings are off, since a value that is not finite shows itself.
-def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], None]) -> RunRecords:
-    """Compute as `run_batch`, with these stages; `raised` is called with each exception of a case."""
-    method, cases = load_method(batch.spec), batch.cases
+# Floating-point warnings are off, since a value that is not finite shows itself.  One BLAS thread: on two cores, an SVD
+# of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
+def _compute_part(
+    batch: Batch,
+    method: Method,
+    cases: Sequence[tuple[str, dict[str, Value]]],
+    start: int,
+    stages: StageCache,
+    surroundings: Surroundings,
+    raised: Callable[[BaseException], None],
+) -> RunRecords:
+    """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
-    outcomes: list[tuple[Status, str, Record | None, float]] = []
+    rows: list[_Row] = []
+    end, size = time.monotonic() + SEND_SECONDS, 0
     with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"), isolate_global_draws() as seed_draws:
-        for number, (key, own) in enumerate(cases):
+        for number, (key, own) in enumerate(cases[start:]):
             status, message, record = Status.ok, "", None
             seed_draws(key)
-            share.start(number)
+            surroundings.begin(start + number)
+            stages.start(number)
             try:
-                values = {**batch.common, **own}
-                record = limited(batch.run_seconds, partial(_run, method, values, share))
+                record = _run(method, {**batch.common, **own}, stages)
             except BaseException as error:  # any failure of a run is that run's data
-                if _is_ctrl_c(error):
+                if isinstance(error, surroundings.through):
+                    surroundings.end()
                     raise
-                status, message = _fate(error), one_line(error)
+                if batch.strict and isinstance(error, ReturnError):
+                    raise StudyError(
+                        f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns"
+                    ) from error
+                status = Status.diverged if isinstance(error, DivergedError) else Status.failed
+                message = one_line(error)
                 raised(error)
-            outcomes.append((status, message, record, share.own_seconds()))
-    shares = share.shares()
-    records = [record for _, _, record, _ in outcomes]
-    share.next_batch()  # after `shares`: costs are counted by batch
+            seconds = stages.own_seconds()
+            output = surroundings.end()
+            if message:
+                message = add_last_lines(message, output)
+            rows.append((status, message, record, output, seconds))
+            size += record.size if record else 0
+            if time.monotonic() > end or size > SEND_BYTES or not surroundings.is_usable():
+                break
+    shares = stages.shares()
+    stages.next_batch()  # after `shares`: costs are counted by part
+    rows, stacks = _stack(rows)
     return RunRecords(
-        keys=tuple(key for key, _ in cases),
-        status=np.array([status for status, *_ in outcomes], dtype=np.int8),
-        messages=tuple(message for _, message, _, _ in outcomes),
-        wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),
-        attempts=np.ones(len(outcomes), dtype=np.int32),
-        software=(software,) * len(outcomes),
-        stacks=stacked(records),
-        left_out=tuple(sorted({part for record in records if record for part in record.left_out})),
+        keys=tuple(key for key, _ in cases[start : start + len(rows)]),
+        status=np.array([status for status, *_ in rows], dtype=np.int8),
+        messages=tuple(message for _, message, *_ in rows),
+        outputs=tuple(output for *_, output, _ in rows) if any(output for *_, output, _ in rows) else (),
+        wall_seconds=np.array([row[-1] + shares.get(number, 0.0) for number, row in enumerate(rows)]),
+        attempts=np.ones(len(rows), dtype=np.int32),
+        software=(software,) * len(rows),
+        stacks=stacks,
+        left_out=tuple(sorted({part for _, _, record, *_ in rows if record for part in record.left_out})),
     )
+
+
+def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
+    """Return the rows and their stacked values.  A run whose values cannot be stacked is failed: memory may not do."""
+    try:
+        return rows, stacked([record for _, _, record, *_ in rows])
+    except Exception as error:  # noqa: BLE001  # whatever NumPy raises
+        if len(rows) > 1:
+            parts = [_stack([row])[0][0] for row in rows]
+            return parts, stacked([record for _, _, record, *_ in parts])
+        message = f"what the function returned cannot be kept: {one_line(error)}"
+        return [(Status.failed, message, None, *rows[0][3:])], ()
+
+
+def compute_here(
+    batch: Batch, stages: StageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
+) -> RunRecords:
+    """Compute a batch in this process; see `compute_batch`.  What the runs print is shown."""
+    surroundings = Surroundings()
+    surroundings.through = (KeyboardInterrupt, BdbQuit)
+    return joined(list(compute_batch(batch, stages or StageCache(), surroundings, raised)))
 
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
@@ -194,66 +233,48 @@ def _libraries(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _run(method: Method, values: Values, share: StageCache) -> Record:
+def _run(method: Method, values: dict[str, Value], stages: StageCache) -> Record:
     """Bind one case and compute it."""
     process = os.getpid()
     try:
-        return method.bind(values).run(share)
+        return method.bind(values).run(stages)
     finally:
         # a process that the run forked must not return records in place of this one
         if os.getpid() != process:
             os._exit(0)
 
 
-def _stages() -> StageCache:
-    """The stages that this worker thread keeps between batches, so that a reference is solved once."""
-    if not hasattr(_OF_THREAD, "stages"):
-        _OF_THREAD.stages = StageCache()
-    stages: StageCache = _OF_THREAD.stages
-    return stages
-
-
-def _is_ctrl_c(error: BaseException) -> bool:
-    """Return True if the user may have pressed Ctrl-C: signals reach the main thread, where workers compute nothing."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
-
-
-def _fate(error: BaseException) -> Status:
-    if isinstance(error, TimedOutError):
-        return Status.timed_out
-    return Status.diverged if isinstance(error, DivergedError) else Status.failed
+def without_values(
+    keys: Sequence[str], status: Status, message: str, *, attempts: int = 1, output: str = "", seconds: float = 0.0
+) -> RunRecords:
+    """Return records of runs that returned nothing."""
+    count = len(keys)
+    return RunRecords(
+        keys=tuple(keys),
+        status=np.full(count, status, dtype=np.int8),
+        messages=(message,) * count,
+        outputs=(output,) * count if output else (),
+        wall_seconds=np.full(count, seconds),
+        attempts=np.full(count, attempts, dtype=np.int32),
+        software=(software_set(),) * count,
+        stacks=(),
+    )
 
 
 def one_line(error: BaseException) -> str:
-    """Type and text of an exception on one line of bounded length."""
+    """Return type and text of an exception on one line of bounded length."""
     try:
-        told = str(error)
+        text = str(error)
     except BaseException:  # noqa: BLE001  # printing an exception of the user may raise any other
-        told = "(it cannot be printed)"
+        text = "(it cannot be printed)"
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
-    line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
+    line = f"{type(error).__name__}: {' '.join(text.split())}".rstrip(": ")
     line += f" ({' '.join('; '.join(notes).split())})" if notes else ""
     return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
 
 
-def end_without_handles() -> None:
-    """End a worker that has no file descriptors left, so that its nanny starts another one.
-
-    Raises LostBatchError in a process that was not started as a worker.
-    """
-    if _are_left():
-        return
-    if parent_process() is not None:
-        os._exit(EXIT_CODE)
-    raise LostBatchError("no file descriptors are left in the worker's process")
-
-
-# tried, not counted, since the process, the user and the machine have limits
-def _are_left() -> bool:
-    with ExitStack() as stack:
-        try:
-            for _ in range(NEEDED):
-                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            return False
-    return True
+def add_last_lines(message: str, output: str) -> str:
+    """Return the message of a run that is not ok with the last lines that the run printed."""
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+    last = " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
+    return cut(f"{message} (output: {last})", MESSAGE_LIMIT) if last else message

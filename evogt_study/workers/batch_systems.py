@@ -33,10 +33,10 @@ from evogt_study.errors import InputError, JobsWarning, ResultError, SweepError,
 from evogt_study.storage.atomic import check_result_place, make_folder, own_mark, was_left
 from evogt_study.storage.lease import own_folder
 from evogt_study.storage.paths import jobs_folder
-from evogt_study.workers.batch import LEAVE_AT
 from evogt_study.workers.clusters import NO_PAGES, SETTINGS, silent
+from evogt_study.workers.dask_executor import LEAVE_AT
+from evogt_study.workers.runner import BLAS_THREADS
 from evogt_study.workers.signals import deferred
-from evogt_study.workers.worker_server import BLAS_THREADS
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 """Batch systems, with the names of their clusters in dask-jobqueue."""
@@ -447,7 +447,7 @@ def job_script(
         "workers": workers,
         "folder": shlex.quote(str(folder)),
     }
-    command = [sys.executable, "-m", "evogt_study", "work", str(study_file), "-o", str(result)]
+    command = [sys.executable, "-m", "evogt_study", "run", str(study_file), "-o", str(result)]
     command += ["--workers", str(workers)] if workers > 1 else []
     return "\n".join(
         [
@@ -455,7 +455,7 @@ def job_script(
             *(f"{known.mark} {line.format(**words)}" for line in known.lines),
             *(f"{known.mark} {directive}" for directive in directives),
             f"cd {shlex.quote(str(Path.cwd()))} || exit",
-            f'exec {shlex.join(command)} --part "${known.number}/{tasks}"',  # exec: signals of the system reach it
+            f'exec {shlex.join(command)} --task "${known.number}/{tasks}"',  # exec: signals of the system reach it
             "",
         ]
     )

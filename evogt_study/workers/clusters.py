@@ -1,4 +1,4 @@
-"""Connect to a Dask client: a given one, or a local cluster of processes with one thread each."""
+"""Connect to Dask: a given client, a running scheduler, or a cluster inside this process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 import json
 import logging
 import re
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,129 +18,96 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 from distributed.comm.core import connect
 from distributed.security import Security
-from tornado.ioloop import PeriodicCallback
+from distributed.system import MEMORY_LIMIT
 
-from evogt_study.errors import InputError, SweepError
+from evogt_study.errors import InputError, shortened
 from evogt_study.storage.arrays import SHARED_FOLDER
 from evogt_study.storage.lease import own_folder
+from evogt_study.workers.dask_executor import DaskExecutor
+from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import RunnerLimits
 from evogt_study.workers.signals import deferred
-from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, runs_the_script, start_ahead
 
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s
 CONNECT_SECONDS = 5
 SETTINGS = {
-    # with Dask's 1.1 a worker has batches queued, which die with it: innocent runs were condemned in 2 of 6 searches
-    # for the guilty one
+    # with Dask's 1.1 a worker has batches queued, while another one may be idle
     "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
-    # Dask's 0.95 leaves less of the machine to a run that needs nearly all of a worker's share
-    "distributed.worker.memory.terminate": 0.98,
-    # at 80 % Dask would pause a worker: one whose runs leak frees nothing, and a study waits for it without end
-    "distributed.worker.memory.pause": False,
     "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
     "distributed.admin.tick.interval": "1m",
     "distributed.admin.tick.cycle": "1m",
-    "distributed.admin.system-monitor.interval": "1m",  # every 2 s it took half of the event loop's time with 64
-    # workers, for each of which this process has a nanny that looks at it
+    "distributed.admin.system-monitor.interval": "1m",
     "distributed.admin.system-monitor.disk": False,
     "distributed.worker.profile.enabled": False,
     "distributed.client.scheduler-info-interval": "1m",  # of all workers, which nobody looks at
     "distributed.scheduler.work-stealing": False,  # no worker has a batch beyond the one that it computes
 }
 """Dask's settings for a cluster that this process starts."""
-ON_THIS_MACHINE = {
-    "distributed.worker.multiprocessing-method": START_METHOD,
-    "distributed.nanny.pre-spawn-environ": ONE_THREAD,
-}
-"""Further settings for workers on this machine."""
-REOPEN_SECONDS = 5
-"""Seconds between two looks for lost workers, which Dask counts as such 15 s after it last heard of them."""
-LOOKS_A_SECOND = 40
-"""Looks at workers' memory a second, of all together: those of four workers at Dask's own pace."""
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Further settings for a cluster that shows no pages on its ports, which are open to every user of the machine."""
 
 
 @contextmanager
-def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
-    """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
-
-    The embedded cluster listens on loopback only, where other users of this machine are too, and takes nobody without
-    its certificate, which is made here and kept in memory.  It holds BLAS to one thread in its workers, whatever this
-    process inherited.
-    """
-    if client is not None:
-        yield client
-        return
-    start_ahead()
-    workers = workers or CPU_COUNT
-    made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
-    # the cluster is silent of its own until it closes, and what then fails to be sent is told after that
-    with silent(), made as folder, ExitStack() as stack:
-        scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
-        stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch | _looks(workers)))
-        with deferred():  # Dask cannot close a cluster that is half started
-            cluster = stack.enter_context(_local_cluster(workers, folder))
-            stack.enter_context(kept_up(cluster, workers))
-            client = stack.enter_context(Client(cluster, set_as_default=False))
-        yield client
+def dask_executor(
+    client: Client | None, options: RunOptions, print_line: Callable[[str], None]
+) -> Iterator[DaskExecutor]:
+    """Yield an executor on a client, or on a cluster inside this process, which is closed at the end."""
+    limits = RunnerLimits(options.run_timeout, options.memory_bytes)
+    with ExitStack() as stack:
+        environment = {}
+        if client is None:
+            workers = options.workers or CPU_COUNT
+            limits = replace(limits, memory=limits.memory or MEMORY_LIMIT // workers)
+            # runs on this machine share what is computed once
+            folder = tempfile.TemporaryDirectory(prefix="shared-", dir=own_folder(), ignore_cleanup_errors=True)
+            environment[SHARED_FOLDER] = stack.enter_context(folder)
+            client = stack.enter_context(local_client(workers))
+        executor = DaskExecutor(client, limits, print_line, environment)
+        stack.callback(executor.close)
+        yield executor
 
 
-def _local_cluster(workers: int, folder: str) -> LocalCluster:
-    """Worker processes on this machine.
-
-    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script would be
-    why, which is found out first: Dask takes ten seconds and more to give up.
-    """
-    if runs_the_script():
+def check_client(client: Any) -> None:
+    """Raise InputError for what is no client that a study can use."""
+    if not isinstance(client, Client):
         raise InputError(
-            'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports it, '
-            f"got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
+            f"`client` must be a distributed.Client, got {shortened(client)}. Leave it out for this machine."
         )
-    try:
-        return LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,  # SciPy's factorisations hold the GIL: threads would wait for each other
-            processes=True,
-            host="127.0.0.1",
-            security=Security.temporary(),
-            dashboard_address="127.0.0.1:0",  # None would take Dask's own port
-            scheduler_kwargs={"dashboard": False},
-            env=ONE_THREAD | {SHARED_FOLDER: folder},
-            silence_logs=logging.CRITICAL,
+    if client.asynchronous:
+        raise InputError("`client` is asynchronous, but a study waits for its runs. Make it without `asynchronous`.")
+    if client.status in ("closed", "closing", "newly-created"):
+        raise InputError(
+            f"`client` has no connection to a scheduler (its status is {client.status!r}). Make a new one."
         )
-    except (OSError, RuntimeError) as error:  # Dask has closed what it had started
-        raise SweepError(
-            f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
-            "--workers where memory is short"
-        ) from None
 
 
+# Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
+# gives each thread that is free the next batch.
 @contextmanager
-def kept_up(cluster: Any, workers: int) -> Iterator[None]:
-    """Have Dask start again whichever of the `workers` it has given up, every `REOPEN_SECONDS`.
-
-    A nanny whose worker dies while it is being started gives up, and Dask counts that worker as lost, but starts none
-    in its place by itself.
-    """
-    reopening = PeriodicCallback(partial(cluster.scale, n=workers), 1000 * REOPEN_SECONDS)
-    cluster.loop.add_callback(reopening.start)
-    try:
-        yield
-    finally:
-        cluster.loop.add_callback(reopening.stop)
-
-
-def _looks(workers: int) -> dict[str, str]:
-    """Dask's own tenth of a second between two looks at a worker's memory, longer where there are many."""
-    return {"distributed.worker.memory.monitor-interval": f"{max(100, 1000 * workers // LOOKS_A_SECOND)}ms"}
+def local_client(workers: int) -> Iterator[Client]:
+    """Yield the client of a cluster inside this process, which no other process can reach."""
+    settings = SETTINGS | NO_PAGES | {"temporary-directory": str(own_folder())}
+    with silent(), dask.config.set(settings):
+        with deferred():  # Dask cannot close a cluster that is half started
+            cluster = LocalCluster(
+                n_workers=1,
+                threads_per_worker=workers,
+                processes=False,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",  # None would take Dask's own port
+                scheduler_kwargs={"dashboard": False},
+                worker_dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster, Client(cluster, set_as_default=False) as client:
+            yield client
 
 
 # The client is never Dask's default: that would compute users' dask-backed arrays, and xarray would lock files across
 # the cluster, which takes 28 to 78 ms a write instead of 2 ms.
 @contextmanager
-def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
+def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
     """A client of a running scheduler, closed at the end; None where neither address nor file is given.
 
     Raises InputError where no scheduler answers.

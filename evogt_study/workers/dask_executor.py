@@ -1,44 +1,53 @@
 """Compute the batches of a plan on a Dask client, a limited number at a time.
 
-If a worker dies, its batch is tried once more.  If another worker dies, the batch is split until the run that does it
-is alone.  After `KILLS` deaths this run is recorded as lost, and the others go on.  The result of a case does not
-depend on its batch.
+Each thread of a Dask worker has a runner, so a run that ends its process ends no worker.  If a worker is lost all the
+same, Dask computes its batches on others.  If several are lost with one batch, the batch is split until the run that
+does it is alone.  The result of a case does not depend on its batch.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
+import pickle
+import queue
+import socket
 import threading
 import time
-from asyncio import CancelledError as AsyncCancelled
+import uuid
+from asyncio import CancelledError
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
+from distributed.worker import Worker
 
-from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
-from evogt_study.results.provenance import software_set
+from evogt_study.errors import EvogtError, LeavingError, SweepError
+from evogt_study.results.provenance import package_code
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
-from evogt_study.workers.batch import Batch, run_on_worker
-from evogt_study.workers.executor import BatchSize
-from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
+from evogt_study.text import duration
+from evogt_study.workers.batch import Batch, one_line, without_values
+from evogt_study.workers.executor import BatchSize, Executor
+from evogt_study.workers.runner import RunnerLimits, RunnerPool
 
-LOOK_SECONDS = 5.0
-"""Seconds between two looks, each of which is a round trip to the scheduler."""
-NO_WORKERS = f"the Dask cluster has no workers for {WORKER_SECONDS} s; finished runs are kept, the same command goes on"
-BATCHES_AHEAD = 3
+BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
 """Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.
+And the smallest number of them: an adaptive cluster starts workers for batches that wait.
 
 Of 20,000 batches such a window took 11 MB of the client, all at once 166 MB, in the same time.
 """
+HELD_BYTES = 512 * 2**20
+"""Bytes of values in flight, if there are more batches than workers."""
+ALONE_SECONDS = 0.5
+"""Seconds that one runner has alone, until the time of a run is known, and seconds of work for which another one
+starts: it imports for a third of a second."""
 COUNTED_SECONDS = 1.0
 """Seconds between two counts of the workers, each of which is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
@@ -46,251 +55,341 @@ ROUND_SECONDS = 0.25
 MESSAGE_BYTES = 2**20
 """Batches that are sent in one message, by the bytes of their cases: 20 at once take the command 0.9 ms each, one by
 one 2.4."""
-KILLS = 3
-"""Times that a run may take its worker with it, alone in its batch, before it is lost: once may be an accident."""
-GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
+MAX_WORKER_LOSSES = 2
+"""Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
+SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
+"""Seconds after which a line says that no run has finished: without a worker, and with workers that may have long runs.
+The next lines come after twice the time."""
+REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
+"""Seconds in which a worker must accept a connection, and hand over few bytes, to be asked directly for results."""
+CONNECTION_LOST = (
+    "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
+)
+LEAVE_AT = "EVOGT_LEAVE_AT"
+"""Environment variable with the time (seconds since 1970) at which a worker must have returned all of its results."""
+LEAVING_SECONDS = 1.0
+"""Seconds between the last batch of such a worker and its end: four rounds of the client."""
+_has_begun = False
 
 
-class Flow:
-    """The batches of one plan's `cases`, `count` in number, on the workers of `client`; strict as of `Batch`."""
+class Runners(WorkerPlugin):
+    """The runners of a Dask worker for one study, one for each thread."""
+
+    pool: RunnerPool
+
+    def __init__(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
+        self.limits, self.environment = limits, environment
+
+    def setup(self, worker: Worker) -> None:
+        """Prepare the runners, which start when they are needed."""
+        limits, memory = self.limits, worker.memory_manager.memory_limit
+        if limits.memory is None and memory:
+            limits = RunnerLimits(limits.seconds, memory // worker.state.nthreads)
+        self.pool = RunnerPool(limits, self.environment)
+
+    def teardown(self, worker: Worker) -> None:
+        """End the runners."""
+        self.pool.close()
+
+
+# errors are returned, since a worker would log what is raised, with a traceback
+def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
+    """Compute a batch by the `Runners` of this name; return pickled records, or why there are none.
+
+    That is a SweepError if the worker has another version of this package.  Raises LeavingError if it has no time left:
+    a value would be moved to another worker, and there may be none.
+    """
+    try:
+        return _compute_on_worker(name, code, packed)
+    except LeavingError:
+        raise
+    except EvogtError as error:
+        return error
+
+
+def _compute_on_worker(name: str, code: str, packed: bytes) -> list[Any]:
+    if code != package_code():  # before anything is unpacked, which may not be possible with other code
+        raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
+    worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
+    check_time_left(batch.seconds, worker.address)
+    plugin: Any = worker.plugins.get(name)
+    if plugin is None:
+        raise SweepError(f"the Dask worker {worker.address} has no runners of this study; restart it")
+    # as arrays Dask sends them as they are; bytes it would pickle and copy
+    return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
+
+
+# a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
+def check_time_left(seconds: float, address: str) -> None:
+    """Raise LeavingError if the process is to end within `seconds`, unless this is its first batch."""
+    global _has_begun
+    if _has_begun and time.time() + seconds > float(os.environ.get(LEAVE_AT, "inf")):
+        # meanwhile what it has computed is fetched: of two that leave together Dask keeps the second with its results,
+        # and one that is asked twice within a millisecond idles until its job is ended
+        time.sleep(LEAVING_SECONDS)
+        raise LeavingError(address)
+    _has_begun = True
+
+
+class DaskExecutor(Executor):
+    """Computes cases on a Dask client.
+
+    print_line: gets a line while there is no worker.  environment: environment variables of the runs.
+    """
 
     def __init__(
         self,
-        plan: Plan,
-        cases: Iterator[Case],
-        count: int,
         client: Client,
-        limits: Limits = NO_LIMITS,
-        *,
-        strict: bool = False,
+        limits: RunnerLimits,
+        print_line: Callable[[str], None],
+        environment: dict[str, str] | None = None,
     ) -> None:
-        self.plan, self.cases, self.client, self.limits, self.strict = plan, cases, client, limits, strict
-        self.workers = _Counted(client)
-        with _connection(client):
-            self.size = BatchSize(count, self.workers.threads, plan.group, plan.longest)
-        self.again: deque[Trip] = deque()
-        self.in_flight: dict[Future[RunRecords], Trip] = {}
-        self.numbers = itertools.count()  # in keys, so that a batch that is tried again is a new task to Dask
-        self.finished = as_completed([], loop=client.loop)
-
-    def records(self) -> Iterator[RunRecords]:
-        """Records of the batches in the order in which they finish, those that finish within a round together.
-
-        Raises SweepError where there are no workers, or none for long, or the cluster goes away;
-        StudyError as `run_batch`.
-        """
-        wait_for_workers(self.client, self.limits.worker_seconds)
-        if self.limits.worker_seconds is None:
-            yield from self._records()
-            return
-        with Watch(self.client, self.in_flight) as watch:
-            try:
-                yield from self._records()
-            except SweepError:
-                if watch.deserted:
-                    raise SweepError(NO_WORKERS) from None
-                raise
-
-    def _records(self) -> Iterator[RunRecords]:
-        try:
-            with _connection(self.client):
-                self.submit()
-            for futures in self.finished.batches():
-                started, bound = time.monotonic(), self.size.held_at_once()
-                for few in (futures[i : i + bound] for i in range(0, len(futures), bound)):
-                    with _connection(self.client):
-                        found = self.outcomes(few)
-                    if found:
-                        yield joined(found)  # before the scheduler is asked for anything: this is kept first
-                    with _connection(self.client):
-                        for future in few:
-                            future.release()
-                with _connection(self.client):
-                    self.submit()
-                self.wait(started)
-        finally:
-            with suppress(SweepError), _connection(self.client):
-                self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
-
-    # rounds cost little: a batch is 0.7 s of work, and each worker has two more in turn
-    def wait(self, started: float) -> None:
-        """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
-        if len(self.in_flight) > self.size.threads:
-            time.sleep(max(0.0, started + min(ROUND_SECONDS, self.size.batch_seconds()) - time.monotonic()))
-
-    def submit(self) -> None:
-        """Keep every worker supplied; workers may have joined since the last time."""
-        self.size.threads = self.workers.threads
-        wanted = BATCHES_AHEAD * self.size.threads - len(self.in_flight)
-        trips = list(itertools.takewhile(lambda trip: trip.cases, (self.next() for _ in range(wanted))))
-        limit, strict = self.limits.run_seconds, self.strict
-        tasks = [
-            Batch.of(self.plan.spec, trip.cases, limit, strict=strict, seconds=self.size.expected(len(trip.cases)))
-            for trip in trips
-        ]
-        at_once = max(1, MESSAGE_BYTES // max((len(task.packed) for task in tasks), default=1))
-        for start in range(0, len(trips), at_once):
-            some = slice(start, start + at_once)
-            keys = [f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}" for trip in trips[some]]
-            futures = self.client.map(run_on_worker, tasks[some], key=keys, pure=False)
-            self.in_flight.update(zip(futures, trips[some], strict=True))
-            self.finished.update(futures)
-
-    def next(self) -> Trip:
-        """Take a batch that is to be tried again, else new cases; without cases where nothing is left."""
-        return self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
-
-    def outcomes(self, futures: Sequence[Future[RunRecords]]) -> list[RunRecords]:
-        """Records of batches that have ended, those that are there fetched in one round trip."""
-        there = [future for future in futures if future.status == "finished"]
-        fetched: dict[Future[RunRecords], RunRecords] = {}
-        with suppress(KilledWorker, LostBatchError):  # a worker died with its results; one by one shows which
-            fetched = dict(zip(there, self.client.gather(there), strict=True))
-        found = [self.outcome(future, self.in_flight.pop(future), fetched.get(future)) for future in futures]
-        return [records for records in found if records is not None]
-
-    def outcome(self, future: Future[RunRecords], trip: Trip, records: RunRecords | None) -> RunRecords | None:
-        """The batch's records, of runs that are lost too; None where it has to be tried again."""
-        if records is None and future.status == "finished":
-            with suppress(KilledWorker, LostBatchError):  # its worker died with them, and then that of another try
-                records = future.result()
-        if records is not None:
-            self.size.measured(records)
-            return records
-        # its worker died after computing and before handing over; those fetched together with it are pending again
-        if future.status in ("lost", "pending"):
-            self.again.append(trip)
-            return None
-        error = future.exception() if future.status == "error" else None
-        if isinstance(error, LeavingError):
-            self.client.retire_workers([str(error)], close_workers=True)
-            self.again.append(trip)
-            return None
-        if isinstance(error, (SweepError, StudyError)):
-            raise error
-        # also when the scheduler ended: `as_completed` then ends as if all were done, so that runs would be missing
-        # silently
-        if future.status == "cancelled":  # by the client, when its connection is closed
-            raise SweepError(GONE)
-        if not isinstance(error, (KilledWorker, LostBatchError)):
+        self.client, self.print_line, self.name = client, print_line, f"evogt-{uuid.uuid4().hex}"
+        try:  # once to each worker, later ones too, without a wait for any
+            client.register_plugin(Runners(limits, environment or {}), name=self.name)
+        except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
+            check_connection(client)
             raise SweepError(
-                f"a batch of runs was lost ({future.status}): {error}; finished runs are kept, the same command "
-                "computes the rest"
-            )
-        if len(trip.cases) == 1 and trip.deaths + 1 >= KILLS:
-            return without_values([trip.cases[0].key], Status.lost, self.cause(error), KILLS)
-        self.again.extend(trip.again())
-        return None
+                f"the Dask workers cannot compute runs ({one_line(error)}): install evogt-study {package_code()} there"
+            ) from None
 
-    def cause(self, error: KilledWorker | LostBatchError) -> str:
-        """Explain the loss of a run, for its message."""
-        if isinstance(error, LostBatchError):
-            return f"its worker process could not return it {KILLS} times ({error})"
-        beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
-        return f"its worker process died {KILLS} times (memory, file descriptors, a crash{beyond})"
+    def compute_cases(
+        self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
+    ) -> Iterator[RunRecords]:
+        """Yield the records; see `Executor.compute`."""
+        return _Flow(self, plan, trials, cases, n_cases).records()
+
+    def close(self) -> None:
+        """End the runners at once."""
+        # a worker that does not answer must not hold up this process; its runners end when they are idle
+        ending = threading.Thread(target=self._unregister, daemon=True)
+        ending.start()
+        ending.join(REACH_SECONDS)
+
+    def _unregister(self) -> None:
+        with suppress(Exception):  # the connection may be lost
+            self.client.unregister_worker_plugin(self.name)
 
 
 @dataclass(frozen=True)
-class Trip:
-    """A batch on its way: its cases, and how often it took its worker with it or was not handed over."""
+class BatchAttempt:
+    """A batch on its way: its cases, how often it lost its workers, and whether it is a trial."""
 
     cases: Sequence[Case]
-    deaths: int = 0
+    losses: int = 0
+    is_trial: bool = False
 
-    def again(self) -> list[Trip]:
-        """Return the batches to try after one more of these."""
-        # as it is once more: most deaths are not the batch's fault, and halves would lose the stages that it shares
-        if self.deaths == 0 or len(self.cases) == 1:
-            return [Trip(self.cases, self.deaths + 1)]
+    def split(self) -> list[BatchAttempt]:
+        """Return the batches to try after one more loss."""
+        # as it is once more: most losses are not the batch's fault, and halves would lose the stages that it shares
+        if self.losses == 0 or len(self.cases) == 1:
+            return [BatchAttempt(self.cases, self.losses + 1, self.is_trial)]
         middle = len(self.cases) // 2
-        return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
+        return [BatchAttempt(self.cases[:middle], 1), BatchAttempt(self.cases[middle:], 1)]
 
 
-def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:
-    """Records of runs that returned nothing."""
-    count = len(keys)
-    return RunRecords(
-        keys=tuple(keys),
-        status=np.full(count, status, dtype=np.int8),
-        messages=(message,) * count,
-        wall_seconds=np.zeros(count),
-        attempts=np.full(count, attempts, dtype=np.int32),
-        software=(software_set(),) * count,
-        stacks=(),
-    )
+class _Flow:
+    """The batches of some cases of one plan: of `trials`, each alone, and of `cases`, which are at most `n_cases`."""
+
+    def __init__(
+        self, executor: DaskExecutor, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
+    ) -> None:
+        self.executor, self.plan, self.cases = executor, plan, cases
+        self.client = executor.client
+        self.workers = _WorkerCount(self.client)
+        self.size = BatchSize(n_cases, self.workers.threads, plan.group)
+        self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
+        self.n_trials = len(trials)  # that have no record yet
+        self.in_flight: dict[Future[Any], BatchAttempt] = {}
+        # in keys: studies share a client, and a batch that is tried again is a new task to Dask
+        self.name, self.numbers = f"evogt-{uuid.uuid4().hex}", itertools.count()
+        self.ended: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
+        self.fetched: queue.SimpleQueue[tuple[Future[Any], Any]] = queue.SimpleQueue()
+        self.direct: bool | None = None
+        self.begun = self.heard = time.monotonic()
+        self.silence = 0.0
+
+    def records(self) -> Iterator[RunRecords]:
+        """Yield the records of all trials, then of the batches in the order in which they finish.
+
+        Raises SweepError if the scheduler is lost; StudyError if a trial returns what cannot be stored.
+        """
+        threading.Thread(target=self._fetch_ended, daemon=True).start()
+        held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
+        first: list[RunRecords] = []
+        try:
+            while self.submit():
+                for future, parts in self.completed():
+                    attempt = self.in_flight.pop(future, None)
+                    if attempt is None:
+                        continue
+                    (first if attempt.is_trial else held).extend(self.outcome(future, attempt, parts))
+                    future.release()
+                if held or first:
+                    if self.n_trials == 0:
+                        found, first, held = first + held, [], []
+                        yield joined(found)
+                    self.wait()
+        finally:
+            self.ended.put(None)
+            with suppress(Exception):  # a client of the user goes on living
+                self.client.cancel(list(self.in_flight), force=True)
+
+    def submit(self) -> bool:
+        """Keep every worker supplied; return True if anything is in flight.  Workers may have joined meanwhile."""
+        self.size.threads = self.executor.workers = self.workers.threads
+        attempts = list(itertools.takewhile(lambda each: each.cases, (self.next() for _ in range(self.n_wanted()))))
+        packed = [
+            pickle.dumps(
+                Batch.of(self.plan.spec, each.cases, strict=each.is_trial, seconds=self.size.expected(len(each.cases))),
+                protocol=5,
+            )
+            for each in attempts
+        ]
+        at_once = max(1, MESSAGE_BYTES // max(map(len, packed), default=1))
+        for start in range(0, len(attempts), at_once):
+            some = slice(start, start + at_once)
+            keys = [f"{self.name}-{self.plan.phase}-{next(self.numbers)}" for _ in attempts[some]]
+            name, code = self.executor.name, package_code()
+            tasks = [(name, code, each) for each in packed[some]]
+            futures = self.client.map(compute_on_worker, *zip(*tasks, strict=True), key=keys, pure=False)
+            for future, attempt in zip(futures, attempts[some], strict=True):
+                self.in_flight[future] = attempt
+                future.add_done_callback(self.ended.put)
+        return bool(self.in_flight)
+
+    def n_wanted(self) -> int:
+        """Number of batches to submit now."""
+        threads = self.size.threads
+        wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
+        if self.size.runs:
+            left = self.size.expected(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
+            wanted = min(
+                wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), 1 + int(left / ALONE_SECONDS)
+            )
+        elif time.monotonic() < self.begun + ALONE_SECONDS and self.workers.known:
+            wanted = 1
+        return wanted - len(self.in_flight)
+
+    def next(self) -> BatchAttempt:
+        """Return a batch that is to be tried again, else new cases; without cases if nothing is left."""
+        if self.again:
+            return self.again.popleft()
+        return BatchAttempt(self.size.take(self.cases))
+
+    def completed(self) -> list[tuple[Future[Any], Any]]:
+        """Return the batches that have ended, with their pickled records; wait for one, but no longer than a second."""
+        alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
+        found = _drain(self.fetched, alone if alone > 0.0 else COUNTED_SECONDS)
+        now = time.monotonic()
+        if found:
+            self.heard, self.silence = now, 0.0
+        elif now > self.heard + max(self.silence, LONG_SECONDS if self.workers.known else SILENT_SECONDS):
+            missing = "runs are being computed" if self.workers.known else "the Dask cluster has no worker"
+            silent = now - self.heard
+            self.executor.print_line(f"no run has finished for {duration(silent)}: {missing}")
+            self.silence = 2.0 * silent
+        check_connection(self.client)
+        return found
+
+    # rounds cost little: a batch is 0.5 s of work, and each worker has two more in turn
+    def wait(self) -> None:
+        """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
+        if len(self.in_flight) > self.size.threads:
+            time.sleep(min(ROUND_SECONDS, self.size.batch_seconds()))
+
+    def _fetch_ended(self) -> None:
+        """Fetch what has ended, in a thread: if a worker dies with its results, a fetch waits for their replacement."""
+        while None not in (futures := _drain(self.ended, None)):
+            ready = [future for future in futures if future.status == "finished"]
+            values: dict[Future[Any], Any] = {}
+            with suppress(Exception, CancelledError):  # one by one below
+                if self.direct is None and ready:
+                    self.direct = can_reach(next(iter(self.client.nthreads())))
+                begun = time.monotonic()
+                values = dict(zip(ready, self.client.gather(ready, direct=bool(self.direct)), strict=True))
+                size = sum(part.nbytes for parts in values.values() if isinstance(parts, list) for part in parts)
+                if time.monotonic() > begun + REACH_SECONDS and size < LITTLE_BYTES:
+                    self.direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
+            for future in futures:
+                if future not in values and future.status == "finished":
+                    with suppress(Exception, CancelledError):
+                        values[future] = self.client.gather(future, direct=False)
+                self.fetched.put((future, values.get(future)))
+
+    def outcome(
+        self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
+    ) -> list[RunRecords]:
+        """Return the records of a batch, also of runs that are lost; submit the others again."""
+        if isinstance(parts, list):
+            found = [pickle.loads(part) for part in parts]  # noqa: S301  # from our runners
+            for records in found:
+                self.size.measured(records)
+            known = {key for records in found for key in records.keys}
+            rest = [case for case in attempt.cases if case.key not in known]  # of a worker that is closing
+            if rest:
+                self.again.append(BatchAttempt(rest, attempt.losses, attempt.is_trial))
+            self.n_trials -= attempt.is_trial and not rest
+            return found
+        error = future.exception() if future.status == "error" else parts
+        if isinstance(error, LeavingError):
+            self.client.retire_workers([str(error)], close_workers=True)
+        elif isinstance(error, EvogtError):
+            raise error
+        elif isinstance(error, KilledWorker):
+            if len(attempt.cases) == 1 and attempt.losses + 1 >= MAX_WORKER_LOSSES:
+                self.n_trials -= attempt.is_trial
+                message = f"the Dask workers that computed it were lost, {MAX_WORKER_LOSSES} times"
+                return [without_values([attempt.cases[0].key], Status.lost, message, attempts=MAX_WORKER_LOSSES)]
+            self.again.extend(attempt.split())
+            return []
+        elif error is not None:
+            raise SweepError(f"a batch could not be computed on the Dask cluster: {one_line(error)}")
+        else:
+            check_connection(self.client)
+        self.again.append(attempt)
+        return []
 
 
-class _Counted:
+class _WorkerCount:
     """Number of threads of a client's workers, looked up once in a while."""
 
     def __init__(self, client: Client) -> None:
-        self.client, self.looked, self.known = client, -math.inf, 1
+        self.client, self.looked, self.known = client, -math.inf, 0
 
     @property
     def threads(self) -> int:
         """Threads of all workers, at least one."""
         if time.monotonic() > self.looked + COUNTED_SECONDS:
-            self.known = max(1, int(sum(self.client.nthreads().values())))
+            with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
+                self.known = int(sum(self.client.nthreads().values()))
             self.looked = time.monotonic()
-        return self.known
+        return max(1, self.known)
 
 
-def wait_for_workers(client: Client, seconds: int | None = WORKER_SECONDS) -> None:
-    """Raise SweepError where no worker is there within `seconds`; None: where the client is closed meanwhile."""
-    with _connection(client):
-        while not client.nthreads():
-            try:
-                client.wait_for_workers(1, timeout=WORKER_SECONDS if seconds is None else seconds)
-            except TimeoutError:
-                if seconds is None and client.status == "running":
-                    continue
-                raise SweepError(
-                    f"the Dask cluster has no workers after {seconds} s; start some and run again"
-                ) from None
+def check_connection(client: Client) -> None:
+    """Raise SweepError if the client has lost its scheduler."""
+    if client.status != "running":
+        raise SweepError(CONNECTION_LOST)
 
 
-class Watch:
-    """Cancels the `futures` of `client` once no worker has been there for `WORKER_SECONDS`; `deserted` says so then.
-
-    Whoever waits for one of them goes on with an error.  As a context it watches as long as its body runs.
-    """
-
-    def __init__(self, client: Client, futures: Collection[Future[Any]]) -> None:
-        self.client, self.futures, self.deserted = client, futures, False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="evogt-watch", daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join(LOOK_SECONDS)
-
-    def _look(self) -> None:
-        seen = time.monotonic()
-        while not self._over.wait(min(LOOK_SECONDS, WORKER_SECONDS / 4)):
-            try:
-                if self.client.nthreads():
-                    seen = time.monotonic()
-                elif time.monotonic() > seen + WORKER_SECONDS:
-                    self.deserted = True
-                    self.client.cancel(list(self.futures))
-                    return
-            except (OSError, RuntimeError, CancelledError):  # the connection is lost, which the sweep notices by itself
-                return
+def can_reach(address: str) -> bool:
+    """Return True if a worker accepts connections from here; behind a firewall Dask would wait 30 s at each fetch."""
+    scheme, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
+    if scheme in ("tcp", "tls"):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
+        except OSError:
+            return False
+    return True
 
 
-@contextmanager
-def _connection(client: Client) -> Iterator[None]:
-    """Raise SweepError where the body fails because the client has lost its scheduler, whatever Dask raises for it."""
-    try:
-        yield
-    except EvogtError:
-        raise
-    except (Exception, AsyncCancelled) as error:
-        # a client whose status is not "running" has lost its scheduler, whatever is raised meanwhile
-        if not isinstance(error, (OSError, CancelledError, AsyncCancelled)) and client.status == "running":
-            raise
-        raise SweepError(GONE) from None
+def _drain(items: queue.SimpleQueue[Any], seconds: float | None) -> list[Any]:
+    """Return all items that are there, after a wait for the first."""
+    found = []
+    with suppress(queue.Empty):
+        found.append(items.get(timeout=seconds))
+        while True:
+            found.append(items.get_nowait())
+    return found

@@ -49,7 +49,7 @@ def counts_of(evogt):
 def test_events_file_and_status_count_alike(own_study, client, tmp_path, counts_of, name):
     body, failures, expected = STUDIES[name]
     study, path = own_study(f"def method(seed):\n    {body}\n    return {{'v': 1.0}}\n", AXES), tmp_path / "own.nc"
-    options = {"client": client, "output": path, "limits": evs.Limits(failures=failures)}
+    options = {"client": client, "output": path, "max_failures": failures}
     events = []
     if expected is None:
         with pytest.raises(SweepError) as stopped:
@@ -58,7 +58,7 @@ def test_events_file_and_status_count_alike(own_study, client, tmp_path, counts_
         assert others == [first] * 2
         assert failures < first[1]
         assert f"stopped after {first[1]} failed runs" in str(stopped.value)
-        options["limits"], expected = evs.Limits(), (9, 3)
+        options["max_failures"], expected = None, (9, 3)
     for _ in range(2):  # the second time all are there
         evs.run(study, listener=events.append, **options)
         assert counts_of(events[-1], path) == [expected] * 3

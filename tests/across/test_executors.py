@@ -8,7 +8,8 @@ from helpers import PARABOLA, PILOTED
 from judge import Judge
 
 import evogt_study as evs
-from evogt_study.operations.run import run_to_file, work
+from evogt_study.operations.run import run_task, run_to_file
+from evogt_study.workers.options import RunOptions
 
 VARIED = """
 import numpy as np
@@ -24,15 +25,15 @@ AXES = '[axes]\nmode = ["a", "b"]\nseed = { start = 0, count = 8 }\n'
 
 def by_tasks(study, path, client):
     """Two tasks at once, which claim parts of the study in the folder of the result."""
-    command = [sys.executable, "-m", "evogt_study", "work", study.file, "-o", path, "--part"]
+    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", path, "--task"]
     tasks = [subprocess.Popen([*command, f"{number}/2"], stderr=subprocess.DEVNULL) for number in (1, 2)]
     assert [task.wait(120) for task in tasks] == [0, 0]
 
 
 EXECUTORS = {
-    "this machine": lambda study, path, client: run_to_file(study, path, workers=2),
+    "this machine": lambda study, path, client: run_to_file(study, path, options=RunOptions(workers=2)),
     "a Dask client": lambda study, path, client: run_to_file(study, path, client=client),
-    "a task": lambda study, path, client: work(study, path, 1, 1),
+    "a task": lambda study, path, client: run_task(study, path, 1, 1),
     "tasks in a folder": by_tasks,
 }
 LONG = ("this machine", "a task", "tasks in a folder")

@@ -195,7 +195,7 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
     from evogt_study.results.dataset import dataset
     from evogt_study.results.table import Table
     from evogt_study.study.plan import study_plan
-    from evogt_study.workers.batch import Batch, run_batch
+    from evogt_study.workers.batch import Batch, compute_here
 
     source = "def f(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
     (tmp_path / "own.py").write_text(source)
@@ -203,7 +203,7 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
     study = evs.Study.from_text(f'name = "own"\nmethod = "own.py:f"\n{axes}', str(tmp_path / "s.toml"))
     plan = study_plan(study)
     table = Table(plan)
-    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
         found = quiet(data[name])

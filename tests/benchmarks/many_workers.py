@@ -27,7 +27,7 @@ import psutil
 import xarray as xr
 
 from evogt_study.workers.dask_executor import BATCHES_AHEAD, ROUND_SECONDS
-from evogt_study.workers.executor import COMMAND_SECONDS, BatchSize
+from evogt_study.workers.executor import CLIENT_SECONDS, BatchSize
 
 WORKER_SECONDS = 0.005
 """Of a worker's time for each batch: messages, packing, and what Dask itself does."""
@@ -87,18 +87,17 @@ class Batches:
 
 def simulated(workers, run, seconds, command):
     """Share of the workers' time that is runs, of a study that takes all of them `seconds` at best."""
-    count = left = max(1, int(workers * seconds / run))
-    size, now, idle = BatchSize(count, workers, 1), 0.0, workers
+    count = max(1, int(workers * seconds / run))
+    size, now, idle, cases = BatchSize(count, workers, 1), 0.0, workers, iter(range(count))
     ends, waiting, done = [], deque(), []  # a worker takes the next that waits as soon as its own has ended
-    while left or waiting or ends or done:
+    while size.left or waiting or ends or done:
         started = now
         for runs in done:  # each is fetched, kept and replaced
             size.measured(Batches(runs, run))
             now += command
         done.clear()
-        while left and len(ends) + len(waiting) < BATCHES_AHEAD * workers:
-            waiting.append(min(size.next(), left))
-            left -= waiting[-1]
+        while size.left and len(ends) + len(waiting) < BATCHES_AHEAD * workers:
+            waiting.append(len(size.take(cases)))
         while idle and waiting:
             idle -= 1
             heapq.heappush(ends, (now + waiting[0] * run + WORKER_SECONDS, waiting.popleft()))
@@ -141,7 +140,7 @@ def main():
     parser.add_argument("--sleep", type=float, default=0.02)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--simulate", type=Path)
-    parser.add_argument("--command-seconds", type=float, default=COMMAND_SECONDS)
+    parser.add_argument("--command-seconds", type=float, default=CLIENT_SECONDS)
     options = parser.parse_args()
     how, found = (options.sleep, options.seconds), {}
     for workers in options.workers:

@@ -14,7 +14,6 @@ HERE = Path(__file__).parent
 SCRIPTS = {
     "alternatives.py": ["--seeds", "1"],
     "arrays.py": ["large", "trajectories", "--scale", "0.001"],
-    "bare_dask.py": ["--workers", "2", "--tasks", "5"],
     "certificates.py": ["oscillatory_1d", "--repeat", "1"],
     "epsilon.py": ["--values", "3", "--seeds", "1", "--features", "10"],
     "exponents.py": ["{folder}/exponents.png", "--small", "--runs", "20", "40"],

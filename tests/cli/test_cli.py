@@ -25,7 +25,7 @@ from evogt_study.results.table import Table
 from evogt_study.schema.variables import status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -82,7 +82,7 @@ def write(path, text=STUDY, attributes=None):
     study = Study.from_text(text, str(path.parent / "own.toml"))
     plan = study_plan(study)
     table = Table(plan)
-    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "main"), **data.attrs, **(attributes or {})}
     write_result(path, {"main": data})
@@ -379,7 +379,6 @@ def test_a_scheduler_that_cannot_be_one(folder, option, value):
     ("arguments", "said"),
     [
         (("run",), "Missing argument 'STUDY.toml'"),
-        (("run", "own.toml", "--workers", "0"), "--workers"),
         (("run", "own.toml", "--workers", "many"), "--workers"),
         (("run", "own.toml", "--worker", "2"), "--workers"),
         (("runn", "own.toml"), "No such command 'runn'"),
@@ -397,13 +396,13 @@ def test_mistyped_options_are_answered_by_the_usage(evogt, folder, arguments, sa
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "-inf", "0", "-1"])
 def test_what_is_no_time_limit_of_a_run(refused, no_workers, limit):
-    line = refused("run", "own.toml", "--run-limit", limit)
-    assert "`run_seconds` (--run-limit) must be a finite number of seconds > 0, got " in line
+    line = refused("run", "own.toml", "--run-timeout", limit)
+    assert "`run_timeout` (--run-timeout) must be a finite number of seconds > 0, got " in line
 
 
 @pytest.mark.long
 def test_a_time_limit_of_centuries_is_none(folder):
-    command = [COMMAND, "run", "own.toml", "-q", "--workers", "1", "--run-limit", "1e10"]
+    command = [COMMAND, "run", "own.toml", "-q", "--workers", "1", "--run-timeout", "1e10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # what workers print is seen here only
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("results/own.nc: 12 runs, 10 ok, 2 failed\n")
@@ -521,7 +520,7 @@ def begun(folder):
     study = Study.from_file(folder / "own.toml")
     describe(folder / "new.nc", study)
     plan = study_plan(study)
-    write_shard(shard_folder(folder / "new.nc"), run_batch(Batch.of(plan.spec, list(plan.cases())[6:])))
+    write_shard(shard_folder(folder / "new.nc"), compute_here(Batch.of(plan.spec, list(plan.cases())[6:])))
     return folder / "new.nc"
 
 

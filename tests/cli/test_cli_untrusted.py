@@ -23,7 +23,7 @@ from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 MARKED = """
     from pathlib import Path
@@ -58,7 +58,7 @@ def started(study, path, which):
     """What is there of a result while some of its cases are finished."""
     plan = study_plan(study)
     describe(path, study)
-    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, [plan.case(index) for index in which])))
+    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
 # --- nothing is run ---------------------------------------------------------------------------------------------------

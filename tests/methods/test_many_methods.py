@@ -12,7 +12,7 @@ from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 SOLVERS = """
 import numpy as np
@@ -122,7 +122,7 @@ def test_what_is_no_solution_is_refused(study, name, told):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
     plan = study_plan(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
                             f'method = "solvers.py:{name}"'))  # fmt: skip
-    records = run_batch(Batch.of(plan.spec, list(plan.cases())))
+    records = compute_here(Batch.of(plan.spec, list(plan.cases())))
     assert told in records.messages[0]
 
 

@@ -15,8 +15,7 @@ from evogt_study.errors import StudyError
 from evogt_study.methods.streams import hash_words, isolate_global_draws
 from evogt_study.operations.replay import replay, tried
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, computed
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.batch import Batch, compute_here
 
 VALUES = st.one_of(
     st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text()
@@ -68,7 +67,7 @@ def record_of(study, numbers=None):
     """The records of cases in this process, in this order."""
     plan = study_plan(study)
     cases = [plan.case(number) for number in (range(plan.space.size) if numbers is None else numbers)]
-    return computed(Batch.of(plan.spec, cases), StageCache(), lambda error: None)
+    return compute_here(Batch.of(plan.spec, cases))
 
 
 def values_of(records, name):

@@ -16,7 +16,7 @@ from evogt_study.results.table import Table
 from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
+from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"
 HEAD = "import numpy as np\nimport pandas as pd\nimport xarray as xr\n"
@@ -34,7 +34,7 @@ def batch_of(own_study):
     def run(body, rest=AXES, arguments="seed"):
         source = body if "def method" in body else f"def method({arguments}):\n" + textwrap.indent(body, "    ")
         plan = study_plan(own_study(HEAD + source, rest))
-        return run_batch(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
+        return compute_here(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
 
     return run
 
@@ -246,27 +246,12 @@ def test_a_complex_value_is_two_variables(batch_of):
     assert np.asarray(found["v_imag"].values).ravel().tolist() == [2, 2, 2]
 
 
-def test_what_a_run_wrote_to_standard_error_is_in_its_message(batch_of):
-    body = "import subprocess, sys\nprint('one', seed, file=sys.stderr)\n"
-    body += "subprocess.run([sys.executable, '-c', 'import sys; sys.stderr.write(\"two\\\\nthree\")'])\n"
-    records = batch_of(body + "if seed == 1:\n    raise ValueError('no luck')\nreturn {'v': seed}")
-    assert states(records) == ["ok", "failed", "ok"]
-    assert records.messages[1] == "ValueError: no luck (stderr: one 1 | two | three)"
-
-
-def test_a_run_may_close_standard_error(batch_of):
-    body = "import sys\nsys.stderr.write('%d' % seed)\nif seed == 1:\n    sys.stderr.close()\n"
-    records = batch_of(body + "if seed == 2:\n    raise ValueError('no luck')\nreturn {'v': seed}")
-    assert states(records) == ["ok", "ok", "failed"]
-    assert records.messages[2] == "ValueError: no luck (stderr: 2)"
-
-
 def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
     (tmp_path / "table.csv").write_text("7")
     source = "from __future__ import annotations\nfrom pathlib import Path\n"
     source += "def method(seed, table: Path):\n    return float(table.read_text())\n"
     plan = study_plan(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))
-    assert only(run_batch(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
+    assert only(compute_here(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
 
 
 def test_masked_floats_are_missing():
@@ -395,7 +380,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     study = own_study(f"{HEAD}def method(seed):\n    return {KEPT[name]}\n", AXES)
     plan = study_plan(study)
     table = Table(plan)
-    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     ok = status_codes(data.run_status) == Status.ok
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}

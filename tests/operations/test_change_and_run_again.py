@@ -87,9 +87,12 @@ def test_another_name_of_the_result_takes_what_is_common(executed, small_study, 
     data = tmp_path / "other.nc"
     assert executed(evs.Study.from_text(both), data) == (6,)
     assert f"with runs that were there: 6 from {path}" in read_study(data).attrs["history"]
-    assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", others=str(tmp_path)) == (0,)
-    with pytest.raises(InputError, match="`--from` must be a result, or a folder of results, got .*none, which is nei"):
-        executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", others=[tmp_path / "none"])
+    assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", reuse_from=str(tmp_path)) == (0,)
+    with pytest.raises(
+        InputError,
+        match=r"`reuse_from` \(--reuse-from\) must be a result, or a folder of results, got .*none, w",
+    ):
+        executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", reuse_from=[tmp_path / "none"])
 
 
 def test_what_is_kept_beside_one_result_is_there_for_another(executed, small_study, path, tmp_path):
@@ -109,7 +112,9 @@ def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, s
     changed = rewritten(path, lambda data: None)
     with netCDF4.Dataset(changed, "a") as file:  # runs that another program changed are not vouched for
         file["error"][0] = 7.0
-    count, line = executed(evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", others=[tmp_path], warns=True)
+    count, line = executed(
+        evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", reuse_from=[tmp_path], warns=True
+    )
     assert count == 12
     assert line.startswith(f"no runs were taken from {tmp_path / 'a.nc'}, and 3 more: ")
 
@@ -165,12 +170,12 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     from evogt_study.results.finished import describe
     from evogt_study.results.shards import write_shard
     from evogt_study.study.plan import study_plan
-    from evogt_study.workers.batch import Batch, run_batch
+    from evogt_study.workers.batch import Batch, compute_here
 
     path, source = tmp_path / "own.nc", "def method(seed, level):\n    return {'error': 1.0}\n"
     first = own_study(source, "[axes]\nseed = { count = 4 }\n[constants]\nlevel = 1\n")
     describe(path, first)
-    runs = run_batch(Batch.of(first.spec, list(study_plan(first).cases())))
+    runs = compute_here(Batch.of(first.spec, list(study_plan(first).cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
     assert finished(other, path).count("main") == 2
@@ -210,7 +215,7 @@ def test_what_is_kept_is_moved_and_pruned(evogt, executed, small_study, stored):
     assert (code, out.startswith("moved to disk/small.nc.store: 12 runs, ")) == (0, True)
     assert not store_folder(stored).exists()
     study = evs.Study.from_text(small_study)
-    assert executed(study, stored, warns=True, others=["disk"])[0] == 0
+    assert executed(study, stored, warns=True, reuse_from=["disk"])[0] == 0
     assert evogt("store", "prune", "--older-than", "1d", "disk")[1].startswith("removed disk/small.nc.store: 0 runs")
     assert evogt("store", "prune", "disk")[1].startswith("removed disk/small.nc.store: 12 runs")
     assert os.listdir("disk") == []

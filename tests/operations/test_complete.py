@@ -48,7 +48,7 @@ def test_it_needs_no_workers_no_formulas_and_no_new_file(small_study, own_study,
 
 def test_a_result_as_it_was_planned_and_written(own):
     study, path = own
-    left = path.with_name(f".{path.name}.01234567-1-01234567.tmp")
+    left = path.with_name(f".{path.name}.01234567-1.5-01234567.tmp")
     left.touch()
     assert complete_result(study, path) == path
     assert not left.exists()

@@ -90,7 +90,7 @@ def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evog
     assert evogt("plan", "own.toml")[1].count("28 cases of 48 points = 4 point x 2 case x 6 seed") == 1
     path = result_of(study, tmp_path / "own.nc")
     os.remove("cases.csv")
-    code, out, err = evogt("verify", path, "--code", "method.py")
+    code, out, err = evogt("verify", path, "--rerun", "3", "--code", "method.py")
     assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
     code, out, _ = evogt("replay", path, "--at", "point=3,case=1,seed=0", "--code", "method.py")
     assert (code, "equal bit for bit" in out) == (0, True)
@@ -167,7 +167,7 @@ def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, r
     assert "which follows point" not in page
     assert evogt("export", "own.nc", "-o", "runs.csv")[0] == 0
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 32 * 5 * 2 + 1
-    code, out, err = evogt("verify", "own.nc", "--code", "method.py")
+    code, out, err = evogt("verify", "own.nc", "--rerun", "3", "--code", "method.py")
     assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
 
 

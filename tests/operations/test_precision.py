@@ -7,9 +7,9 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
-from evogt_study.operations.run import work
+from evogt_study.operations.run import run_task
 from evogt_study.schema.variables import COORDINATES
-from evogt_study.workers.clusters import connected
+from evogt_study.workers.clusters import local_client
 
 SOURCE = """
 import numpy as np
@@ -91,7 +91,7 @@ def test_a_goal_made_stricter_computes_nothing_twice_whatever_the_workers_and_th
         output = tmp_path / f"{len(found)}" / "own.nc"  # what lies beside it would be taken
         log.write_text("")
         output.parent.mkdir()
-        with connected(None, workers) as client:
+        with local_client(workers) as client:
             counts = []
             for goal in ("30 %", "20 %", "20 %"):
                 data = evs.run(own_study(LOGGED, rest.replace("30 %", goal)), client=client, output=output)
@@ -111,7 +111,7 @@ def test_a_cell_stops_at_most(own_study, client):
     assert (data["precision_reason"] == "at most").all()
 
 
-COMPUTING = {"run": lambda study, path: evs.run(study, output=path), "work": lambda *given: work(*given, 1, 1)}
+COMPUTING = {"run": lambda study, path: evs.run(study, output=path), "work": lambda *given: run_task(*given, 1, 1)}
 
 
 @pytest.mark.parametrize("way", COMPUTING)
@@ -169,7 +169,7 @@ def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
     out = evogt("plan", study.file, "-o", tmp_path / "own.nc")[1]
     assert f"about {count} runs expected for the mean of error to a half width of 30 %; 4 of 4 cells have all" in out
     assert f"{count} of {count} are finished" in out
-    code, out, _ = evogt("verify", tmp_path / "own.nc", "--code", tmp_path / "method.py")
+    code, out, _ = evogt("verify", tmp_path / "own.nc", "--rerun", "2", "--code", tmp_path / "method.py")
     assert (code, out.splitlines()[-1]) == (0, f"{tmp_path / 'own.nc'}: all well")
     assert (
         evogt("replay", tmp_path / "own.nc", "--at", "kind=calm,k=1,seed=3", "--code", tmp_path / "method.py")[0] == 0

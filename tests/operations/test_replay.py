@@ -15,7 +15,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.study.case_space import read_point
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
     import numpy as np
@@ -189,7 +189,7 @@ def test_several_runs_are_compared_at_once(own_study):
     plan = study_plan(study)
     cases = [case for case in plan.cases() if case.values["family"] == "a" and case.values["seed"] < 3]
     cases.sort(key=lambda case: (case.values["epsilon"], case.values["seed"]))
-    records = run_batch(Batch.of(plan.spec, cases))
+    records = compute_here(Batch.of(plan.spec, cases))
     same = [(row, row) for row in range(len(cases))]
     assert differences(records, records, same) == []
     (error, trace) = (each for each in differences(records, records, [(0, 0), (0, 1)]) if each.name != "word")

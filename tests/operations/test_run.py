@@ -27,8 +27,8 @@ from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.workers import executor as batch_size
-from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.clusters import connected
+from evogt_study.workers.batch import Batch, compute_here
+from evogt_study.workers.clusters import local_client
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_run_equals_solve(small, client):
 
 def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch):
     many = evs.run(small, client=client)
-    monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1)
+    monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 1)
     single = evs.run(small, client=client)
-    with connected(None, 1) as lone:
-        monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1000)
+    with local_client(1) as lone:
+        monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 1000)
         one = evs.run(small, client=lone)
     same_numbers(many, single)
     same_numbers(many, one)
@@ -259,7 +259,7 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
     evs.run(study, client=client, output=path)
     failed = next(case for case in study_plan(study).cases() if case.values["seed"] == 3)
-    ok = run_batch(Batch.of(study.spec, [failed]))
+    ok = compute_here(Batch.of(study.spec, [failed]))
     stack = Stack("error", (), np.array([0]), np.array([30.0]))
     retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
     retried = replace(retried, attempts=ok.attempts + 1)  # as the retry counted
@@ -446,7 +446,7 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
     plan = study_plan(study)
     cases, path = list(plan.cases()), tmp_path / "own.nc"
     for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
-        write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, cases[start : start + 500])))
+        write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, cases[start : start + 500])))
     data, events = events_of(study, client=client, output=path)
     assert (events["main"].reused, events["main"].done) == (2000, 1000)
     same_numbers(data, whole)
@@ -456,8 +456,8 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
 def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(small, client, tmp_path):
     shards = shard_folder(tmp_path / "small.nc")
     shards.mkdir()
-    left = [tmp_path / ".small.nc.0a1b2c3d-12-0a1b2c3d.tmp", shards / ".ab.shard.0a1b2c3d-12-0a1b2c3d.tmp"]
-    names = (".small.nc.b.nc.0a1b2c3d-12-0a1b2c3d.tmp", ".small.nc.tmp", "small.nc.tmp")
+    left = [tmp_path / ".small.nc.0a1b2c3d-12.5-0a1b2c3d.tmp", shards / ".ab.shard.0a1b2c3d-12.5-0a1b2c3d.tmp"]
+    names = (".small.nc.b.nc.0a1b2c3d-12.5-0a1b2c3d.tmp", ".small.nc.tmp", "small.nc.tmp")
     others = [tmp_path / name for name in names]
     for path in [*left, *others]:
         path.write_bytes(b"half")
@@ -472,7 +472,7 @@ def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_
     study, path = own_study(source, "[axes]\nseed = [0, 1, 2]"), tmp_path / "own.nc"
     evs.run(study, client=client, output=path)
     plan = study_plan(study)
-    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
     evs.run(study, client=client, output=path, retry_failed=retry)
     assert read_study(path).run_attempts.values.tolist() == [1, 2 if retry else 1, 1]
     assert not shard_folder(path).exists()
@@ -483,7 +483,8 @@ def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client
     cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"
     starts = (0, 100, 200, 300)
     shards = [
-        write_shard(shard_folder(path), run_batch(Batch.of(study.spec, cases[start : start + 100]))) for start in starts
+        write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases[start : start + 100])))
+        for start in starts
     ]
     content = shards[0].read_bytes()
     shards[0].write_bytes(content[: len(content) // 2])
@@ -510,27 +511,9 @@ def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypat
     """
     study = own_study(source, "[axes]\nseed = [0, 1, 2, 3]")
     assert evs.run(study, workers=2).threads.values.tolist() == [1, 1, 1, 1]  # by one process, before they are there
-    with connected(None, 2) as client:
+    with local_client(2) as client:
         data = evs.run(study, client=client)
     assert data.threads.values.tolist() == data.variable.values.tolist() == [1, 1, 1, 1]
-
-
-def test_embedded_cluster_listens_on_loopback_only_and_leaves_no_process():
-    me = psutil.Process()
-    before = set(me.children(recursive=True))
-    known = {(c.laddr.ip, c.laddr.port) for c in listening(me, before)}
-    with connected(None, 2) as client:
-        client.wait_for_workers(2)
-        started = set(me.children(recursive=True)) - before
-        addresses = {c.laddr.ip for c in listening(me, started) if (c.laddr.ip, c.laddr.port) not in known}
-    assert len(started) >= 2
-    assert addresses == {"127.0.0.1"}
-    _, alive = psutil.wait_procs(started, timeout=10)
-    assert not alive
-
-
-def listening(me, children):
-    return [c for process in [me, *children] for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
 
 
 SLOW = """

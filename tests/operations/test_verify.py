@@ -104,7 +104,7 @@ def test_a_change_by_another_program_is_named_by_variable(result):
     with netCDF4.Dataset(result, "a") as file:
         file["error"][0, 0] = 0.125
         file["rank"].units = "m"
-    told = findings(result, sample=0)
+    told = findings(result)
     assert told[:3] == [CHANGED, "main: `error` is not as it was written", "main: `rank` is not as it was written"]
     assert not any("is not as it was written" in line for line in told[3:])
 

@@ -7,7 +7,7 @@ from evogt_study.operations.progress import Event, computation_of, written_down
 from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 from evogt_study.storage.paths import progress_file
 
-EVENT = Event("main", reused=10, done=2, failed=1, total=60, seconds=4.0)
+EVENT = Event("main", reused=10, done=2, failed=1, total=60, seconds=4.0, seconds_left=96.0)
 
 
 def test_a_computation_seen_from_outside(tmp_path):

@@ -18,8 +18,8 @@ from helpers import read_study
 
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.results.shards import shard_files, shard_folder
-from evogt_study.workers.clusters import ON_THIS_MACHINE, SETTINGS
-from evogt_study.workers.worker_server import ONE_THREAD
+from evogt_study.workers.clusters import SETTINGS
+from evogt_study.workers.runner import ONE_THREAD
 
 pytestmark = pytest.mark.long
 
@@ -53,7 +53,7 @@ FILES = {
 def client():
     """Of a cluster as a user starts one, whose address alone is enough for a command."""
     with (
-        dask.config.set(SETTINGS | ON_THIS_MACHINE),
+        dask.config.set(SETTINGS),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", env=ONE_THREAD) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -10,7 +10,7 @@ from evogt_study.results.finished import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
     def method(level, seed):
@@ -45,7 +45,7 @@ def result(own_study, result_of, folder):
 
 def write_runs(path, plan, which):
     """A shard with the runs of some cases."""
-    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, [plan.case(index) for index in which])))
+    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
 def test_there_is_nothing_before_the_first_run(own_study, folder):

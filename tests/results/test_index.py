@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 
 import netCDF4
 import numpy as np
@@ -15,13 +16,13 @@ from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.errors import DamagedShardError, StoreWarning
-from evogt_study.results import netcdf
-from evogt_study.results.index import inspect, pack_records, read_index
+from evogt_study.results import index, netcdf
+from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index
 from evogt_study.results.shards import read_shard, shard_folder, write_shard
 from evogt_study.results.sources import ResultFile
 from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, unpack
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 ARRAYS = """
 import numpy as np
@@ -64,7 +65,7 @@ def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
 
 def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
     plan = study_plan(own_study(ARRAYS, SEEDS % 3))
-    path = write_shard(tmp_path, run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    path = write_shard(tmp_path, compute_here(Batch.of(plan.spec, list(plan.cases()))))
     content = path.read_bytes()
     for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
         path.write_bytes(flipped(content, at))
@@ -88,7 +89,7 @@ def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
     monkeypatch.setattr(netcdf, "pack", lambda values: packed.append(values.shape) or pack(values))
     study = own_study(ARRAYS, SEEDS % 7)
     plan = study_plan(study)
-    write_shard(shard_folder(arrays), run_batch(Batch.of(plan.spec, [plan.case(6)])))
+    write_shard(shard_folder(arrays), compute_here(Batch.of(plan.spec, [plan.case(6)])))
     data = evs.run(study, output=arrays, workers=1)
     assert packed == [(7, 30)]  # of the small arrays, which share a chunk
     for seed in range(7):
@@ -106,6 +107,33 @@ def test_runs_that_another_program_changed_are_read_and_packed_again(own_study, 
     assert data["large"].values[2, 0, 0] == 7.0
     assert inspect(arrays) == ([], [])
     assert len(read_index(arrays).keys) == 7
+
+
+@pytest.mark.parametrize("limit", [index.WHOLE_BYTES, 1000])
+def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypatch, limit):
+    """Also if fields of one width would be longer than what a reader takes in one piece."""
+    for module in (index, netcdf):
+        monkeypatch.setattr(module, "WHOLE_BYTES", limit)
+    path, printed = tmp_path / "own.nc", ["é" * 100 * number + "\n" for number in range(4)]
+    for count in (3, 4):
+        study = own_study("def method(seed):\n    return seed\n", SEEDS % count)
+        records = compute_here(Batch.of(study.spec, list(study_plan(study).cases())[3 * (count - 3) :]))
+        new = printed[3 * (count - 3) : count]
+        shard = write_shard(shard_folder(path), replace(records, outputs=tuple(new)))
+        assert read_shard(shard).outputs == tuple(new)
+        data = evs.run(study, output=path, workers=0)
+        assert data["run_output"].values.tolist() == printed[:count]
+        assert read_index(path).phases["main"].outputs == tuple(printed[:count])
+        assert inspect(path) == ([], [])
+    with xr.open_dataset(path) as read:
+        assert read["run_output"].values.tolist() == printed
+    content = path.read_bytes()
+    with netCDF4.Dataset(path, "a") as file:
+        assert file["run_output"].dtype == (str if limit == 1000 else "S1")
+        file["run_seconds"][0] = 7.0
+    assert inspect(path).changed == [NO_INDEX, "main: `run_seconds` is not as it was written"]
+    path.write_bytes(flipped(content, content.index("é".encode() * 50)) if limit == 1000 else content)
+    assert bool(inspect(path).broken) == (limit == 1000)
 
 
 TYPES = """
@@ -126,7 +154,7 @@ def test_a_result_that_grew_is_one_that_was_computed_at_once(own_study, result_o
     for count in (1, 2, 3):
         study = own_study(TYPES.format(kinds=kinds), SEEDS % count)
         plan = study_plan(study)
-        write_shard(shard_folder(folder / "own.nc"), run_batch(Batch.of(plan.spec, [plan.case(count - 1)])))
+        write_shard(shard_folder(folder / "own.nc"), compute_here(Batch.of(plan.spec, [plan.case(count - 1)])))
         evs.run(study, output=folder / "own.nc", workers=1)
     result_of(study, folder / "fresh.nc")
     names = ["v", "a"]
@@ -196,7 +224,7 @@ def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_
             return xr.Dataset({"v": ("x", x.astype("i1"))}, {"x": x})
     """
     plan = study_plan(own_study(source, SEEDS % 8))
-    records = pack_records(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    records = pack_records(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     assert sum(stack.values.nbytes for stack in records.stacks if stack.name == "x") == 400_000
     path = result_of(own_study(source, SEEDS % 8), tmp_path / "own.nc")
     assert path.stat().st_size < 2.1 * 400_000 + 8 * LARGE_BYTES
@@ -226,7 +254,7 @@ def test_any_sequence_of_seeds_leaves_the_values_of_its_last(
     for seeds in steps:
         study = own_study(source, f"[axes]\nseed = {seeds}\n")
         plan = study_plan(study)
-        write_shard(shard_folder(folder / "own.nc"), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+        write_shard(shard_folder(folder / "own.nc"), compute_here(Batch.of(plan.spec, list(plan.cases()))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)
             evs.run(study, output=folder / "own.nc", workers=1)

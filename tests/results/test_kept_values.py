@@ -18,7 +18,7 @@ from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.records import RunRecords, stacked
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 SEEDS = 4
 """Runs of an example.  The last one is added to a result of the others."""
@@ -230,7 +230,7 @@ PLACES = {
 def ran(study, path, seeds):
     """The result after the runs of these seeds, which are in shards, are added to the file."""
     cases = [case for case in study_plan(study).cases() if case.values["seed"] in seeds]
-    write_shard(shard_folder(path), run_batch(Batch.of(study.spec, cases)))
+    write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases)))
     return evs.run(study, output=path)
 
 

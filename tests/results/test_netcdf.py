@@ -56,7 +56,7 @@ def small_disk(tmp_path):
     if mounted.returncode:
         pytest.skip("this user may not mount a disk")
     yield tmp_path / "disk"
-    subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)  # HDF5 keeps open what it cannot close
+    subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)
 
 
 def test_a_full_disk_is_told(refusal, small_disk):

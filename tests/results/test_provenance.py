@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from evogt_study.results.provenance import software_set
-from evogt_study.workers.worker_server import ONE_THREAD
+from evogt_study.workers.runner import ONE_THREAD
 
 
 @pytest.mark.parametrize("imported", ["json", "scipy.special", "evogt_study.pde.methods.evolution"])

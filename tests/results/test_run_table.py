@@ -17,7 +17,7 @@ from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 # --- records by hand --------------------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
     assert plan.count == 6
     assert len(table.missing()) == 4
     cases = {case.key: case for case in plan.cases()}
-    table.add(run_batch(Batch.of(plan.spec, list(cases.values()))))
+    table.add(compute_here(Batch.of(plan.spec, list(cases.values()))))
     assert (table.status == Status.ok).all()
     error = column(table, "error")
     assert error[0] == error[1] == error[2]
@@ -358,7 +358,7 @@ def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path
     cases = list(plan.cases())
     table = Table(plan)
     for start in range(0, 3, size):
-        table.add(run_batch(Batch.of(plan.spec, cases[start : start + size])))
+        table.add(compute_here(Batch.of(plan.spec, cases[start : start + size])))
     data = dataset(table, study)
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
     write_result(tmp_path / "own.nc", {"main": data})
@@ -379,7 +379,7 @@ def test_records_from_disk_give_the_same_table_as_those_from_a_worker(own_study,
     """So that a study that was interrupted ends with the file of one that was not, down to the types."""
     source = f"def method(seed):\n    assert seed != 1\n    return {{'v': {expression}}}\n"
     plan = study_plan(own_study(source, "[axes]\nseed = [0, 1, 2]\n"))
-    fresh = run_batch(Batch.of(plan.spec, list(plan.cases())))
+    fresh = compute_here(Batch.of(plan.spec, list(plan.cases())))
     (tmp_path / "shards").mkdir()
     stored = read_shard(write_shard(tmp_path / "shards", fresh))
     tables = []

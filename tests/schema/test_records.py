@@ -7,7 +7,7 @@ from evogt_study.schema.records import joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 METHOD = """
 import numpy as np
@@ -26,7 +26,7 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     (tmp_path / "s.toml").write_text(STUDY)
     plan = study_plan(Study.from_file(tmp_path / "s.toml"))
     cases = list(plan.cases())
-    several = [run_batch(Batch.of(plan.spec, part)) for part in (cases[:1], cases[1:4], cases[4:])]
+    several = [compute_here(Batch.of(plan.spec, part)) for part in (cases[:1], cases[1:4], cases[4:])]
     assert [int(np.sum(records.status == Status.ok)) for records in several] == [1, 2, 2]
     apart, together = Table(plan), Table(plan)
     for records in several:

@@ -26,7 +26,7 @@ from evogt_study.storage.atomic import (
     written_whole,
 )
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
     plan, path = study_plan(study), tmp_path / "r.nc"
     describe(path, study)
-    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
     look = run_sources.shard_files
 
     def overtaken(folder):

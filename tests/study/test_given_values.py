@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as npst
 import evogt_study as evs
 from evogt_study.errors import DoubtWarning, StudyError
 from evogt_study.study.plan import study_plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 FIRST, LAST = datetime.datetime(1678, 1, 1), datetime.datetime(2261, 12, 31)
 UTC = datetime.UTC
@@ -54,7 +54,7 @@ def arrived(study):
     """What each case of the study receives, in this process."""
     plan = study_plan(study)
     cases = list(plan.cases(plan.order))
-    records = run_batch(Batch.of(plan.spec, cases))
+    records = compute_here(Batch.of(plan.spec, cases))
     assert set(records.messages) == {""}
     return {case.values["seed"]: str(what) for case, what in zip(cases, records.stacks[0].values, strict=True)}
 
@@ -394,7 +394,7 @@ def test_dates_of_a_study_file(function, tmp_path, text):
     study = evs.Study.from_file(tmp_path / "s.toml")
     assert study.axes["x"] == [D(text.removesuffix("Z"), "ns")]
     plan = study_plan(study)
-    records = run_batch(Batch.of(plan.spec, [plan.case(0)]))
+    records = compute_here(Batch.of(plan.spec, [plan.case(0)]))
     assert " ".join(str(stack.values[0]) for stack in records.stacks) == DATES_OF_TOML[text]
     written = study.replace(title="again").text
     assert tomllib.loads(written)["axes"] == tomllib.loads((tmp_path / "s.toml").read_text())["axes"]

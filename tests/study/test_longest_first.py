@@ -14,7 +14,7 @@ from evogt_study.study import plan as case_work_module
 from evogt_study.study.plan import provisional_plans, sharing_order, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 CONSTANTS = {
     "dictionary": '"transnet"', "seed": "0", "N": "6", "N1": "8", "gamma": "3", "quadrature": "12", "validation": "12",
@@ -52,9 +52,9 @@ MANY_N = str(list(range(10, 201, 10)))
 def test_costly_runs_are_submitted_first(client, monkeypatch):
     submitted, whole = [], Batch.of
 
-    def recorded(spec, cases, run_seconds=None, **options):
+    def recorded(spec, cases, **options):
         submitted.append([case.values["N"] for case in cases])
-        return whole(spec, cases, run_seconds, **options)
+        return whole(spec, cases, **options)
 
     monkeypatch.setattr(flow_module.Batch, "of", staticmethod(recorded))
     data = evs.run(study_of(N=MANY_N), client=client)
@@ -184,7 +184,7 @@ def test_numbers_are_bitwise_those_of_the_natural_order(client):
     assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
     for case in plan.cases(sharing_order(plan.space, plan.method.stage_parameters or ())):
-        (alone,) = [stack for stack in run_batch(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
+        (alone,) = [stack for stack in compute_here(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
         at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
             "quadrature": case.values["quadrature"].points
         }

@@ -16,18 +16,16 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client, LocalCluster
-from helpers import cases, eventually, forced, read_study
+from helpers import eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, LeavingError
 from evogt_study.storage.atomic import own_mark
 from evogt_study.study.plan import study_plan
-from evogt_study.workers import batch as batch_module
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers import dask_executor
 from evogt_study.workers.batch_systems import CERTIFICATES, Queue, cluster_of
-from evogt_study.workers.dask_executor import Flow
+from evogt_study.workers.runner import BLAS_THREADS, RunnerLimits
 from evogt_study.workers.signals import deferred
-from evogt_study.workers.worker_server import BLAS_THREADS
 
 with deferred():  # or it has Ctrl-C end all other tests with code 0
     import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
@@ -262,16 +260,14 @@ def test_what_queues_say(tmp_path, monkeypatch, system, printed, jobs):
     assert queue.jobs() == jobs
 
 
-def test_a_worker_takes_no_batch_that_would_not_be_done_before_it_leaves(small_study, monkeypatch):
-    study = evs.Study.from_text(small_study)
-    few = cases(small_study)[:1]
-    monkeypatch.setattr(batch_module, "_has_begun", False)
-    monkeypatch.setenv(batch_module.LEAVE_AT, str(time.time() + 60))
-    monkeypatch.setattr(batch_module, "LEAVING_SECONDS", 0.0)
-    assert len(run_batch(Batch.of(study.spec, few, seconds=90)).keys) == 1  # it would fit into no job: it is tried
-    assert len(run_batch(Batch.of(study.spec, few, seconds=30)).keys) == 1
-    with pytest.raises(LeavingError):
-        run_batch(Batch.of(study.spec, few, seconds=90))
+def test_a_worker_takes_no_batch_that_would_not_be_done_before_it_leaves(monkeypatch):
+    monkeypatch.setattr(dask_executor, "_has_begun", False)
+    monkeypatch.setenv(dask_executor.LEAVE_AT, str(time.time() + 60))
+    monkeypatch.setattr(dask_executor, "LEAVING_SECONDS", 0.0)
+    dask_executor.check_time_left(90.0, "worker")  # it would fit into no job: it is tried
+    dask_executor.check_time_left(30.0, "worker")
+    with pytest.raises(LeavingError, match="worker"):
+        dask_executor.check_time_left(90.0, "worker")
 
 
 def asleep(seed):
@@ -286,7 +282,7 @@ class BothLeftError(Exception):
 def test_workers_that_leave_together_are_asked_once_each(monkeypatch):
     """By then what they computed has been fetched: else Dask keeps the second one, which would idle."""
     plan = study_plan(evs.Study(asleep, axes={"seed": range(100_000)}))
-    environment, asked, left = {batch_module.LEAVE_AT: str(time.time() + 6)}, [], []
+    environment, asked, left = {dask_executor.LEAVE_AT: str(time.time() + 6)}, [], []
 
     def retire_workers(addresses, **options):
         asked.extend(addresses)
@@ -304,7 +300,8 @@ def test_workers_that_leave_together_are_asked_once_each(monkeypatch):
     with cluster, Client(cluster, set_as_default=False) as client:
         retire = client.retire_workers
         monkeypatch.setattr(client, "retire_workers", retire_workers)
-        records = Flow(plan, plan.cases(np.arange(100_000)), 100_000, client).records()
+        executor = dask_executor.DaskExecutor(client, RunnerLimits(), print)
+        records = executor.compute(plan, np.arange(100_000), np.arange(0))
         with pytest.raises(BothLeftError):
             collections.deque(records, maxlen=0)
     assert left == asked

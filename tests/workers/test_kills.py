@@ -1,5 +1,6 @@
 """Random SIGKILLs over the command and its workers, until the study is done: nothing lost, nothing mislabelled."""
 
+import contextlib
 import os
 import random
 import subprocess
@@ -24,24 +25,24 @@ def method(i, j):
 """
 
 
-def started(study, path, temporary):
-    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "2"]
+def started(study, path, temporary, place):
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), *place]
     environment = os.environ | {"TMPDIR": temporary}
     return subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def workers_of(process):
-    """Worker processes, those that Python's own bookkeeping started left out."""
-    try:
-        children = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
-    except psutil.Error:
-        return []
+def runners_of(*processes):
+    """The interpreters that compute runs."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            found += psutil.Process(process.pid).children()
+    return found
 
 
-def killed_at_random(study, path, kills, seed, temporary):
-    """Kill the command, then it or a worker after each bit of progress, and run it until it ends; the kills made."""
-    rng, made, process, seen, children = random.Random(seed), 0, started(study, path, temporary), 0, []
+def killed_at_random(study, path, kills, seed, temporary, place, workers):
+    """Kill the command, then it or a runner after each bit of progress, and run it until it ends; the kills made."""
+    rng, made, process, seen, children = random.Random(seed), 0, started(study, path, temporary, place), 0, []
     while True:
         code = None
         try:
@@ -50,32 +51,42 @@ def killed_at_random(study, path, kills, seed, temporary):
             progress = len(shard_files(shard_folder(path)))
             if made < kills and progress > seen:
                 seen = progress + rng.randrange(2)
-                children = workers_of(process)
+                children = runners_of(*(workers or [process]))
                 command = psutil.Process(process.pid)
                 (rng.choice([command, *children]) if made else command).kill()
                 made += 1
             continue
         told, _ = process.communicate()
-        _, orphans = psutil.wait_procs(children, timeout=30)
-        assert not orphans
+        if not workers:
+            _, orphans = psutil.wait_procs(children, timeout=30)
+            assert not [each for each in orphans if each.status() != psutil.STATUS_ZOMBIE]
         if code == 0:
             return made
         assert code == -9, told
-        process = started(study, path, temporary)
+        process = started(study, path, temporary, place)
 
 
 @pytest.mark.parametrize(
-    ("kills", "runs"), [(3, 400), pytest.param(20, 4000, marks=pytest.mark.slow)], ids=["a few", "twenty"]
+    ("kills", "runs"), [(3, 400), pytest.param(50, 10_000, marks=pytest.mark.slow)], ids=["a few", "fifty"]
 )
-def test_random_kills_lose_nothing_and_leave_nothing(own_study, tmp_path, kills, runs):
+@pytest.mark.parametrize("executor", ["workers", "client"])
+def test_random_kills_lose_nothing_and_leave_nothing(
+    own_study, tmp_path, start_scheduler, start_worker, executor, kills, runs
+):
+    """Of the command and of processes that compute runs: here, or on the workers of a Dask cluster."""
     study = own_study(WORK, f"[axes]\ni = {list(range(runs // 2))}\nj = [0, 1]")
-    path = tmp_path / "own.nc"
+    path, place, workers = tmp_path / "own.nc", ("--workers", "2"), []
+    if executor == "client":
+        _, address = start_scheduler()
+        place, workers = ("--scheduler", address), [start_worker(address, name) for name in ("one", "two")]
     with tempfile.TemporaryDirectory() as temporary:  # of a path that is short enough for sockets
-        assert killed_at_random(study, path, kills, 20261121, temporary) == kills
+        assert killed_at_random(study, path, kills, 20261121, temporary, place, workers) == kills
         assert os.listdir(temporary) == []
     data = read_study(path)
     assert (status_codes(data.run_status) == Status.ok).all()
     i, j = np.arange(runs // 2)[:, None], np.arange(2)[None, :]
     np.testing.assert_array_equal(data.error, i + 1000.0 * j)
     np.testing.assert_array_equal(data["values"], np.stack(np.broadcast_arrays(i, j), axis=-1).astype(float))
-    assert sorted(os.listdir(tmp_path)) == ["method.py", "own.nc", "own.toml"]
+    assert {"method.py", "own.nc", "own.toml"} == {
+        name for name in os.listdir(tmp_path) if not name.startswith("scheduler-") and name not in ("one", "two")
+    }

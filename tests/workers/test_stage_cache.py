@@ -3,7 +3,6 @@
 import gc
 import pickle
 import random
-import threading
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.stage_cache import StageCache
 
 # --- studies ----------------------------------------------------------------------------------------------------------
@@ -65,10 +64,18 @@ class Bindable:
         return SimpleNamespace(run=partial(self.run, values))
 
 
+WORKER = SimpleNamespace(stages=StageCache())
+
+
 @pytest.fixture(autouse=True)
 def new_worker(monkeypatch):
-    """No earlier batch has left anything."""
-    monkeypatch.setattr(batch_module, "_OF_THREAD", threading.local())
+    """No earlier batch has left anything, and a batch is one part however long it takes."""
+    monkeypatch.setattr(WORKER, "stages", StageCache())
+    monkeypatch.setattr(batch_module, "SEND_SECONDS", 1000.0)
+
+
+def run_batch(batch):
+    return compute_here(batch, WORKER.stages)
 
 
 @pytest.fixture
@@ -81,7 +88,7 @@ def stages(monkeypatch):
             counts.append(dict(self.calls))
             super().next_batch()
 
-    monkeypatch.setattr(batch_module, "StageCache", Remembered)
+    monkeypatch.setattr(WORKER, "stages", Remembered())
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Arrays of tasks that see one folder: real processes, killed at random, on a file system without flock too."""
+"""Arrays of tasks that see one folder: real processes, killed at random."""
 
 import collections
 import os
@@ -6,17 +6,16 @@ import random
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import pytest
 from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.cli.inputs import part_of
+from evogt_study.cli.inputs import task_of
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.progress import computation_of
-from evogt_study.operations.run import run_to_file, work
+from evogt_study.operations.run import run_task, run_to_file
 from evogt_study.storage.lease import claims_in, only_writer
 from evogt_study.storage.paths import claims_folder, shard_folder
 
@@ -33,13 +32,6 @@ def method(i, j):
     return {"error": float(i) + 1000.0 * j, "values": ("n", [float(i), float(j)])}
 """
 """A method that writes down which task computed which case."""
-NO_FLOCK = """
-import errno, fcntl
-def flock(descriptor, operation):
-    raise OSError(errno.ENOLCK, "No locks available")
-fcntl.flock = flock
-"""
-"""Code by which a process, and all that it starts, is on a file system that knows no locks."""
 
 
 class Array:
@@ -50,14 +42,12 @@ class Array:
 
     def __init__(self, study, folder, of, at_once, share=None):
         self.study, self.folder, self.of, self.at_once, self.share = study, folder, of, at_once, share
-        (folder / "site").mkdir()
-        (folder / "site" / "sitecustomize.py").write_text(textwrap.dedent(NO_FLOCK))
         self.result, self.log = folder / "a.nc", folder / "log"
         self.alive, self.killed, self.ended = {}, set(), {}
 
     def start(self, number):
-        words = ["work", self.study.file, "-o", self.result, "--part", f"{number}/{self.of}"]
-        environment = os.environ | {"LOG": str(self.log), "TASK": str(number), "PYTHONPATH": str(self.folder / "site")}
+        words = ["run", self.study.file, "-o", self.result, "--task", f"{number}/{self.of}"]
+        environment = os.environ | {"LOG": str(self.log), "TASK": str(number)}
         self.alive[number] = subprocess.Popen(
             [sys.executable, "-m", "evogt_study", *map(str, words)], env=environment, text=True,
             start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -123,38 +113,38 @@ def test_killed_tasks_lose_nothing_and_no_living_one_computes_a_case_twice(
 
 def test_a_pilot_is_waited_for_and_a_part_that_was_left_is_taken_over(own_study, tmp_path):
     study = own_study(PARABOLA, PILOTED)
-    assert work(study, tmp_path / "a.nc", 1, 1)
+    assert run_task(study, tmp_path / "a.nc", 1, 1)
     same_numbers(read_study(tmp_path / "a.nc"), evs.run(study, workers=1))
-    assert work(study, tmp_path / "a.nc", 1, 1)  # nothing is left to do
+    assert run_task(study, tmp_path / "a.nc", 1, 1)  # nothing is left to do
 
 
 def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     study = own_study(PARABOLA, "[axes]\ngamma = [1, 2]\ntarget = [2]\nseed = [0]")
     claims = claims_in(claims_folder(tmp_path / "a.nc") / "x")
     assert claims.take(0)
-    with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt work`, which hold 1 parts"):
+    with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
         run_to_file(study, tmp_path / "a.nc")
-    assert computation_of(tmp_path / "a.nc").described() == "running: tasks of `evogt work`, which hold 1 parts"
+    assert computation_of(tmp_path / "a.nc").described() == "running: tasks of `evogt run --task`, which hold 1 parts"
     claims.release()
     assert not computation_of(tmp_path / "a.nc").runs
     with only_writer(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):
-        work(study, tmp_path / "a.nc", 1, 2)
+        run_task(study, tmp_path / "a.nc", 1, 2)
     assert not (tmp_path / "a.nc").exists()
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "-1/4", "1/4/2", "a/b"])
 def test_a_part_that_is_none(text):
-    with pytest.raises(InputError, match="`--part` must be I/N, with I from 1 to N, got"):
-        part_of(text)
+    with pytest.raises(InputError, match="`--task` must be I/N, with I from 1 to N, got"):
+        task_of(text)
 
 
 @pytest.mark.parametrize(
     ("system", "lines"),
     [
-        ("slurm", ["#SBATCH --array=1-200", "#SBATCH --time=4:00:00", '--part "$SLURM_ARRAY_TASK_ID/200"']),
-        ("pbs", ["#PBS -J 1-200", "#PBS --time=4:00:00", '--part "$PBS_ARRAY_INDEX/200"']),
-        ("sge", ["#$ -t 1-200", '--part "$SGE_TASK_ID/200"']),
-        ("lsf", ['#BSUB -J "own[1-200]"', '--part "$LSB_JOBINDEX/200"']),
+        ("slurm", ["#SBATCH --array=1-200", "#SBATCH --time=4:00:00", '--task "$SLURM_ARRAY_TASK_ID/200"']),
+        ("pbs", ["#PBS -J 1-200", "#PBS --time=4:00:00", '--task "$PBS_ARRAY_INDEX/200"']),
+        ("sge", ["#$ -t 1-200", '--task "$SGE_TASK_ID/200"']),
+        ("lsf", ['#BSUB -J "own[1-200]"', '--task "$LSB_JOBINDEX/200"']),
     ],
 )
 def test_the_script_of_an_array(evogt, own_study, tmp_path, system, lines):
@@ -179,7 +169,7 @@ def test_a_script_that_the_batch_system_refuses(evogt, own_study, tmp_path, monk
     (programs / "sbatch").write_text("#!/bin/sh\ncat > $0.script; echo Submitted batch job 7\n")
     assert evogt(*submit)[:2] == (0, "Submitted batch job 7\n")
     script = (programs / "sbatch.script").read_text()
-    assert '--part "$SLURM_ARRAY_TASK_ID/2"' in script
+    assert '--task "$SLURM_ARRAY_TASK_ID/2"' in script
     assert not (tmp_path / "a.nc").exists()
     assert evogt("submit", study.file, "--tasks", 2, "--cluster", "cray")[0] == 2
     assert evogt("submit", study.file, "--tasks", 2, "--directive", "a\nb")[0] == 2

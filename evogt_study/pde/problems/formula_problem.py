@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem
@@ -179,6 +179,9 @@ class FormulaProblem:
 
 
 def _frozen(raw: Any) -> Any:
+    """Return nested lists as tuples.  Raises FormulaError for a mapping, which is no formula."""
+    if isinstance(raw, dict):
+        raise FormulaError(f"a formula must be a string, a number or a list of them, got {shortened(raw)}")
     return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
 
 

@@ -22,7 +22,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import peak_memory, study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, compute_here
 
 # --- small studies ----------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ def test_a_factorys_problem_is_solved_as_the_same_formulas_are(tmp_path):
         text = toml(method, problem={}).replace("[problem]\n", "")
         text = text.replace("[axes]", 'problem = "own.py:heat"\n[axes]')
         plan = study_plan(Study.from_text(text, str(tmp_path / "tiny.toml")))
-        records = run_batch(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
+        records = compute_here(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
         errors = {stack.name: stack.values for stack in records.stacks}["error"]
         np.testing.assert_array_equal(errors, computed(toml(method))[2]["error"])
 

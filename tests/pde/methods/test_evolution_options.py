@@ -18,9 +18,8 @@ from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers import batch as batch_module
-from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.stage_cache import KEPT_BYTES
+from evogt_study.workers.batch import Batch, compute_here
+from evogt_study.workers.stage_cache import KEPT_BYTES, StageCache
 
 HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
 INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}
@@ -354,14 +353,7 @@ def test_the_plan_counts_what_the_options_share():
     assert work["trajectory"] == 8
 
 
-@pytest.fixture
-def fresh_stages(monkeypatch):
-    """As on a worker that has not computed anything yet: the stages of its thread."""
-    monkeypatch.setattr(batch_module, "_OF_THREAD", type("OfThread", (), {})())
-    return batch_module._stages
-
-
-def test_a_worker_keeps_its_stages_from_batch_to_batch(fresh_stages, monkeypatch):
+def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
     """A reference is solved once for all the batches, and the numbers do not depend on what is kept."""
     calls = []
     real = FiniteDifferenceReference.__call__
@@ -373,23 +365,23 @@ def test_a_worker_keeps_its_stages_from_batch_to_batch(fresh_stages, monkeypatch
     monkeypatch.setattr(FiniteDifferenceReference, "__call__", counted)
     text = toml({**STABILISED, **DIFFERENCES}, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
     spec = study_plan(Study.from_text(text)).spec
-    alone = [run_batch(Batch.of(spec, [case])) for case in cases(text)]
+    stages = StageCache()
+    alone = [compute_here(Batch.of(spec, [case]), stages) for case in cases(text)]
     assert calls == [31]
-    assert not fresh_stages().calls  # counts belong to one batch
+    assert not stages.calls  # counts belong to one batch
     other = toml({**STABILISED, **DIFFERENCES, "reference_points": "63"}, axes={"seed": "[0]"}, problem=FLOW)
-    run_batch(Batch.of(study_plan(Study.from_text(other)).spec, cases(other)))
+    compute_here(Batch.of(study_plan(Study.from_text(other)).spec, cases(other)), stages)
     assert calls == [31, 63]  # another reference is not taken for the first
-    run_batch(Batch.of(spec, cases(text)))
+    compute_here(Batch.of(spec, cases(text)), stages)
     assert calls == [31, 63]
-    monkeypatch.setattr(batch_module, "_OF_THREAD", type("OfThread", (), {})())
-    together = {stack.name: stack.values for stack in run_batch(Batch.of(spec, cases(text))).stacks}
+    together = {stack.name: stack.values for stack in compute_here(Batch.of(spec, cases(text))).stacks}
     assert calls == [31, 63, 31]
     for row, records in enumerate(alone):
         for stack in records.stacks:
             np.testing.assert_array_equal(stack.values[0], together[stack.name][row])
 
 
-def test_studies_that_follow_each_other_do_not_mix_their_stages(fresh_stages):
+def test_studies_that_follow_each_other_do_not_mix_their_stages():
     """Problems that differ in a formula alone, one after the other on the same worker and in the other order."""
     texts = [
         toml(
@@ -397,9 +389,12 @@ def test_studies_that_follow_each_other_do_not_mix_their_stages(fresh_stages):
         )
         for number in (10, 20, 40)
     ]
-    forwards = [computed(text)[2] for text in texts]
-    fresh_stages().__init__()
-    backwards = [computed(text)[2] for text in reversed(texts)][::-1]
+    orders = texts, texts[::-1]
+    caches = StageCache(), StageCache()
+    forwards, backwards = (
+        [computed(text, stages)[2] for text in order] for order, stages in zip(orders, caches, strict=True)
+    )
+    backwards = backwards[::-1]
     assert len({float(found["error"][0]) for found in forwards}) == 3
     for one, other in zip(forwards, backwards, strict=True):
         for name, values in one.items():
@@ -407,12 +402,11 @@ def test_studies_that_follow_each_other_do_not_mix_their_stages(fresh_stages):
 
 
 @pytest.mark.long
-def test_what_a_worker_keeps_between_batches_is_bounded(fresh_stages):
+def test_what_a_worker_keeps_between_batches_is_bounded():
     text = toml({"quadrature": "2000", "N": "40"}, axes={"seed": "{ count = 25 }"})
-    spec = study_plan(Study.from_text(text)).spec
+    spec, stages = study_plan(Study.from_text(text)).spec, StageCache()
     for case in cases(text):
-        run_batch(Batch.of(spec, [case]))
-    stages = fresh_stages()
+        compute_here(Batch.of(spec, [case]), stages)
     assert 0 < stages._bytes <= KEPT_BYTES
 
 

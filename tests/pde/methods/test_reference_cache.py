@@ -1,19 +1,15 @@
 """What one worker computes for all of a machine: real processes, real locks."""
 
-import fcntl
 import multiprocessing
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import computed, eventually
 
 import evogt_study as evs
-from evogt_study.errors import TimedOutError
 from evogt_study.storage.arrays import SHARED_FOLDER, once
-from evogt_study.workers import clusters as cluster_module
-from evogt_study.workers.limits import limited
+from evogt_study.workers import clusters
 
 VALUES = np.array([[0.1, np.nan], [-0.0, 1e-300]])
 
@@ -80,15 +76,6 @@ def test_without_a_folder_each_computes(tmp_path, monkeypatch, place):
     assert once("a", lambda: VALUES) is VALUES
 
 
-def test_a_time_limit_reaches_who_waits(folder):
-    with open(folder / "a.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        begun = time.monotonic()
-        with pytest.raises(TimedOutError):
-            limited(0.2, lambda: once("a", lambda: VALUES))
-    assert time.monotonic() - begun < 5.0
-
-
 FLOW = """
 name = "flow"
 [problem]
@@ -114,13 +101,10 @@ reference_points = 40
 
 
 def test_a_study_on_two_workers_solves_its_reference_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(clusters, "own_folder", lambda: tmp_path)
     found = []
-    with cluster_module.connected(None, 2) as client:
-        data = evs.run(
-            evs.Study.from_text(FLOW), client=client,
-            listener=lambda event: found.append(list(Path(tmp_path).glob("*/*.npy"))),
-        )  # fmt: skip
+    study = evs.Study.from_text(FLOW)
+    data = evs.run(study, workers=2, listener=lambda event: found.append(list(tmp_path.glob("*/*.npy"))))
     assert [len(files) for files in found][-1] == 1
-    assert not list(tmp_path.glob("evogt-*"))
+    assert not list(tmp_path.glob("shared-*"))
     np.testing.assert_array_equal(data.error, computed(FLOW)[2]["error"])

@@ -1,0 +1,343 @@
+"""Runners: interpreters that a worker starts, and keeps, to compute runs.
+
+A runner is started by `subprocess`, not by a fork: it has no locks, threads or connections of the process that starts
+it, does not import the user's script, and may start processes of its own.  A run that ends its runner ends nothing
+else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import mmap
+import os
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import evogt_study
+from evogt_study.errors import SweepError
+
+if TYPE_CHECKING:
+    from evogt_study.workers.batch import Batch
+
+STATE = struct.Struct("qd")
+"""Shared with the supervisor: number of the case that is being computed, -1 for none, and the time of its beginning."""
+COUNT = struct.Struct("q")
+"""Begin of a message to the supervisor: the number of its records, or `DONE` or `FATAL`."""
+DONE, FATAL = 0, -1
+OUTPUT_BYTES = 16 * 2**10
+"""Bytes of the output of a run that are kept: the first and the last half of them."""
+LOOK_SECONDS = 0.25
+"""Seconds between two looks of a supervisor at its runner: at the time, the memory and the output of a run."""
+MAX_DEATHS = 2
+"""Times that a run may end its runner before it is lost: once may be an accident."""
+OUTPUT_FILE_BYTES = 64 * 2**20
+"""Bytes of output on disk while a run is computed; then it begins again."""
+END_SECONDS = 0.2
+"""Seconds for a runner whose connection is closed to end by itself, so that its own exit code is seen."""
+BLAS_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
+"""Environment in which BLAS libraries, when they are imported, start no threads."""
+CODE = """\
+import sys
+sys.path.append(sys.argv[1])
+from evogt_study.workers.runner_process import serve
+serve(*map(int, sys.argv[2:]))
+"""
+
+
+@dataclass(frozen=True)
+class RunnerLimits:
+    """Limits of a run: its seconds, and the bytes of memory of its process; None means no limit."""
+
+    seconds: float | None = None
+    memory: int | None = None
+
+
+class _RunnerEndedError(Exception):
+    """The process of a runner has ended, or its supervisor has to end it for `reason`."""
+
+    def __init__(self, reason: str = "", *, is_late: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.is_late = reason, is_late
+
+
+class Runner:
+    """One interpreter that computes batches, started again after each run that ends it."""
+
+    def __init__(self) -> None:
+        self.limits, self._is_told = RunnerLimits(), False
+        self.is_stopped = self.is_busy = False
+        self._settings: tuple[list[str], str, dict[str, str]] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()  # `stop` comes from another thread
+
+    @property
+    def lives(self) -> bool:
+        """True if the interpreter runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
+        """Set the limits and the environment variables of later runs; others are those of this process now."""
+        settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
+        self.limits, self._is_told, self._settings = limits, self._is_told and settings == self._settings, settings
+
+    def start(self) -> None:
+        """Start the interpreter, which imports while the caller goes on.  Raises SweepError if it cannot start."""
+        with self._starting:
+            if self._process is None and not self.is_stopped:
+                try:
+                    self._start()
+                except OSError as error:
+                    raise SweepError(f"a process that computes runs did not start: {error}") from None
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        watched, self._lifeline = os.pipe()
+        self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the process
+        # appended to, since the file may be emptied while a run writes
+        fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
+        with theirs, tempfile.TemporaryFile() as state:
+            state.write(STATE.pack(-1, 0.0))
+            state.flush()
+            self._state = mmap.mmap(state.fileno(), STATE.size)
+            given = (theirs.fileno(), state.fileno(), watched)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  # our own module
+                    [sys.executable, "-P", "-c", CODE, str(Path(evogt_study.__file__).parents[1]), *map(str, given)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=self._output,
+                    pass_fds=given,
+                    env=os.environ | ONE_THREAD,
+                    start_new_session=True,  # Ctrl-C is for the process of the study to answer
+                )
+            finally:
+                os.close(watched)
+        self._connection, self._is_told = Connection(ours.detach()), False
+
+    def compute(self, batch: Batch) -> list[bytes]:
+        """Compute a batch and return its records, in pickled parts; fewer if `stop` is called.
+
+        A run that ends the interpreter is tried once more in a fresh one, first of all, and is then lost.  Raises
+        EvogtError if no run of the study can be computed.
+        """
+        parts, left, deaths, failed_starts = list[bytes](), batch.cases, Counter[str](), 0
+        while left and not self.is_stopped:
+            cases = list(left)
+            try:
+                self._compute(batch, left, parts)
+                break
+            except _RunnerEndedError as error:
+                index, begun = STATE.unpack_from(self._state, 0)
+                ended, output = self.end()
+                reason, is_late = error.reason or f"ended its process ({ended})", error.is_late
+            if self.is_stopped:
+                break
+            if index < len(cases) - len(left):  # between two runs
+                failed_starts = 0 if len(left) < len(cases) else failed_starts + 1
+                if failed_starts > MAX_DEATHS:
+                    raise SweepError(f"the process that computes runs does not start ({ended}): {output[-500:]}")
+                batch = batch.with_cases(left)
+                continue
+            culprit = cases[index]
+            left.remove(culprit)
+            deaths[culprit[0]] += 1
+            if is_late or deaths[culprit[0]] == MAX_DEATHS:
+                parts.append(_pickle_ended(culprit[0], reason, deaths[culprit[0]], output, begun if is_late else None))
+            else:
+                left.insert(0, culprit)  # first in a fresh process: no other run can be the reason
+            batch = batch.with_cases(left)
+        return parts
+
+    def _compute(self, batch: Batch, left: list[Any], parts: list[bytes]) -> None:
+        """Compute a batch; take the finished cases from `left` and add their records to `parts`."""
+        self.start()
+        self._looked = time.monotonic()
+        try:
+            if not self._is_told:
+                self._connection.send_bytes(pickle.dumps(self._settings))
+                self._is_told = True
+            self.is_busy, error = True, None
+            self._connection.send_bytes(pickle.dumps(batch, protocol=5))
+            while (count := COUNT.unpack_from(message := self._receive())[0]) != DONE:
+                content = message[COUNT.size :]
+                if count == FATAL:
+                    error = pickle.loads(content)  # noqa: S301  # from our own process
+                else:
+                    parts.append(content)
+                    del left[:count]
+            self.is_busy = False
+        except (EOFError, OSError):
+            raise _RunnerEndedError from None
+        if error is not None:
+            raise error
+
+    def _receive(self) -> bytes:
+        """Return the next message, and look now and then at the run that is being computed."""
+        while True:
+            has_message = self._connection.poll(LOOK_SECONDS)
+            if time.monotonic() > self._looked + LOOK_SECONDS:
+                self._look()
+                self._looked = time.monotonic()
+            if has_message:
+                return self._connection.recv_bytes()
+
+    def _look(self) -> None:
+        """Raise _RunnerEndedError if the process is gone, or its run takes too long or too much memory."""
+        process = self._process
+        if process is None or process.poll() is not None:  # a child of a run may hold its end of the connection open
+            raise _RunnerEndedError
+        index, begun = STATE.unpack_from(self._state, 0)
+        seconds, memory = self.limits.seconds, self.limits.memory
+        if seconds is not None and index >= 0 and time.monotonic() > begun + seconds:
+            raise _RunnerEndedError(f"over its time limit of {seconds:g} s", is_late=True)
+        if memory is not None:
+            used = memory_of(process.pid)
+            if used > memory:
+                raise _RunnerEndedError(
+                    f"used {used / 2**20:.0f} MiB of memory, more than the limit of {memory / 2**20:.0f} MiB"
+                )
+        if os.fstat(self._output.fileno()).st_size > OUTPUT_FILE_BYTES:  # what the run prints fills the disk
+            os.ftruncate(self._output.fileno(), 0)
+
+    def end(self) -> tuple[str, str]:
+        """End the interpreter and its children; return how it ended and what was printed last."""
+        with self._starting:
+            process, self._process = self._process, None
+            if process is None:
+                return "not started", ""
+            self.is_busy = False
+            self._connection.close()
+            os.close(self._lifeline)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.0 if self.is_stopped else END_SECONDS)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+            output = take_output(self._output.fileno())
+            self._output.close()
+            return (f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"), output
+
+    def stop(self) -> None:
+        """End the interpreter from any thread, and with it the wait in `compute`."""
+        self.is_stopped = True
+        with self._starting:
+            if self._process is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _pickle_ended(key: str, reason: str, attempts: int, output: str, begun: float | None) -> bytes:
+    """Return the pickled record of a run that ended its process, or timed out; then it has `begun` at this time."""
+    from evogt_study.schema.variables import Status
+    from evogt_study.workers.batch import add_last_lines, without_values
+
+    message = add_last_lines(reason if attempts == 1 else f"{reason}, {attempts} times", output)
+    status = Status.lost if begun is None else Status.timed_out
+    seconds = 0.0 if begun is None else time.monotonic() - begun
+    records = without_values([key], status, message, attempts=attempts, output=output, seconds=seconds)
+    return pickle.dumps(records, protocol=5)
+
+
+def take_output(file: int) -> str:
+    """Return what was written to the file, without its middle if it is long, and empty the file."""
+    size = os.fstat(file).st_size
+    if not size:
+        return ""
+    half = OUTPUT_BYTES // 2
+    text = os.pread(file, min(size, 2 * half), 0)
+    if size > 2 * half:
+        text = text[:half] + b"\n[... %d bytes ...]\n" % (size - 2 * half) + os.pread(file, half, size - half)
+    os.ftruncate(file, 0)
+    return text.decode(errors="replace")
+
+
+def memory_of(process: int) -> int:
+    """Return the resident bytes of a process; 0 if it has ended."""
+    import psutil  # 15 ms, for those who compute
+
+    try:
+        return int(psutil.Process(process).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+_idle: list[Runner] = []
+"""Runners of this process that compute nothing: the next study takes them.  Each ends by itself after some time."""
+_idle_lock = threading.Lock()
+
+
+def prestart() -> None:
+    """Start a runner, which imports while this process does, if there is none."""
+    if not _idle:
+        runner = Runner()
+        runner.start()
+        _idle.append(runner)
+
+
+@atexit.register
+def end_idle_runners() -> None:
+    """End the runners that compute nothing."""
+    with _idle_lock:
+        while _idle:
+            _idle.pop().end()
+
+
+class RunnerPool:
+    """The runners of one study in a process, which its threads share."""
+
+    def __init__(self, limits: RunnerLimits = RunnerLimits(), environment: dict[str, str] | None = None) -> None:
+        self.limits, self.environment, self.is_closed = limits, environment or {}, False
+        self._used: list[Runner] = []
+
+    def compute(self, batch: Batch) -> list[bytes]:
+        """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
+        with _idle_lock:
+            living = [runner for runner in _idle if runner.lives]
+            runner = living[-1] if living else Runner()
+            dead = [each for each in _idle if not each.lives]
+            _idle[:] = [each for each in living if each is not runner]
+            self._used.append(runner)
+        for each in dead:
+            each.end()
+        if self.is_closed:
+            runner.stop()
+        runner.prepare(self.limits, self.environment)
+        try:
+            return runner.compute(batch)
+        finally:
+            with _idle_lock:
+                self._used.remove(runner)
+                # what a busy one still sends would be taken for records of its next batch
+                if runner.lives and not (runner.is_stopped or runner.is_busy):
+                    _idle.append(runner)
+                else:
+                    runner.end()
+
+    def close(self) -> None:
+        """End what is being computed, at once."""
+        self.is_closed = True
+        with _idle_lock:
+            used = list(self._used)
+        for runner in used:
+            runner.stop()

@@ -1,0 +1,126 @@
+"""The interpreter that computes runs, seen from inside: it receives batches and sends records.
+
+A `evogt_study.workers.runner.Runner` starts it.  All runs are computed in its main thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import sys
+import time
+from contextlib import ExitStack, suppress
+from mmap import mmap
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TextIO
+
+from evogt_study.errors import EvogtError, SweepError
+from evogt_study.results.index import pack_records
+from evogt_study.workers.batch import Batch, Surroundings, compute_batch, one_line
+from evogt_study.workers.runner import COUNT, DONE, FATAL, STATE, take_output
+from evogt_study.workers.stage_cache import StageCache
+
+IDLE_SECONDS = 60.0
+"""Seconds after which an interpreter without work ends."""
+MIN_DESCRIPTORS = 8
+"""File descriptors that a run needs at the same time."""
+EXIT_CODE = 71
+"""Exit code of an interpreter that cannot open files any more (EX_OSERR of sysexits.h)."""
+OOM_SCORE = 500
+"""Added to the badness by which Linux, out of memory, chooses a process: a run ends, not the study."""
+
+
+class _Surroundings(Surroundings):
+    """Surroundings of runs of this process, whose output goes to a file."""
+
+    def __init__(self, state: mmap, descriptor: int) -> None:
+        super().__init__()
+        self.state, self.descriptor = state, descriptor
+        self.output, self.streams = os.dup(1), (sys.stdout, sys.stderr)
+
+    def begin(self, number: int) -> None:
+        STATE.pack_into(self.state, 0, number, time.monotonic())
+
+    def end(self) -> str:
+        super().end()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        # a run may have closed or replaced them
+        self.streams = _reopen(self.streams[0], 1), _reopen(self.streams[1], 2)
+        sys.stdout, sys.stderr = self.streams
+        for number in (1, 2):
+            os.dup2(self.output, number)
+        return take_output(self.output)
+
+    # tried, not counted, since the process, the user and the machine have limits
+    def is_usable(self) -> bool:
+        """Return True if the next run can open files: a run may have left no descriptors."""
+        with ExitStack() as stack:
+            try:
+                for _ in range(MIN_DESCRIPTORS):
+                    stack.callback(os.close, os.dup(self.descriptor))
+            except OSError:
+                return False
+        return True
+
+
+def _reopen(stream: TextIO, descriptor: int) -> TextIO:
+    return _open_stream(descriptor) if stream.closed else stream
+
+
+def _open_stream(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
+
+
+def serve(link: int, state: int, lifeline: int) -> None:
+    """Compute the batches that come by `link` until it closes.
+
+    state: descriptor of the shared `STATE`.  lifeline: descriptor of a pipe whose other end the supervisor holds.
+    """
+    _end_with(lifeline)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
+    sys.stdout, sys.stderr = map(_open_stream, (1, 2))
+    connection, stages, shared = Connection(link), StageCache(), mmap(state, STATE.size)
+    surroundings: _Surroundings | None = None
+    with suppress(EOFError, ConnectionError):
+        while connection.poll(IDLE_SECONDS):
+            message = pickle.loads(connection.recv_bytes())  # noqa: S301  # from the supervisor
+            if isinstance(message, Batch) and surroundings is not None:
+                _compute(connection, message, surroundings, stages)
+            else:
+                surroundings = _set_up(shared, state, *message)
+
+
+def _set_up(state: mmap, descriptor: int, path: list[str], folder: str, environment: dict[str, str]) -> _Surroundings:
+    """Take over the search path, working folder and environment of the supervisor."""
+    sys.path[:] = path
+    os.chdir(folder)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    return _Surroundings(state, descriptor)
+
+
+def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, stages: StageCache) -> None:
+    """Compute a batch and send its records."""
+    try:
+        for records in compute_batch(batch, stages, surroundings):
+            connection.send_bytes(COUNT.pack(len(records.keys)) + pickle.dumps(pack_records(records), protocol=5))
+    except BaseException as error:  # noqa: BLE001  # it says that no run of the study can be computed
+        known = error if isinstance(error, EvogtError) else SweepError(f"a batch cannot be computed: {one_line(error)}")
+        connection.send_bytes(COUNT.pack(FATAL) + pickle.dumps(known))
+    STATE.pack_into(surroundings.state, 0, -1, 0.0)
+    if not surroundings.is_usable():
+        os._exit(EXIT_CODE)
+    connection.send_bytes(COUNT.pack(DONE))
+
+
+# the end of a process closes its pipes, also if it was killed; a signal arrives during a run too
+def _end_with(lifeline: int) -> None:
+    """Have the kernel end this process, by SIGIO, when the other end of the pipe is closed."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

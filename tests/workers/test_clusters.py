@@ -1,0 +1,288 @@
+"""Workers and schedulers that are processes of their own."""
+
+import functools
+import os
+import re
+import shutil
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+
+import numpy as np
+import psutil
+import pytest
+from distributed import Client
+from helpers import eventually, forced, read_study
+
+import evogt_study as evs
+from evogt_study.errors import InputError, SweepError
+from evogt_study.results.shards import read_shard, shard_files, shard_folder
+from evogt_study.schema.variables import Status, status_codes
+from evogt_study.workers import clusters
+from evogt_study.workers import executor as batch_size
+from evogt_study.workers.dask_executor import CONNECTION_LOST, MIN_BATCHES_AHEAD
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def scheduler(start_scheduler):
+    """The address of a scheduler on a free port."""
+    return start_scheduler()[1]
+
+
+def test_workers_in_separate_folders_that_join_and_leave(start_worker, scheduler, small_study):
+    """Nothing is shared but the network: three workers, one of which leaves while another joins."""
+    study = evs.Study.from_text(small_study.replace("count = 3", "count = 60"))
+    first = start_worker(scheduler, "one")
+    start_worker(scheduler, "two")
+    events = []
+
+    def listen(event):
+        events.append(event)
+        if len(events) == 3:
+            first.kill()
+            start_worker(scheduler, "three")
+
+    with Client(scheduler, set_as_default=False) as client:
+        data = evs.run(study, client=client, listener=listen)
+    assert (status_codes(data.run_status) == Status.ok).all()
+    expected = evs.run(study, workers=2)
+    np.testing.assert_array_equal(data.error, expected.error)
+
+
+RECORDED = """
+    import os, time
+    import numpy as np
+    def method(seed):
+        with open(FILE, "a") as file:  # short lines of several processes do not mix
+            file.write(f"{seed}\\n")
+        time.sleep(0.01)
+        return {"error": float(seed), "draws": ("n", np.random.default_rng(seed).normal(size=3))}
+"""
+
+
+@pytest.fixture
+def recorded(own_study, tmp_path):
+    """A study of 200 runs, each of which leaves a line when it is computed, and those lines."""
+    file = tmp_path / "computed"
+    study = own_study(RECORDED.replace("FILE", repr(str(file))), "[axes]\nseed = { start = 0, count = 200 }")
+    return study, lambda: [int(line) for line in file.read_text().split()]
+
+
+@pytest.mark.parametrize("victim", ["scheduler", pytest.param("client", marks=pytest.mark.slow)])
+def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
+    recorded, start_scheduler, start_worker, client, tmp_path, victim
+):
+    study, computed = recorded
+    path = tmp_path / "own.nc"
+
+    def start():
+        scheduler, address = start_scheduler()
+        workers = [start_worker(address, name) for name in ("one", "two")]
+        command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--scheduler", address]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return run, [scheduler, *workers]
+
+    first, beside = start()
+    eventually(lambda: len(shard_files(shard_folder(path))) > 2, first)
+    killed = time.monotonic()
+    if victim == "client":
+        first.kill()
+    else:
+        beside[0].kill()
+    output, errors = first.communicate(timeout=60)
+    if victim == "scheduler":
+        assert time.monotonic() - killed < 10
+        assert (first.returncode, output) == (1, "")
+        assert errors.splitlines()[-1] == f"evogt: {CONNECTION_LOST}"
+        assert all(line.startswith("main: ") for line in errors.splitlines()[:-1])
+    for process in beside:
+        process.kill()
+        process.wait(30)
+    assert not path.exists()
+    kept = [key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys]
+    before = computed()
+    assert 0 < len(kept) < 200
+    assert len(set(kept)) == len(kept) <= len(before)
+
+    second, _ = start()
+    output, errors = second.communicate(timeout=60)
+    assert (second.returncode, output) == (0, f"{path}: 200 runs, 200 ok\n")
+    assert re.match(rf"main: {len(kept)}/200 runs, {len(kept)} of them from before, 0 failed\n", errors)
+    again = computed()[len(before) :]
+    data = read_study(path)
+    missing = data.seed.values[~np.isin(data.run_key, kept)]
+    assert sorted(again) == missing.tolist()
+    expected = evs.run(study, client=client)
+    np.testing.assert_array_equal(status_codes(data.run_status), status_codes(expected.run_status))
+    for name in ("error", "draws"):
+        np.testing.assert_array_equal(data[name], expected[name])
+
+
+def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_scheduler, start_worker, tmp_path):
+    study, computed = recorded
+    _, address = start_scheduler()
+    first, _ = (start_worker(address, name) for name in ("one", "two"))
+    kept, path = [], tmp_path / "own.nc"
+
+    def kill(event):
+        if event.done and not kept:
+            kept.extend(key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys)
+            first.kill()
+
+    with Client(address, set_as_default=False) as client:
+        data = evs.run(study, client=client, output=path, listener=kill)
+    assert (status_codes(data.run_status) == Status.ok).all()
+    finished = data.seed.values[np.isin(data.run_key, kept)].tolist()
+    times = Counter(computed())
+    assert set(times) == set(range(200))
+    assert 0 < len(finished) < 200
+    assert all(times[seed] == 1 for seed in finished)
+
+
+@pytest.mark.slow
+def test_client_and_scheduler_hold_no_more_for_a_larger_study(
+    own_study, start_scheduler, start_worker, monkeypatch, tmp_path
+):
+    """Batches on their way, and memory of the scheduler, for a study and for one of ten times its size."""
+    monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 10)
+    process, address = start_scheduler()
+    start_worker(address, "one")
+    source, most, memory = "def method(i):\n    return {'error': float(i)}\n", [], []
+    with Client(address, set_as_default=False) as client:
+
+        def count(event):
+            tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            most.append(max(len(client.futures), tasks))
+
+        for size in (300, 3000):
+            evs.run(own_study(source, f"[axes]\ni = {{ count = {size} }}"), client=client, listener=count)
+            memory.append(psutil.Process(process.pid).memory_info().rss)
+    assert len(most) > 100  # an event for each batch, or for several that end together
+    assert max(most) <= MIN_BATCHES_AHEAD + 1
+    assert memory[1] - memory[0] < 10e6  # 270 batches more, of which a trace would be seen
+
+
+def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_scheduler, start_worker, tmp_path):
+    """Between two batches, before the first one, and when the client has given up."""
+    study, _ = recorded
+    scheduler, address = start_scheduler()
+    start_worker(address, "one")
+    path, events = tmp_path / "own.nc", []
+
+    def kill(event):
+        events.append(event)
+        if len(events) == 3:
+            scheduler.kill()
+            scheduler.wait(30)
+
+    with Client(address, set_as_default=False, timeout=1) as client:
+        with pytest.raises(SweepError, match=CONNECTION_LOST):
+            evs.run(study, client=client, output=path, listener=kill)
+        told = events[-1].done
+        assert sum(len(read_shard(shard).keys) for shard in shard_files(shard_folder(path))) == told > 0
+        with pytest.raises(SweepError, match=CONNECTION_LOST):
+            evs.run(study, client=client, output=path)
+        eventually(lambda: client.status == "closed")
+        with pytest.raises(InputError, match="`client` has no connection to a scheduler"):
+            evs.run(study, client=client, output=path)
+
+
+def test_a_worker_of_another_version_is_refused_with_both(start_worker, scheduler, small_study, tmp_path):
+    (tmp_path / "old" / "evogt_study-0.0.1.dist-info").mkdir(parents=True)
+    (tmp_path / "old" / "evogt_study-0.0.1.dist-info" / "METADATA").write_text("Name: evogt-study\nVersion: 0.0.1\n")
+    path = os.pathsep.join([str(tmp_path / "old"), os.environ.get("PYTHONPATH", "")])
+    start_worker(scheduler, "worker", PYTHONPATH=path)
+    study = evs.Study.from_text(small_study)
+    with (
+        Client(scheduler, set_as_default=False) as client,
+        pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), and this is \d"),
+    ):
+        evs.run(study, client=client)
+
+
+def test_a_scheduler_without_certificate_does_what_it_is_told(scheduler, tmp_path):
+    """That the attack of the test above is one."""
+    assert forced(tmp_path, scheduler) == [f"run_function by {scheduler.replace('://', ' ')}"]
+
+
+def test_a_cluster_of_ours_has_no_server_but_two_without_pages(client):
+    """Other users of this machine can reach neither scheduler nor worker."""
+    assert client.scheduler.address.startswith("inproc://")
+    mine = [each.laddr for each in psutil.Process().net_connections() if each.status == "LISTEN"]
+    assert {address.ip for address in mine} == {"127.0.0.1"}
+    assert len(mine) == 2
+    for address in mine:
+        for page in ("info/main/workers.html", "json/counts.json", "health", "metrics", "status"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://127.0.0.1:{address.port}/{page}", timeout=10)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Dask's TLS settings, as its environment variables, with one key for scheduler, worker and client."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    settings = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(cert), "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true"}
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings |= {
+            f"DASK_DISTRIBUTED__COMM__TLS__{role}__{name}": str(path) for name, path in (("KEY", key), ("CERT", cert))
+        }
+    return settings
+
+
+def test_a_scheduler_with_tls(start_scheduler, start_worker, certificate, small_study, tmp_path):
+    _, address = start_scheduler("--protocol", "tls", **certificate)
+    assert address.startswith("tls://")
+    start_worker(address, "worker", **certificate)
+    (tmp_path / "small.toml").write_text(small_study)
+    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q", "--scheduler", address]
+    run = functools.partial(subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    refused = run()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "Dask's configuration has no certificate" in refused.stderr
+    done = run(env=os.environ | certificate)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
+
+
+def test_another_service_at_the_address_of_a_scheduler():
+    """Dask takes its greeting for the length of what follows, for which there is no memory."""
+    with socketserver.TCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_address[1]}"
+        with (
+            pytest.raises(InputError, match=f"got {address}: what answers there is another"),
+            clusters.connect_to_scheduler(address, None),
+        ):
+            raise AssertionError("there is no cluster")
+        server.shutdown()
+
+
+def test_what_accepts_a_connection_and_says_nothing_is_not_waited_for(monkeypatch):
+    """So does a scheduler that was stopped, for which Dask's client has no time limit."""
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(InputError, match=r"does not answer within 0\.5 s"),
+        clusters.connect_to_scheduler(f"tcp://127.0.0.1:{server.getsockname()[1]}", None),
+    ):
+        raise AssertionError("there is no cluster")
+
+
+class Greeting(socketserver.BaseRequestHandler):
+    """Of a secure shell."""
+
+    def handle(self):
+        self.request.sendall(b"SSH-2.0-x\r\n")
+        time.sleep(0.2)
