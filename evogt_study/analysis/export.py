@@ -184,7 +184,7 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
 
     Examples
     --------
-    >>> import numpy as np, xarray as xr
+    >>> import numpy as np, xarray as xr, evogt_study as evs
     >>> I = xr.DataArray([[1.0, 2.0], [5.0, np.nan]], dims=("seed", "event"))
     >>> I.coords["t"] = ("seed", "event"), [[0.0, 1.5], [0.0, np.nan]]
     >>> evs.on_grid(I, "t", [0, 1, 1.5]).values
