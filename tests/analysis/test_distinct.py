@@ -98,7 +98,7 @@ def test_a_run_of_one_value_meets_each_run_of_the_other(data):
 @pytest.mark.long
 def test_commands_count_runs(evogt, path, tmp_path):
     code, out, _ = evogt("summary", path, "--over", "N1,seed")
-    assert (code, [line.split()[-3] for line in out.splitlines()[2:]]) == (0, ["2/2", "2/2"])
+    assert (code, [line.count(" 2/2 ") for line in out.splitlines()[2:4]]) == (0, [1, 1])
     assert "equal.nc (main): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
     assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row

@@ -296,7 +296,7 @@ def test_text_of_a_result_is_text(hostile):
     text = page_of(hostile)
     page = Page(text)
     known = """html head meta link title style body header nav main h1 h2 h3 p div table thead tbody tr th td
-        details summary dl dt dd ul li a span figure img figcaption pre code"""
+        details summary dl dt dd ul li a span strong figure img figcaption pre code"""
     assert {tag for tag, _ in page.tags} <= set(known.split())
     assert "window.ran" in page.text  # as it stands
     assert "{{ 7 * 7 }}" in page.text
