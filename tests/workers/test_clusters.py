@@ -188,7 +188,8 @@ def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_schedu
             evs.run(study, client=client, output=path, listener=kill)
         told = events[-1].done
         assert sum(len(read_shard(shard).keys) for shard in shard_files(shard_folder(path))) == told > 0
-        with pytest.raises(SweepError, match=CONNECTION_LOST):
+        # the client tries to connect again, and may have given up already
+        with pytest.raises((SweepError, InputError), match="connection to (the Dask|a) scheduler"):
             evs.run(study, client=client, output=path)
         eventually(lambda: client.status == "closed")
         with pytest.raises(InputError, match="`client` has no connection to a scheduler"):
