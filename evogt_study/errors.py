@@ -90,10 +90,6 @@ class LeavingError(EvogtError):
     """A worker accepts no more batches because its job ends soon.  The message is its address."""
 
 
-class LostBatchError(EvogtError):
-    """A batch could not be computed, and no exception of a run is the reason."""
-
-
 class IncompleteError(EvogtError):
     """A statistic needs all planned runs, and some are missing."""
 
@@ -112,10 +108,6 @@ class DivergedError(RunError):
 
 class ReturnError(RunError):
     """A value that a user function returned cannot be stored."""
-
-
-class TimedOutError(RunError):
-    """A run exceeded its run timeout."""
 
 
 class EmptySpaceError(RunError):

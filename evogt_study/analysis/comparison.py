@@ -297,7 +297,7 @@ def _compared(setup: Setup, names: Sequence[str], question: Question) -> dict[st
     if len(part) < 2 or not (~np.isnan(setup.values)).any():
         found["conclusion"] = "Fewer than two values have runs." if len(part) < 2 else "No run has a value."
         return found
-    told = _lost(setup, part, names, question)
+    message = _lost(setup, part, names, question)
     if question.omit:
         setup = Setup(setup.values, setup.planned & ~np.asarray(setup.failed[part].any(axis=(0, 2)))[:, None])
     values = np.abs(setup.values - question.target) if question.better == NEAREST else setup.values
@@ -324,7 +324,7 @@ def _compared(setup: Setup, names: Sequence[str], question: Question) -> dict[st
         each = setup.values[[lead, rival]].reshape(2, -1)
         shares = tuple(np.nan_to_num(kernels.mean(each), nan=0.0).tolist())
     sentence = conclude(replace(question.words, scale=found["scale"]), found, pair, question.alpha, shares)
-    found["conclusion"] = sentence + told
+    found["conclusion"] = sentence + message
     means = units[[lead, rival]].mean(axis=-1)
     if question.estimand == WIN and found["scale"] == RATIO and question.sign * (means[0] - means[1]) > 0.0:
         order = f"{names[lead]} {means[0]:.3g}, {names[rival]} {means[1]:.3g}"
@@ -442,9 +442,9 @@ def _dataset(
         "1" if question.scale in (RATIO, SHARE, MARGIN) else str(values.attrs.get("units", "1"))
     )
     made = xr.Dataset(data).assign_coords(kept_coordinates(values, over) | {BOUND: ["lower", "upper"]})
-    told = {"dim": dim, "over": " ".join(over), "of": str(values.name), "estimand": question.estimand}
-    told |= {"better": question.words.stated, "scale": question.scale, "unit": question.words.unit}
-    return made.assign_attrs(told, confidence=1.0 - question.alpha)
+    attributes = {"dim": dim, "over": " ".join(over), "of": str(values.name), "estimand": question.estimand}
+    attributes |= {"better": question.words.stated, "scale": question.scale, "unit": question.words.unit}
+    return made.assign_attrs(attributes, confidence=1.0 - question.alpha)
 
 
 def _unit(over: Sequence[str], units: str | Iterable[str] | None) -> str:

@@ -98,38 +98,38 @@ class Design:
         dims = [str(dim) for dim in (values.dims if keys is None else keys.dims) if dim in values.dims]
         own = [dim for dim in values.dims if dim not in dims]  # such as time
         ok = values.notnull().any(own).transpose(*dims).reset_coords(drop=True)
-        told = []
+        lines = []
         if keys is None:
             runs = xr.ones_like(ok)
             if not bool(ok.all()):
-                told.append("missing values count as failed runs, because no run keys show excluded cases")
+                lines.append("missing values count as failed runs, because no run keys show excluded cases")
         else:
             runs = (keys if keys.dtype.kind == "b" else keys != "").transpose(*dims).reset_coords(drop=True)
         samples = tuple(_sample(values, dim) for dim in sample_dimensions(values) if dim in dims)
         drawn = {sample.dim for sample in samples}
         axes = tuple(dim for dim in dims if dim not in (DRAWN, *drawn))
         streams, assumed = _streams(values, axes, samples, common)
-        return cls(axes, samples, streams, runs, ok, tuple(told), tuple(assumed))
+        return cls(axes, samples, streams, runs, ok, tuple(lines), tuple(assumed))
 
     def check_grid(self, dims: Sequence[str]) -> None:
         """Raise InputError for dimensions that are no full grid of axes."""
         for sample in self.samples:
             if sample.dim in dims:
-                told = f"`{sample.dim}` is a sample of {', '.join(sample.parameters)}, and no crossed axis"
-                raise InputError(f"{told}. Use evs.sensitivity.")
+                message = f"`{sample.dim}` is a sample of {', '.join(sample.parameters)}, and no crossed axis"
+                raise InputError(f"{message}. Use evs.sensitivity.")
         empty = ~(self.planned.any(DRAWN) if DRAWN in self.planned.dims else self.planned)
         if bool(empty.any()):
             first = np.argwhere(empty.values)[0]
             where = ", ".join(f"{dim} = {empty[dim].values[i]}" for dim, i in zip(empty.dims, first, strict=True))
-            told = f"the axes must be a full grid, {int(empty.sum())} of {empty.size} setups are not planned"
-            raise InputError(f"{told}, the first at {where}. Select a full part with `sel`.")
+            message = f"the axes must be a full grid, {int(empty.sum())} of {empty.size} setups are not planned"
+            raise InputError(f"{message}, the first at {where}. Select a full part with `sel`.")
 
     def is_fresh(self, dims: Sequence[str]) -> bool:
         """Test whether each run along `dims` has its own stream.  Raises InputError if only some dimensions do."""
         shared = [dim for dim in dims if dim in self.common]
         if shared and len(shared) < len(dims):
-            told = f"seeds are common along {', '.join(shared)} only"
-            raise InputError(f"{told}. Use these dimensions alone, or select one value of each.")
+            message = f"seeds are common along {', '.join(shared)} only"
+            raise InputError(f"{message}. Use these dimensions alone, or select one value of each.")
         return bool(dims) and not shared
 
     def count_lost(self) -> str:

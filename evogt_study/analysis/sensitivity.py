@@ -190,8 +190,8 @@ def choose_method(method: str, sample: Sampled) -> str:
     if estimates.saltelli_block(sample.points):
         fitting.insert(0, SALTELLI)
     if method and method not in fitting:
-        told = f"one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}"
-        raise InputError(f"`method` must be {told}, which are no design of {method}, got {method!r}")
+        message = f"one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}"
+        raise InputError(f"`method` must be {message}, which are no design of {method}, got {method!r}")
     return method or fitting[0]
 
 
@@ -284,8 +284,8 @@ class _Estimator:
         if moments is None:
             return found
         if self.fresh and whole.shape[1] > 1 and (p := components.common_effect_p(whole[known])) < 1e-3:
-            told = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
-            self.notes += [told] if told not in self.notes else []
+            message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
+            self.notes += [message] if message not in self.notes else []
         *parts, seed = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
         d = len(self.sample.names)
         _put(found, "first_order", parts[:d])

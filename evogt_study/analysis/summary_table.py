@@ -217,8 +217,8 @@ def comparison_lines(found: xr.Dataset) -> str:
                 counts = [f"{int(cell['n_ok'][i])}/{int(cell['n_planned'][i])}"]
                 body.append([*labels, name, *counts, *(form.text(float(v)) if v == v else "" for v in numbers)])
     header = [*rest, dim, f"{found.attrs['unit']}s", f"{found.attrs['scale']} to leader", "lower", "upper", "p"]
-    told = [f"Note: {each}." for each in notes]
-    return "\n".join([*sentences, "", rendered(header, body, "text"), *told])
+    lines = [f"Note: {each}." for each in notes]
+    return "\n".join([*sentences, "", rendered(header, body, "text"), *lines])
 
 
 def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:

@@ -88,8 +88,8 @@ class _Commands(click.Group):
         except MemoryError:
             _stop("there is not enough memory on this machine for what was asked", SOME_FAILED)
         except KeyboardInterrupt as reason:
-            told = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
-            _stop(f"{told}; finished runs are kept, the same command computes the rest", INTERRUPTED)
+            text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
+            _stop(f"{text}; finished runs are kept, the same command computes the rest", INTERRUPTED)
 
 
 def _first_line(name: str) -> str:

@@ -175,8 +175,8 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     check_finished(*results)
     made = published(results, output, title=title)
     for study in made.studies:
-        told = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())
+        message = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())
         beside = f"; with {', '.join(study.beside)}" if study.beside else ""
-        tell(f"  {study.name}: {told}{beside}")
+        tell(f"  {study.name}: {message}{beside}")
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     tell(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")

@@ -118,9 +118,9 @@ def summary(
             tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
         else:
             tell_lines(summary_table(data, question))
-    told = distance_told(data) if pilot else ""
-    if told:
-        tell(f"the pilot: {told}")
+    message = distance_told(data) if pilot else ""
+    if message:
+        tell(f"the pilot: {message}")
     warn(doubts(data))
 
 

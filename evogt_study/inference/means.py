@@ -234,11 +234,6 @@ def student_quantile(n: float, confidence: float) -> float:
     return float(scipy.special.stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 
 
-def student_p_value(t: Array, n: int) -> Array:
-    """Two-sided p-value of |t| by Student's distribution for n units."""
-    return np.asarray(2.0 * scipy.special.stdtr(n - 1.0, -np.abs(t)))
-
-
 def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
     """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
     flat = columns.reshape(-1, columns.shape[-1])

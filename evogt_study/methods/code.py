@@ -510,7 +510,7 @@ def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
 class DeclaredCode(UserCode):
     """Code of which only the declaration is known, as a result holds it; nothing of it can be run."""
 
-    told: Mapping[str, Any] = field(hash=False)
+    declared_content: Mapping[str, Any] = field(hash=False)
 
     @staticmethod
     def of(reference: str, folder: Path, text: str) -> DeclaredCode:
@@ -520,13 +520,13 @@ class DeclaredCode(UserCode):
         """
         attribute = reference.rpartition(":")[2]
         try:
-            told = json.loads(text)["codes"][reference]
-            name = str(told["name"])
+            content = json.loads(text)["codes"][reference]
+            name = str(content["name"])
             if name != attribute and ":" in reference:
                 raise ValueError(f"it declares {name!r}")
             found = DeclaredCode(
-                reference=reference, attribute=name, folder=str(folder), told=told,
-                files=tuple(sorted(told["files"].items())), recorded=str(told["fingerprint"]),
+                reference=reference, attribute=name, folder=str(folder), declared_content=content,
+                files=tuple(sorted(content["files"].items())), recorded=str(content["fingerprint"]),
             )  # fmt: skip
             found.load()
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -536,7 +536,7 @@ class DeclaredCode(UserCode):
     @property
     def runs_in_python(self) -> bool:
         """True of a function of a script or a notebook, which no file or module has."""
-        return "source" in self.told
+        return "source" in self.declared_content
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -544,17 +544,18 @@ class DeclaredCode(UserCode):
 
     @cached_property
     def declared(self) -> dict[str, Any]:
-        return dict(self.told)
+        return dict(self.declared_content)
 
     def load(self) -> Any:
         """A problem, or a function that has the parameters of the one that is named, and refuses to be called."""
-        if "problem" in self.told:
-            return kind_of({"kind": self.told["kind"]}).make(self.told["problem"])
+        if "problem" in self.declared_content:
+            return kind_of({"kind": self.declared_content["kind"]}).make(self.declared_content["problem"])
 
         def unknown(**_: Any) -> Any:
             raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
 
-        vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in self.told["parameters"]])
+        arguments = [_argument(*each) for each in self.declared_content["parameters"]]
+        vars(unknown)["__signature__"] = inspect.Signature(arguments)
         return unknown
 
 

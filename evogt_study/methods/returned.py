@@ -84,8 +84,8 @@ class _Collected:
             try:
                 value = value.to_xarray()
             except (ValueError, TypeError) as error:  # such as an index with equal rows
-                told = f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}"
-                raise ReturnError(told) from None
+                message = f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}"
+                raise ReturnError(message) from None
         prefix = f"{name}_" if name else ""
         if hasattr(value, "data_vars"):
             for group, data in _groups(value):

@@ -402,9 +402,9 @@ def _made(data: xr.Dataset, variable: str, wish: Wish) -> Compared:
 def _comparison_words(data: xr.Dataset, variable: str, wish: Wish) -> str:
     made = _made(data, variable, wish)
     texts = made.found["conclusion"].values.ravel().tolist()
-    told = [f"{name}: {text}" if name else text for name, text in zip(made.setups, texts, strict=True)][:SPOKEN]
+    shown = [f"{name}: {text}" if name else text for name, text in zip(made.setups, texts, strict=True)][:SPOKEN]
     more = f" {len(texts) - SPOKEN} more setups." if len(texts) > SPOKEN else ""
-    return f"Comparison by {made.by}. {' '.join(told)}{more} {_compared_runs(data, variable, wish).counted()}."
+    return f"Comparison by {made.by}. {' '.join(shown)}{more} {_compared_runs(data, variable, wish).counted()}."
 
 
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:

@@ -184,9 +184,9 @@ def _over_all(made: Compared, known: Sequence[int]) -> str:
     better = str(made.found.attrs["better"]) or "lower"
     most = {"lower": "the lowest", "higher": "the highest"}.get(better, better)
     note = next((each for each in str(made.found["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
-    told = f"In {sum(leads.values())} of {len(known)} setups one {by} has {most} {what} of all significantly"
+    message = f"In {sum(leads.values())} of {len(known)} setups one {by} has {most} {what} of all significantly"
     level = f"{100.0 * made.found.attrs['confidence']:g} % confidence in each setup"
-    return f"{told}{f' ({counts})' if counts else ''}, at {level}.{f' The {note}.' if note else ''}"
+    return f"{message}{f' ({counts})' if counts else ''}, at {level}.{f' The {note}.' if note else ''}"
 
 
 def tables(data: xr.Dataset) -> list[Table]:

@@ -476,10 +476,10 @@ def inspect(path: Path) -> Inspection:
         return Inspection([f"the file is damaged: reading it crashed ({signal.Signals(-done.returncode).name})"], [])
     if done.returncode:
         raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
-    told = json.loads(done.stdout)
-    if "unreadable" in told:
-        raise ResultError(told["unreadable"])
-    return Inspection(**told)
+    found = json.loads(done.stdout)
+    if "unreadable" in found:
+        raise ResultError(found["unreadable"])
+    return Inspection(**found)
 
 
 def read_in_full(path: Path) -> Inspection:

@@ -81,8 +81,8 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[s
             with temporary.open("r+b") as stream:
                 append(stream, target, _index(phases, tables or {}, made))
     except OSError as error:
-        told = error.strerror or error
-        raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
+        reason = error.strerror or error
+        raise ResultError(f"cannot write {path}: {reason}; make room, or choose another place") from None
 
 
 def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: Mapping[str, _GroupWriter]) -> Index:

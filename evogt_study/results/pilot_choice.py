@@ -80,8 +80,8 @@ def _least(candidates: tuple[Candidate, ...], means: npt.NDArray[np.float64]) ->
 
 def _commonest_message(table: Table) -> str:
     """The most frequent message of runs that are not ok, as the end of an error message."""
-    told = table.commonest_message()
-    return f"; most often: {told}" if told else ""
+    message = table.commonest_message()
+    return f"; most often: {message}" if message else ""
 
 
 def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:

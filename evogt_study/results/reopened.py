@@ -87,8 +87,8 @@ def stored(
     for phase, data in groups.items():
         plan = plans.get(phase)
         if plan is None:
-            told = f"{path} holds {phase} runs, but its study has no {phase}"
-            raise ResultError(f"{told}; it was changed after it was made")
+            message = f"{path} holds {phase} runs, but its study has no {phase}"
+            raise ResultError(f"{message}; it was changed after it was made")
         if data["run_status"].dims != plan.space.names or data["run_status"].shape != plan.space.shape:
             raise ResultError(
                 f"{path} ({phase}) must have the axes {_axes(plan.space.names, plan.space.shape)} that its study asks "

@@ -84,8 +84,8 @@ def other_schema(data: xr.Dataset) -> str:
 
 def lacking(data: xr.Dataset) -> bool:
     """Return True if a group of a file has not all parts of a result."""
-    told = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
-    return not (told and {"study", RESULT_SCHEMA} <= set(data.attrs))
+    is_whole = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
+    return not (is_whole and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
 
 # readers use these values as indices: a value out of range would raise an error there, or point to another run

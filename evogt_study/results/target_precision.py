@@ -51,8 +51,8 @@ def _check_variable(name: str, table: Table, file: str) -> None:
     """Raise StudyError if some runs are ok and none has a number of this name."""
     known = sorted(own for own, column in table.columns.items() if column.is_number)
     if name not in known and np.any(table.status == Status.ok):
-        told = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(name)}"
-        raise StudyError(f"{told} ({file}, precision.variable); finished runs are kept, a corrected file takes them")
+        message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(name)}"
+        raise StudyError(f"{message} ({file}, precision.variable); finished runs are kept, a corrected file takes them")
 
 
 def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:

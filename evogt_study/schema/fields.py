@@ -113,8 +113,8 @@ def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
         hint = get_type_hints(annotation, vars(modules[owner.__module__]), dict(vars(owner)))[part.name]
         return _by_type(hint)
     except (NameError, TypeError, ValueError):
-        told = "of a type that a study can state, or declared by evogt_study.schema.parameters.declared"
-        raise InputError(f"`{part.name}` of {owner.__name__} must be {told}, got {part.type}") from None
+        message = "of a type that a study can state, or declared by evogt_study.schema.parameters.declared"
+        raise InputError(f"`{part.name}` of {owner.__name__} must be {message}, got {part.type}") from None
 
 
 @cache  # so that equal types of two classes are equal declarations

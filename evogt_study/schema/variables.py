@@ -229,8 +229,8 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
         count = _runs(data, values > limit)  # NaN, without a recorded value, is not above
         if count:
             ok = _runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
-            told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
-            yield f"{name} is above {limit:g} ({told}): {variable.attrs.get(WARNING, '')}"
+            message = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
+            yield f"{name} is above {limit:g} ({message}): {variable.attrs.get(WARNING, '')}"
 
 
 def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:

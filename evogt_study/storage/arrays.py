@@ -75,11 +75,6 @@ def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ..
     yield from itertools.product(*along)
 
 
-def stretches(count: int, limit: int = SLAB) -> Iterator[slice]:
-    """Yield the `slabs` of a list."""
-    return (slice(start, min(start + limit, count)) for start in range(0, count, limit))
-
-
 # without the folder, as in a cluster of the user, every worker computes: slower, with the same numbers
 def once(name: str, compute: Callable[[], Array]) -> Array:
     """Return the array of `compute`, which only the first process computes under this name."""

@@ -263,9 +263,9 @@ class CaseSpace:
         if axis.points is None or axis.name in full:
             return self.telling_values(axis, axis.name in full)
         matched = {name for match in self._matches for name in match}
-        told = [axis.parameters[name] for name in axis.parameters if name in full | matched]
+        columns = [axis.parameters[name] for name in axis.parameters if name in full | matched]
         first: dict[tuple[Value, ...], Value] = {}
-        for number, *combination in zip(axis.values, *told, strict=True):
+        for number, *combination in zip(axis.values, *columns, strict=True):
             first.setdefault(tuple(combination), number)
         return tuple(first.values())
 

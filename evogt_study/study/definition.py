@@ -161,9 +161,9 @@ def _check_for_file(value: Any, where: str) -> None:
         place = f"{where}[{name}]" if isinstance(value, list) else f"{where}.{name}".lstrip(".")
         kind = entry.get(TYPE) if isinstance(entry, _Stated) else ""
         if kind in ("None", OBJECT):
-            told = "None" if kind == "None" else f"the object {str(name)!r}"
+            message = "None" if kind == "None" else f"the object {str(name)!r}"
             remedy = "leave it out" if kind == "None" else "let the function make it from its name"
-            raise StudyError(f"a study file cannot hold {told} ({place}); run the study in Python, or {remedy}")
+            raise StudyError(f"a study file cannot hold {message} ({place}); run the study in Python, or {remedy}")
         _check_for_file(entry, place)
 
 
@@ -230,9 +230,9 @@ def _section(key: str, value: Any) -> Any:
         return {name: to_plain(each) for name, each in value.table.items()}
     if key in ("when", "depends", "exclude"):
         listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
-        kind, told = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
+        kind, message = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
         if not all(isinstance(each, kind) for each in listed):
-            raise StudyError(f"`{key}` must be a list of {told}, got {shortened(value)}")
+            raise StudyError(f"`{key}` must be a list of {message}, got {shortened(value)}")
         return listed
     if key in ("axes", "constants", "pilot", "output", "precision", "random", "table_files", "publication"):
         if not isinstance(value, Mapping):

@@ -72,8 +72,8 @@ def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, 
     found: dict[str, list[Mapping[str, Any]]] = {}
     for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
         if not isinstance(design, Design):
-            told = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
-            raise InputError(f"{told}, got {shortened(design)}")
+            message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
+            raise InputError(f"{message}, got {shortened(design)}")
         found.setdefault(design.section, []).append(design.table)
     return found
 
@@ -148,5 +148,5 @@ def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], plac
         if len(names) > 1 and not any(
             all(text_label(value) in match[name] for name, value in zip(names, point, strict=True)) for point in columns
         ):
-            told = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
-            raise StudyError(f"the rule matches no case: no {axis.name} has {told} ({place})")
+            message = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
+            raise StudyError(f"the rule matches no case: no {axis.name} has {message} ({place})")

@@ -43,8 +43,10 @@ def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
     first, length = next((name, len(values)) for name, values in lists.items())
     for name, values in lists.items():
         if len(values) != length:
-            told = f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
-            raise StudyError(f"{told} ({place.at(name)})")
+            message = (
+                f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
+            )
+            raise StudyError(f"{message} ({place.at(name)})")
     return _axis(table.name, "zip", lists, declared, place)
 
 
@@ -183,18 +185,18 @@ def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any
     names = [cell.strip() for cell in header[1]]
     for number, each in enumerate(names):
         if not each or each in names[:number]:
-            told = "twice" if each else "an empty one"
-            raise StudyError(f"{name} must have a header of different names, got {each} {told} ({place.at('file')})")
+            message = "twice" if each else "an empty one"
+            raise StudyError(f"{name} must have a header of different names, got {each} {message} ({place.at('file')})")
     if not rows:
         raise StudyError(f"{name} must have a header and at least one row, got {len(lines)} lines ({place.at('file')})")
     for line, cells in rows:
         if len(cells) != len(names):
-            told = f"{len(cells)} cells in line {line}"
-            raise StudyError(f"{name} must have {len(names)} cells in each row, got {told} ({place.at('file')})")
+            message = f"{len(cells)} cells in line {line}"
+            raise StudyError(f"{name} must have {len(names)} cells in each row, got {message} ({place.at('file')})")
         for column, cell in zip(names, cells, strict=True):
             if not cell.strip():
-                told = f"an empty one for `{column}` in line {line}"
-                raise StudyError(f"{name} must have a value in each cell, got {told} ({place.at('file')})")
+                message = f"an empty one for `{column}` in line {line}"
+                raise StudyError(f"{name} must have a value in each cell, got {message} ({place.at('file')})")
     columns = zip(*(cells for _, cells in rows), strict=True)
     return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
 

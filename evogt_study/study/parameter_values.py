@@ -66,8 +66,8 @@ class Declared:
                 raise StudyError(f"`{name}` must be a value other than {label} on an axis ({self.file}, {where})")
             if label in seen:
                 one, other = _shown(seen[label]), _shown(value)
-                told = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"
-                raise StudyError(f"`{name}` must have different values, got {told} ({self.file}, {where})")
+                message = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"
+                raise StudyError(f"`{name}` must have different values, got {message} ({self.file}, {where})")
             seen[label] = value
         return values
 
@@ -161,8 +161,8 @@ class Place:
     def mistake(self, wanted: str, got: object, remedy: str = "") -> StudyError:
         """The line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
         key = self.where.rpartition(".")[2]
-        told = f"`{key}` must be {wanted}, got {shortened(got)} ({self})"
-        return StudyError(f"{told}; {remedy}" if remedy else told)
+        message = f"`{key}` must be {wanted}, got {shortened(got)} ({self})"
+        return StudyError(f"{message}; {remedy}" if remedy else message)
 
     def check_keys(self, table: Mapping[str, Any], required: Iterable[str], optional: Iterable[str] = ()) -> None:
         """Raise StudyError for a key that is unknown or missing."""
@@ -219,9 +219,9 @@ def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[For
     except CycleError as error:
         # graphlib names each before what uses it; backwards each uses the next
         names = error.args[1][::-1]
-        told = " -> ".join(names)
+        message = " -> ".join(names)
         raise StudyError(
-            f"formulas must not use each other, got {told} ({declared.file}, constants.{names[0]})"
+            f"formulas must not use each other, got {message} ({declared.file}, constants.{names[0]})"
         ) from None
     return tuple(
         Formula(name, stated[name].names, _valued(name, stated[name], declared)) for name in order if name in stated
@@ -280,14 +280,14 @@ def _valued(name: str, formula: ParameterFormula, declared: Declared) -> Callabl
             found = values.get(each)
             if not is_number(found):
                 got = "no value" if found is None else shortened(found)
-                told = f"`{each}` must be a number where {formula.text!r} is computed, got {got}"
-                raise StudyError(f"{told} ({declared.file}, {where})")
+                message = f"`{each}` must be a number where {formula.text!r} is computed, got {got}"
+                raise StudyError(f"{message} ({declared.file}, {where})")
             given[each] = found
         number = formula.number(given)
         if not isfinite(number):
             at = ", ".join(f"{each} = {text_label(given[each])}" for each in formula.names)
-            told = f"`{name}` must be a finite number, got {number} from {formula.text!r}"
-            raise StudyError(f"{told}{' for ' if at else ''}{at} ({declared.file}, {where})")
+            message = f"`{name}` must be a finite number, got {number} from {formula.text!r}"
+            raise StudyError(f"{message}{' for ' if at else ''}{at} ({declared.file}, {where})")
         of_integers = all(isinstance(each, (int, np.integer)) for each in given.values())
         return _typed(name, number, of_integers, declared, where)
 

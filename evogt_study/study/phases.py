@@ -113,8 +113,8 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
     """Check the section against the study's `space`.  Raises StudyError."""
     file = declared.file
     if CANDIDATE in declared.method.parameters:
-        told = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
-        raise StudyError(f"{told} ({file}, pilot)")
+        message = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
+        raise StudyError(f"{message} ({file}, pilot)")
     _check(table, space, declared)
     candidates = _candidates(table, space, declared)
     seeds = declared.values(SEED, table.seed_values, "pilot.seeds")
@@ -264,8 +264,8 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     whole = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
     if len(whole) < MIN_UNITS or len(whole) < len(seeds):
-        told = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
-        raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
+        message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
+        raise StudyError(f"{message}, got {len(seeds)} ({file}, axes.seed)")
     statistic, _, ratio = table.statistic.partition(" ")
     axis, pair = _pair(ratio.strip(), space, file) if statistic == "ratio" else ("", ("", ""))
     if ratio and statistic != "ratio":
@@ -288,8 +288,8 @@ def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
         return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
     except ValueError:
-        told = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
-        raise StudyError(f"{told} ({file}, precision.half_width)") from None
+        message = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
+        raise StudyError(f"{message} ({file}, precision.half_width)") from None
 
 
 def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
@@ -301,10 +301,10 @@ def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]
                 labels = list(map(text_label, values))
                 if axis.name != SEED and {first, second} <= set(labels):
                     return axis.name, _points((first, second), name, labels, axis, file)
-    told = (
+    message = (
         f'`statistic` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
     )
-    raise StudyError(f"{told} ({file}, precision.statistic)")
+    raise StudyError(f"{message} ({file}, precision.statistic)")
 
 
 def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
@@ -312,9 +312,9 @@ def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis,
     counts = {each: labels.count(each) for each in pair}
     for each, count in counts.items():
         if count > 1:
-            told = f"`statistic` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
+            message = f"`statistic` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
             raise StudyError(
-                f"{told} ({file}, precision.statistic); {name} in [axes] compares at each value of the others"
+                f"{message} ({file}, precision.statistic); {name} in [axes] compares at each value of the others"
             )
     shown = [text_label(axis.values[labels.index(each)]) for each in pair]
     return shown[0], shown[1]

@@ -104,8 +104,8 @@ class Reader:
         if isinstance(raw, list):
             return tuple(sorted(set(raw))) or NONE
         if raw not in (ALL, NONE):
-            told = f'`common` must be "{ALL}", "{NONE}" or a list of parameters, got {shortened(raw)}'
-            raise _PlacedError(f"{told} ({self.file}, random.common)")
+            message = f'`common` must be "{ALL}", "{NONE}" or a list of parameters, got {shortened(raw)}'
+            raise _PlacedError(f"{message} ({self.file}, random.common)")
         return raw
 
     def _check_common(self) -> None:
@@ -114,8 +114,8 @@ class Reader:
             return
         where = f"{self.file}, random.common"
         if not self.method.has_streams or RNG in self._given:
-            told = "`common` must be left out unless the function has an argument `rng` without a value"
-            raise StudyError(f"{told}, got {shortened(self.table.random.common)} ({where})")
+            message = "`common` must be left out unless the function has an argument `rng` without a value"
+            raise StudyError(f"{message}, got {shortened(self.table.random.common)} ({where})")
         for name in self.spec.common if isinstance(self.spec.common, tuple) else ():
             if name == SEED:
                 raise StudyError(f"`common` must leave out `{SEED}`, whose values are different streams ({where})")
@@ -202,8 +202,8 @@ class Reader:
         """Raise StudyError for an axis of methods beside one method for all; so of problems."""
         for name in CHOICES:
             if name in self.table.axes and name not in self.method.parameters:
-                told = "got one for all and an axis"
-                raise StudyError(f"`{name}` must be given once, {told} ({self.file}, axes.{name})")
+                message = "got one for all and an axis"
+                raise StudyError(f"`{name}` must be given once, {message} ({self.file}, axes.{name})")
 
     def _one(self, name: str, label: str, raw: Any) -> Any:
         """One method or problem of an axis: a name, or the table of a problem."""
@@ -284,8 +284,8 @@ class Reader:
         # pydantic's ValidationError is one
         except ValueError:
             wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
-            told = f"`{where}` must be a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
-            raise StudyError(f"{told}, got {shortened(raw)} ({self.file}, {where})") from None
+            message = f"`{where}` must be a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
+            raise StudyError(f"{message}, got {shortened(raw)} ({self.file}, {where})") from None
 
     def _constants(self, varying: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
         """Values that are the same in all cases; those computed by a formula are left out."""

@@ -96,8 +96,10 @@ def warn_of_count(table: SampleTable, place: Place) -> None:
         values = distribution(raw, place.at(name), True)
         reached, known = (len(set(map(str, values(each)))) for each in (units, fine))
         if reached < known and isinstance(raw, dict) and {"choice", "integers"} & raw.keys():
-            told = f"{table.levels} levels reach {reached} of {'more than ' * (known > MAX_LEVELS // 2)}{known} values"
-            warn(f"the trajectories of {table.name} with {told} of `{name}` ({place.at('levels')})", DoubtWarning)
+            message = (
+                f"{table.levels} levels reach {reached} of {'more than ' * (known > MAX_LEVELS // 2)}{known} values"
+            )
+            warn(f"the trajectories of {table.name} with {message} of `{name}` ({place.at('levels')})", DoubtWarning)
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()

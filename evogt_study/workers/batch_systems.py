@@ -69,15 +69,17 @@ MARGIN, LEAST_MARGIN, MOST_MARGIN = 1.0 / 20.0, 10.0, 300.0
 
 The jobs of a study leave at random times within as many seconds, so that not all workers leave at once.
 """
-Told = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @contextmanager
-def on_batch_system(system: str, workers: int, output: Path, told: Told = lambda line: None) -> Iterator[Client]:
+def on_batch_system(
+    system: str, workers: int, output: Path, print_line: PrintLine = lambda line: None
+) -> Iterator[Client]:
     """A client whose `workers` processes are jobs, which are replaced when they end, and cancelled at the end.
 
-    output: folder for the jobs' output.  `told` gets a line where jobs are replaced, and each minute without a worker.
-    Raises InputError; SweepError where jobs are refused, or end again and again before a worker comes of them.
+    output: folder for the jobs' output.  print_line: gets a line if jobs are replaced, and each minute without a
+    worker.  Raises InputError; SweepError where jobs are refused, or end again and again before a worker comes of them.
     """
     settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
     with (
@@ -86,7 +88,7 @@ def on_batch_system(system: str, workers: int, output: Path, told: Told = lambda
         cluster_of(system, output) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        keeper = JobKeeper(cluster, workers, Queue(system), output, told)
+        keeper = JobKeeper(cluster, workers, Queue(system), output, print_line)
         try:
             with keeper.keeping(client):
                 yield client
@@ -231,12 +233,12 @@ def wall_seconds(system: str, text: object) -> float | None:
 class JobKeeper:
     """Keeps as many jobs of `cluster` (dask-jobqueue's) as give `workers` processes, as long as `keeping` runs.
 
-    told: gets a line where jobs are replaced, and each minute without a worker, with what the queue says.  error: why
-    it gave up, and closed the client.
+    print_line: gets a line if jobs are replaced, and each minute without a worker, with the states in the queue.
+    error: why it gave up, and closed the client.
     """
 
-    def __init__(self, cluster: Any, workers: int, queue: Queue, output: Path, told: Told) -> None:
-        self.cluster, self.queue, self.output, self.told = cluster, queue, output, told
+    def __init__(self, cluster: Any, workers: int, queue: Queue, output: Path, print_line: PrintLine) -> None:
+        self.cluster, self.queue, self.output, self.print_line = cluster, queue, output, print_line
         processes = cluster._dummy_job.worker_processes
         self.wanted = math.ceil(workers / processes)
         self.error: str | None = None
@@ -301,14 +303,14 @@ class JobKeeper:
             self.cluster.worker_spec.pop(name, None)
             self.cluster.workers.pop(name, None)
         if ended:
-            self.told(f"{len(ended)} jobs of {self.queue.system} have ended; as many are submitted again")
+            self.print_line(f"{len(ended)} jobs of {self.queue.system} have ended; as many are submitted again")
         while self.error is None and len(self.cluster.worker_spec) < self.wanted and not self.over.is_set():
             try:
                 self.submit()
             except (OSError, RuntimeError, ValueError) as error:  # a server that restarts, or a limit of jobs
                 if time.monotonic() >= self.last_told + TOLD_SECONDS:
                     self.last_told = time.monotonic()
-                    self.told(f"{self.queue.system} takes no jobs now: {_reason(error)}; tried again")
+                    self.print_line(f"{self.queue.system} takes no jobs now: {_reason(error)}; tried again")
                 return
 
     # one by one: of several that are submitted together Dask forgets all where one is refused
@@ -337,7 +339,8 @@ class JobKeeper:
         elif now >= self.last_told + TOLD_SECONDS:
             self.last_told = now
             queue = "its queue does not answer" if answer is None else f"its queue has {_count_states(said)}"
-            self.told(f"no worker of {self.queue.system} for {now - self.waiting:.0f} s: {queue}; waiting for one")
+            silent = now - self.waiting
+            self.print_line(f"no worker of {self.queue.system} for {silent:.0f} s: {queue}; waiting for one")
 
     def last_line(self) -> str:
         """The last line of the latest output of a job, where there is any."""

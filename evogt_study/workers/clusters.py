@@ -123,8 +123,10 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         # Dask takes the greeting of another service for the length of what follows
-        told = "what answers there is another service" if isinstance(error, MemoryError) else error
-        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {told}") from None
+        message = "what answers there is another service" if isinstance(error, MemoryError) else error
+        raise InputError(
+            f"`--scheduler` must be the address of a running scheduler, got {address}: {message}"
+        ) from None
     with silent(), client:
         yield client
 

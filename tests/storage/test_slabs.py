@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.storage.arrays import slab_shape, slabs, stretches
+from evogt_study.storage.arrays import slab_shape, slabs
 
 quick = settings(derandomize=True, deadline=None, max_examples=200)
 SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
@@ -29,9 +29,3 @@ def test_no_slab_could_be_twice_as_long(shape, limit):
     if cut is not None:
         assert math.prod(found) * (found[cut] + 1) > limit * found[cut]
         assert set(found[:cut]) <= {1}
-
-
-@quick
-@given(st.integers(0, 50), st.integers(1, 12))
-def test_stretches_of_a_list(count, limit):
-    assert [i for part in stretches(count, limit) for i in range(count)[part]] == list(range(count))
