@@ -152,7 +152,7 @@ def _sample(values: xr.DataArray, dim: str) -> Sample:
 def _streams(
     values: xr.DataArray, axes: Sequence[str], samples: Sequence[Sample], common: str | Iterable[str] | None
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Dimensions along which a seed is one stream, and what is assumed about it."""
+    """Dimensions along which a seed is one stream, and the assumptions about it."""
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
     assumed: list[str] = []
     chosen = common

@@ -170,7 +170,7 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
     points : array_like
         Points of the grid, such as times.
     how : {"previous", "linear"}, default "previous"
-        Value between two points of a run: that of the point before, as for events, or on the line between both.
+        Value between two points of a run: the value before, as for events, or on the line between both.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:
         if dim in variable.dims and own == axes:
             values = variable.transpose(*axes, dim, ...).values
             values = values.reshape(-1, *values.shape[len(axes) :])[rows][there]
-            stored = np.dtype(variable.encoding.get("dtype", values.dtype))  # integers of which some were missing
+            stored = np.dtype(variable.encoding.get("dtype", values.dtype))  # integers, and some were missing
             made[name] = xr.Variable(("sample", *rest), values.astype(stored), variable.attrs)
         elif dim not in variable.dims and own:
             values = variable.transpose(*own, ...).values[tuple(labels[axes.index(axis)] for axis in own)]

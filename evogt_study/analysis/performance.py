@@ -155,7 +155,7 @@ def _coverages(
 
 
 def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
-    """Wilson's interval of a share over `dims`, of which the first has the units; NaN for a run that does not count."""
+    """Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
 
     def ends(values: Array) -> Array:
         units = values.reshape(values.shape[0], -1)
@@ -350,7 +350,7 @@ def over_problems(
 def _over_problems(
     v: Array, each_factor: Array, units: str, confidence: float
 ) -> tuple[dict[str, tuple[tuple[str, ...], Array]], Array]:
-    """Numbers of values (methods, problems, seeds) of which lower is ahead, by name with their dimensions."""
+    """Numbers of values (methods, problems, seeds), the lower ones ahead, by name with their dimensions."""
     losses = np.where(np.isnan(v), np.inf, v)
     middle = np.nanmedian(np.where(np.isfinite(v), v, np.nan), axis=(0, 2), keepdims=True)
     ranks, logs = scipy.stats.rankdata(losses, axis=0), np.log(losses / middle)

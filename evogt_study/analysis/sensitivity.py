@@ -224,7 +224,7 @@ def _check_independent(values: xr.DataArray, sample: Sampled, design: Design, me
 class _Estimator:
     """The estimator of a sample: names and dimensions of its numbers, and how they are computed.
 
-    members: points of a unit (a block, a trajectory, a point).  notes: what is found while computing.
+    members: points of a unit (a block, a trajectory, a point).  notes: findings of the computation.
     """
 
     def __init__(self, sample: Sampled, method: str, fresh: bool, of_run: bool, how: Interval) -> None:

@@ -236,7 +236,7 @@ def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def losses_of(values: xr.DataArray) -> xr.DataArray:
-    """Numbers of which the lowest is best, by the declared direction."""
+    """Numbers whose lowest is best, by the declared direction."""
     better, _ = declared_attributes(values)
     return values.copy(data=to_losses(values.values.astype(float), better))
 

@@ -227,7 +227,7 @@ def _module(path: str, source: str, beside: Contents, checked: Contents = ()) ->
 
 
 class _CheckedFiles(MetaPathFinder):
-    """Imports from a folder: only Python files with a recorded hash, and their text, not what is compiled of it."""
+    """Imports from a folder: only Python files with a recorded hash, and their text, not compiled files."""
 
     def __init__(self, folder: str, hashes: Mapping[str, str]) -> None:
         self.folder, self.hashes = folder, hashes

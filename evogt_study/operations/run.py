@@ -431,7 +431,7 @@ class StudyRun:
             write_shard(self.shards, records)
             new = table.add(records)
             if self.stop.is_set():
-                raise SweepError("stopped because another study could not go on; what is finished is kept")
+                raise SweepError("stopped because another study could not go on; finished runs are kept")
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)

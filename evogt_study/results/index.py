@@ -35,7 +35,7 @@ from evogt_study.study.run_keys import Keys
 MAGIC = b"evogt index 1\n\0\0"
 FAMILY = b"evogt index "
 END = struct.Struct("<QQ16s16s16s")
-"""Where the index begins, its length, the checksum of what is in no piece, the checksum of the index, and its name."""
+"""Where the index begins, its length, the checksum of all bytes outside of pieces, checksum and name of the index."""
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
 """Errors of a file that is damaged or was written by another program."""
@@ -68,8 +68,8 @@ class Inspection(NamedTuple):
 class Index:
     """The index of a file.
 
-    phases: records by phase; those of a shard have the phase "".  axes: coordinates of the axes by phase, which name
-    runs.  places: variables of a result that are no runs, with offset, size and checksum.  plan: the digest of the
+    phases: records by phase; the records of a shard have the phase "".  axes: coordinates of the axes by phase; they
+    name runs.  places: variables of a result that are no runs, with offset, size and checksum.  plan: the digest of the
     plan.  about: description of a shard.
     """
 
@@ -117,7 +117,7 @@ def is_array(stack: Stack) -> bool:
 
 
 def _own_arrays(stack: Stack) -> Iterator[npt.NDArray[Any]]:
-    """Yield the array of each run, without what is missing at its end."""
+    """Yield the array of each run, without missing values at its end."""
     for place, array in enumerate(stack.values):
         if stack.absent is None:
             yield array
@@ -352,7 +352,7 @@ def read_index(path: Path) -> Index | None:
 
 
 def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
-    """The bytes of the index, the checksum of what is in no piece, and where the index begins."""
+    """The bytes of the index, the checksum of all bytes outside of pieces, and where the index begins."""
     if not path.is_file():  # a pipe would be waited for
         return None
     try:
@@ -372,7 +372,7 @@ def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
 
 
 def other_format(path: Path) -> bool:
-    """Return True if the file ends as that of another version of the index does."""
+    """Return True if the file ends with another version of the index."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - len(MAGIC)))
         tail = file.read()

@@ -280,7 +280,7 @@ class Table:
     def records(self, columns: Mapping[str, Column | ArrayColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs, and their cases: of equal keys the first.
 
-        columns: the variables and coordinates; None: those of the table.
+        columns: the variables and coordinates; None: all of the table.
         """
         cases = np.flatnonzero((self.status != Status.not_run) & (self.keys != b""))
         if not self._index.distinct:

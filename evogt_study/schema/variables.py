@@ -97,7 +97,7 @@ def declared_attributes(array: xr.DataArray) -> tuple[str, str]:
 
 
 def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.float64]:
-    """Return numbers of which the lowest is best by a direction; the values themselves without one."""
+    """Return numbers whose lowest is best by a direction; the values themselves without one."""
     direction, target = parse_better(better)
     return -values if direction == HIGHER else np.abs(values - target) if direction == NEAREST else values
 

@@ -312,7 +312,7 @@ class Packed:
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions with that of the rows."""
+        """Number of dimensions, the rows included."""
         return 1 + int(self.shapes.shape[1])
 
     @property

@@ -59,7 +59,7 @@ def dask_executor(
         if client is None:
             workers = options.workers or CPU_COUNT
             limits = replace(limits, memory=limits.memory or MEMORY_LIMIT // workers)
-            # runs on this machine share what is computed once
+            # runs on this machine share a folder of references
             folder = tempfile.TemporaryDirectory(prefix="shared-", dir=own_folder(), ignore_cleanup_errors=True)
             environment[SHARED_FOLDER] = stack.enter_context(folder)
             client = stack.enter_context(local_client(workers))
@@ -69,7 +69,7 @@ def dask_executor(
 
 
 def check_client(client: Any) -> None:
-    """Raise InputError for what is no client that a study can use."""
+    """Raise InputError unless a study can use the client."""
     if not isinstance(client, Client):
         raise InputError(
             f"`client` must be a distributed.Client, got {shortened(client)}. Leave it out for this machine."

@@ -92,7 +92,7 @@ class Runners(WorkerPlugin):
         self.pool.close()
 
 
-# errors are returned, since a worker would log what is raised, with a traceback
+# errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
     """Compute a batch by the `Runners` of this name; return pickled records, or why there are none.
 

@@ -100,7 +100,7 @@ class LazyExecutor(Executor):
         """Yield the records; see `Executor.compute`."""
         with self._opening:
             if self._is_closed:
-                raise SweepError("stopped because another study could not go on; what is finished is kept")
+                raise SweepError("stopped because another study could not go on; finished runs are kept")
             if self._executor is None:
                 self._executor = self._context.__enter__()
         return self._executor.compute_cases(plan, trials, cases, n_cases)
@@ -115,7 +115,7 @@ class LazyExecutor(Executor):
         with self._opening:
             self._is_closed = True
             if self._executor is not None:
-                # as after success, whatever was raised: what is finished is on disk already
+                # as after success, whatever was raised: finished runs are on disk already
                 self._context.__exit__(None, None, None)
 
 

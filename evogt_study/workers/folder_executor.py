@@ -153,7 +153,7 @@ class _Share:
         The wait ends even if other tasks die: their parts are claimed again, at most `LIVES` times.  has_trial: before
         the first run it is unknown whether results can be stored, so the first case is a trial.
         """
-        begun = message = time.monotonic()
+        begun = printed = time.monotonic()
         with self.claims.kept_alive():
             while True:
                 self.task.check_end()
@@ -174,12 +174,12 @@ class _Share:
                     )
                 if not waits or self.is_done():
                     return
-                if time.monotonic() >= message + TOLD_SECONDS:
-                    message = time.monotonic()
+                if time.monotonic() >= printed + TOLD_SECONDS:
+                    printed = time.monotonic()
                     open_ = len(set(self.turn) - self.claims.seen().done)
                     self.task.print_line(
                         f"waiting for {open_:,} parts of the {self.plan.phase} that other tasks compute, for "
-                        f"{duration(message - begun)}; those of a task that is gone are taken over after "
+                        f"{duration(printed - begun)}; the parts of a task that is gone are taken over after "
                         f"{SILENT_SECONDS:.0f} s"
                     )
                 time.sleep(LOOK_SECONDS)

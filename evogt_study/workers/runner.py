@@ -97,7 +97,7 @@ class Runner:
         return self._process is not None and self._process.poll() is None
 
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        """Set the limits and the environment variables of later runs; others are those of this process now."""
+        """Set the limits and the environment variables of later runs; all others are as in this process now."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
         self.limits, self._is_told, self._settings = limits, self._is_told and settings == self._settings, settings
 
@@ -335,7 +335,7 @@ class RunnerPool:
                     runner.end()
 
     def close(self) -> None:
-        """End what is being computed, at once."""
+        """End the runs that are being computed, at once."""
         self.is_closed = True
         with _idle_lock:
             used = list(self._used)
