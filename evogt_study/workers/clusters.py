@@ -23,6 +23,7 @@ from distributed.system import MEMORY_LIMIT
 from evogt_study.errors import InputError, shortened
 from evogt_study.storage.arrays import SHARED_FOLDER
 from evogt_study.storage.lease import own_folder
+from evogt_study.storage.untrusted import read_bytes
 from evogt_study.workers.dask_executor import DaskExecutor
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import RunnerLimits
@@ -145,10 +146,11 @@ async def _answer(address: str) -> None:
 def _address_in(scheduler_file: Path) -> str:
     """The address that a scheduler has left in a file."""
     try:
-        return str(json.loads(scheduler_file.read_text())["address"])
+        return str(json.loads(read_bytes(scheduler_file))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {error}"
+            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {reason}"
         ) from None
 
 

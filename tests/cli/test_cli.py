@@ -359,10 +359,13 @@ def test_workers_and_schedulers_are_not_combined(refused, options):
     assert "must not be combined" in refused("run", "own.toml", *options)
 
 
-def test_a_scheduler_file_that_is_not_there(refused):
-    line = refused("run", "own.toml", "--scheduler-file", "gone.json")
-    assert "gone.json" in line
-    assert "No such file" in line
+@pytest.mark.parametrize(
+    ("name", "reason"), [("gone.json", "No such file"), ("pipe", "it is a folder, a pipe or a device")]
+)
+def test_a_scheduler_file_that_is_no_file(refused, folder, name, reason):
+    """Nothing waits for the other end of a pipe."""
+    os.mkfifo(folder / "pipe")
+    assert f"got {name}: {reason}" in refused("run", "own.toml", "--scheduler-file", name)
 
 
 @pytest.mark.long
