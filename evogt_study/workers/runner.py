@@ -261,7 +261,7 @@ def _pickle_ended(key: str, reason: str, attempts: int, output: str, begun: floa
 
 def take_output(file: int) -> str:
     """Return what was written to the file, without its middle if it is long, and empty the file."""
-    size = os.fstat(file).st_size
+    size = os.lseek(file, 0, os.SEEK_END)
     if not size:
         return ""
     half = OUTPUT_BYTES // 2

@@ -8,9 +8,10 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import resource
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from mmap import mmap
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,8 +25,8 @@ from evogt_study.workers.stage_cache import StageCache
 
 IDLE_SECONDS = 60.0
 """Seconds after which an interpreter without work ends."""
-MIN_DESCRIPTORS = 8
-"""File descriptors that a run needs at the same time."""
+MIN_DESCRIPTORS, CHECKED_RUNS = 8, 4
+"""File descriptors that a run needs at the same time, and runs after which they are tried even if nothing changed."""
 EXIT_CODE = 71
 """Exit code of an interpreter that cannot open files any more (EX_OSERR of sysexits.h)."""
 OOM_SCORE = 500
@@ -39,6 +40,7 @@ class _Surroundings(Surroundings):
         super().__init__()
         self.state, self.descriptor = state, descriptor
         self.output, self.streams = os.dup(1), (sys.stdout, sys.stderr)
+        self.free, self.unchecked = (-1, (0, 0)), 0
 
     def begin(self, number: int) -> None:
         STATE.pack_into(self.state, 0, number, time.monotonic())
@@ -55,15 +57,22 @@ class _Surroundings(Surroundings):
             os.dup2(self.output, number)
         return take_output(self.output)
 
-    # tried, not counted, since the process, the user and the machine have limits
+    # all of them are tried if the lowest free number or the limit has changed: trying takes as long as a trivial run
     def is_usable(self) -> bool:
         """Return True if the next run can open files: a run may have left no descriptors."""
-        with ExitStack() as stack:
-            try:
-                for _ in range(MIN_DESCRIPTORS):
-                    stack.callback(os.close, os.dup(self.descriptor))
-            except OSError:
-                return False
+        found = list[int]()
+        try:
+            found.append(os.dup(self.descriptor))
+            free = found[0], resource.getrlimit(resource.RLIMIT_NOFILE)
+            self.unchecked += 1
+            if free != self.free or self.unchecked == CHECKED_RUNS:
+                found += [os.dup(self.descriptor) for _ in range(MIN_DESCRIPTORS - 1)]
+                self.free, self.unchecked = free, 0
+        except OSError:
+            return False
+        finally:
+            for number in found:
+                os.close(number)
         return True
 
 
