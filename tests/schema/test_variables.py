@@ -9,7 +9,7 @@ from evogt_study.pde.methods.variables import RECORDED, VARIABLES
 from evogt_study.schema.variables import BOOKKEEPING, CONTENT, COORDINATES, Status
 
 PAGE = (Path(__file__).parents[2] / "data" / "README.md").read_text()
-SECTION = PAGE.split("## What each variable is")[1].split("\n## ")[0]
+SECTION = PAGE.split("## Variables")[1].split("\n## ")[0]
 ROWS = {
     name: line
     for line in SECTION.splitlines()
@@ -69,4 +69,4 @@ def test_unknowns_are_those_of_both_baselines():
 
 def test_the_key_is_said_to_hash_what_is_recorded_too():
     assert "recorded output" in BOOKKEEPING["run_key"].long_name
-    assert "`[output]`" in ROWS["run_key"]
+    assert "recorded variables" in ROWS["run_key"]
