@@ -50,9 +50,8 @@ from evogt_study.methods.fingerprint import (
 from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.methods.streams import check_generators
 from evogt_study.methods.syntax import CACHED, content_of, is_local, read_text, unwrapped
-from evogt_study.schema.exact import WANTED, Exact, from_json, to_json
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import canonical, canonical_json, is_composite, labels
+from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"

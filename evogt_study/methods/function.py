@@ -29,10 +29,9 @@ from evogt_study.methods.streams import (
     describe_common,
     omit_unused_seed,
 )
-from evogt_study.schema.exact import Exact
 from evogt_study.schema.parameters import Parameter, get_defaults
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Values, canonical_json, is_composite
+from evogt_study.schema.values import Exact, Values, canonical_json, is_composite
 from evogt_study.schema.variables import objection
 
 PROBLEM = "problem"

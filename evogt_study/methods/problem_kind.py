@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 from evogt_study.errors import InputError
 from evogt_study.registry import Registry
-from evogt_study.schema.exact import TYPE
+from evogt_study.schema.values import TYPE
 
 if TYPE_CHECKING:
     from evogt_study.methods.protocol import Method

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ReturnError, shortened
-from evogt_study.schema.exact import to_numpy_date
 from evogt_study.schema.records import EXACT, Datum, Record
+from evogt_study.schema.values import to_numpy_date
 from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
 
 ALONE = "value"

@@ -1,26 +1,49 @@
-"""Values of parameters: their JSON, hashes and coordinates.
+"""Values of parameters: their canonical form, JSON, hashes and coordinates.
 
-A value is as the user wrote it, to the bit and with its type.  Its JSON, which a run key contains, distinguishes kinds:
-1, 1.0, true and "1" are four values.
+A value is as the user wrote it, to the bit and with its type.  JSON knows booleans, integers, floats, strings and
+lists.  Any other value is a mapping with the key `TYPE`, for example ``{"python": "np.float32", "value": 0.1}``.  The
+model of a study holds the same mappings.  A run key contains them, so 1, 1.0, true and "1" are four values.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
 from functools import cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Protocol, TypeGuard
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from evogt_study.schema.exact import Exact, date_coordinate, exact, exact_label, to_json
+from evogt_study.errors import StudyError
 
+TYPE, VALUE = "python", "value"
+"""Keys of the mapping that states the type of a value, and what the type is made from."""
+OBJECT, FINGERPRINT = "object", "fingerprint"
+"""Type of an object under a name, and the key of its fingerprint.  Its pickled bytes travel beside the study."""
+WANTED = (
+    "a number, string, boolean, date, duration, None, or a list, array or mapping of them; "
+    'give any other object a name: axes={"model": {"svm": SVC()}}'
+)
+WANTED_ZONE = "a date without a time zone, with a fixed offset or with a zone of zoneinfo"
 KEY_DIGITS = 20
 """Hexadecimal digits of a key, 80 bits.  Among 10 million cases two share a key with a probability of 4e-11."""
+MIN_CONSECUTIVE = 6
+"""Consecutive integers of an array are written as start and count if there are as many."""
+MAX_CONSECUTIVE = 10_000_000
+LONGEST_LABEL = 200
+"""Characters of a label.  A longer one ends with a hash."""
+LONGEST_TEXT = 40_000
+"""Bytes of a string in an array, whose entries all have the same number."""
+NEAR = 1e-9
+"""Largest relative difference between a float and the text that states it."""
 
 
 class Composite(Protocol):
@@ -45,9 +68,44 @@ def _has_parts(kind: type) -> bool:
     return hasattr(kind, "content") and hasattr(kind, "label")
 
 
+@dataclass(frozen=True)
+class Exact:
+    """A value that JSON has no type for, or that a function could change: a list, date, None, object, ...
+
+    text: its JSON.  label: its coordinate value as a string.
+    """
+
+    text: str
+    label: str = field(compare=False)
+
+    @property
+    def stated(self) -> Any:
+        """The value in types that JSON knows."""
+        return json.loads(self.text)
+
+    @property
+    def is_date(self) -> bool:
+        """True for a date or a duration."""
+        return isinstance(self.stated, dict) and self.stated[TYPE] in _DATES
+
+    def make(self, objects: Mapping[str, bytes]) -> Any:
+        """Return a copy of the value.  objects: the pickled objects by their fingerprints.
+
+        Raises StudyError for an object that is not among them.
+        """
+        stated = self.stated
+        if not isinstance(stated, dict) or stated[TYPE] != OBJECT:
+            return from_json(stated)
+        if stated[FINGERPRINT] not in objects:
+            raise StudyError(f"the object {self.label!r} is known by its name only. Run its study in Python.")
+        return pickle.loads(objects[stated[FINGERPRINT]])  # noqa: S301  # pickled by the user's own process
+
+    def __str__(self) -> str:
+        return self.label
+
+
 Value = bool | int | float | str | np.generic | Exact | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
-_SCALARS = (bool, int, float, str, np.generic)
 _LIKE_PYTHON = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float64)))
 """Types of NumPy whose scalars equal Python's to the bit."""
 
@@ -62,34 +120,90 @@ def canonical(raw: Any) -> Value:
         return raw
     if type(raw) is Exact or is_composite(raw):
         return raw
-    if isinstance(raw, _SCALARS):
-        to_json(raw)  # refuses what a file cannot hold
+    stated = to_json(raw)  # refuses what a file cannot hold
+    if isinstance(raw, (bool, int, float, str, np.generic)):
         return raw
-    return exact(raw)
+    text = json.dumps(_in_order(stated), sort_keys=True, separators=(",", ":"))
+    label = text_label(raw)
+    if len(label) > LONGEST_LABEL:
+        label = f"{label[:LONGEST_LABEL]}... {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return Exact(text, label)
 
 
-def jsonable(value: Any) -> Any:
-    """Return a value, or nested mappings and tuples of them, in types that JSON knows."""
-    if isinstance(value, np.generic):
-        # a scalar that equals one of Python to the bit has its key
-        is_like_python = value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON
-        return jsonable(value.item()) if is_like_python else to_json(value)
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
+def named_object(name: str, fingerprint: str) -> Exact:
+    """Return the value of an object under a name."""
+    return Exact(json.dumps({FINGERPRINT: fingerprint, TYPE: OBJECT}, separators=(",", ":")), name)
+
+
+def _in_order(stated: Any) -> Any:
+    """Return stated values with mappings as lists of pairs, so that the order of their keys counts."""
+    if isinstance(stated, list):
+        return [_in_order(entry) for entry in stated]
+    if not isinstance(stated, dict):
+        return stated
+    if TYPE in stated:
+        return {name: _in_order(entry) for name, entry in stated.items()}
+    return {TYPE: "dict", VALUE: [[name, _in_order(entry)] for name, entry in stated.items()]}
+
+
+# --- JSON and hashes --------------------------------------------------------------------------------------------------
+
+
+def to_json(raw: Any) -> Any:
+    """Return `raw` in types that JSON knows.  Raises ValueError if it is not a value of a parameter."""
+    write = _WRITERS.get(type(raw))
+    if write is None and isinstance(raw, np.generic):
+        write = _of_numpy
+    elif write is None and type(raw).__module__.startswith("pandas"):
+        write = _of_pandas
+    if write is None:
+        raise ValueError(WANTED)
+    return write(raw)
+
+
+def from_json(stated: Any) -> Any:
+    """Return the value that `to_json` wrote.  Raises ValueError if a mapping has an unknown type."""
+    if isinstance(stated, list):
+        return [from_json(entry) for entry in stated]
+    if not isinstance(stated, dict):
+        return stated
+    if TYPE not in stated:
+        return {name: from_json(entry) for name, entry in stated.items()}
+    try:
+        kind = stated[TYPE]
+        read = _READERS.get(kind) or (_to_numpy if kind.startswith("np.") else _READERS[kind])
+        return read(stated)
+    except (LookupError, TypeError, AttributeError, OverflowError, ImportError, ValueError) as error:
+        raise ValueError(f"{WANTED}; cannot read the type {stated.get(TYPE)!r}: {error}") from None
+
+
+def to_plain(raw: Any) -> Any:
+    """Return NumPy's scalars and arrays, also in lists and mappings, as Python's numbers, strings and lists."""
+    if isinstance(raw, (np.generic, np.ndarray)):
+        return raw.tolist()
+    if isinstance(raw, dict):
+        return {name: to_plain(entry) for name, entry in raw.items()}
+    return list(map(to_plain, raw)) if isinstance(raw, (list, tuple, range)) else raw
+
+
+def _for_key(value: Any) -> Any:
+    """Return a value, or nested mappings and tuples of them, in types that JSON knows, as a key contains it."""
+    if isinstance(value, np.generic) and (value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON):
+        value = value.item()  # a scalar that equals one of Python to the bit has its key
+    if isinstance(value, (float, np.generic)):
         return to_json(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(entry) for key, entry in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [jsonable(entry) for entry in value]
     if isinstance(value, Exact):
         return value.stated
-    return jsonable(value.content()) if is_composite(value) else value
+    if isinstance(value, Mapping):
+        return {str(key): _for_key(entry) for key, entry in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_for_key(entry) for entry in value]
+    return _for_key(value.content()) if is_composite(value) else value
 
 
 def canonical_json(content: Any) -> str:
     """Return the canonical JSON text of the content, in ASCII."""
-    return json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"))
+    return json.dumps(_for_key(content), sort_keys=True, separators=(",", ":"))
 
 
 def json_text(value: Any) -> str:
@@ -125,6 +239,9 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
     return text_hash(canonical_json(content), digits)
 
 
+# --- coordinates ------------------------------------------------------------------------------------------------------
+
+
 def labels(values: Sequence[Value]) -> list[Any]:
     """Return the coordinate values of `values`: of their kind if all have one kind, floats for numbers, else strings.
 
@@ -146,7 +263,7 @@ def labels(values: Sequence[Value]) -> list[Any]:
     if kinds in ({"float"}, {"float", "int"}):
         return list(map(_as_float, values))
     if kinds in ({"date"}, {"duration"}):
-        return date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
+        return _date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
     return [text_label(value) for value in values]
 
 
@@ -176,29 +293,77 @@ def _kind(value: Value) -> str:
     return "" if kind is None else _kind_of_type(kind)
 
 
-def _as_float(value: Any) -> float:
-    if not isinstance(value, (float, np.floating)) and int(float(value)) != value:
-        raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
-    return float(value)
-
-
 def is_number(value: object) -> bool:
     """Return True for an integer or a float, of Python or NumPy."""
     kind: Any = type(value)
     return _kind_of_type(kind) in ("int", "float")
 
 
-def text_label(value: Value) -> str:
-    """Return the coordinate value as a string: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
-    if isinstance(value, str) or type(value) is int:
+def _as_float(value: Any) -> float:
+    if not isinstance(value, (float, np.floating)) and int(float(value)) != value:
+        raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
+    return float(value)
+
+
+def text_label(value: Any, inner: bool = False) -> str:
+    """Return a value as a short string: "0.1", "240,120", "true", "composite_midpoint(4096)", "2020-01-01".
+
+    inner: it is an entry of another value.
+    """
+    if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
-    if isinstance(value, tuple):
-        return ",".join(text_label(entry) for entry in value)
-    return str(value) if type(value) is Exact or is_composite(value) else exact_label(value)
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value)).removesuffix(".0")
+    if _kind_of_type(type(value)) in ("date", "duration"):  # type: ignore[arg-type]  # as in `is_composite`
+        return _date_label(value)
+    if isinstance(value, np.ndarray):
+        value = list(value) if value.ndim else value.item()
+    if isinstance(value, (list, tuple, range)) or type(value).__name__ == "DatetimeIndex":
+        entries = ",".join(text_label(entry, inner=True) for entry in value)
+        return f"[{entries}]" if inner else entries
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {text_label(entry, inner=True)}' for name, entry in value.items())}}}"
+    return str(value)
 
 
-NEAR = 1e-9
-"""Largest relative difference between a float and the text that states it."""
+def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
+    """Return a date or duration as NumPy's, exactly; a date with a time zone in UTC."""
+    if hasattr(raw, "to_numpy"):
+        return raw.to_numpy()  # type: ignore[no-any-return]  # a Timestamp or a Timedelta of pandas
+    if isinstance(raw, datetime) and raw.tzinfo is not None:
+        raw = raw.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(raw, timedelta):
+        return np.timedelta64(raw // timedelta(microseconds=1), "us")
+    return raw if isinstance(raw, (np.datetime64, np.timedelta64)) else np.datetime64(raw)
+
+
+def _date_coordinate(raws: Sequence[Any]) -> list[Any]:
+    """Return dates or durations as NumPy's in nanoseconds.  Raises ValueError if these do not hold all of them."""
+    made = [to_numpy_date(raw) for raw in raws]
+    cast = [each.astype(f"{each.dtype.kind}8[ns]") for each in made]
+    for one, each in zip(cast, made, strict=True):
+        # there and back: a cast beyond the range wraps around
+        if not (np.isnat(each) or one.astype(each.dtype) == each == one):
+            raise ValueError(f"dates from 1678 to 2261 and durations below 292 years, in nanoseconds, got {each}")
+    return cast
+
+
+def _date_label(raw: Any) -> str:
+    made = to_numpy_date(raw)
+    if np.isnat(made):
+        return "NaT"
+    if isinstance(made, np.datetime64):
+        return str(np.datetime_as_string(made, unit="auto"))
+    try:
+        (made,) = _date_coordinate([made])
+    except ValueError:
+        return str(made)
+    count = int(made.astype("i8"))
+    seconds, rest = divmod(abs(count), 10**9)
+    digits = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{'-' if count < 0 else ''}{seconds}{digits} s"
 
 
 def find(values: Sequence[Value], text: str) -> int | None:
@@ -222,3 +387,187 @@ def find(values: Sequence[Value], text: str) -> int | None:
         return None
     near = NEAR if isinstance(numbers[nearest], float) else 0.0
     return nearest if math.isclose(numbers[nearest], number, rel_tol=near) else None
+
+
+# --- types beside those of JSON: how they are written, and read back --------------------------------------------------
+
+
+def _of_int(raw: int) -> int:
+    if not -(2**63) <= raw < 2**64:
+        raise ValueError("an integer of at most 64 bits")
+    return raw
+
+
+def _of_float(raw: float) -> Any:
+    if not math.isnan(raw):
+        return raw
+    made = {TYPE: "float", VALUE: "-nan" if math.copysign(1.0, raw) < 0 else "nan"}
+    if np.float64(from_json(made)).tobytes() != np.float64(raw).tobytes():
+        raise ValueError("a number, not a nan with a payload")
+    return made
+
+
+def _of_text(raw: str) -> str:
+    if "\0" in raw:
+        raise ValueError("a string without the character NUL, at which a file ends it")
+    if not raw.isprintable() and any("\ud800" <= character <= "\udfff" for character in raw):
+        raise ValueError("a string that UTF-8 can write")
+    return raw
+
+
+def _of_dict(raw: Mapping[Any, Any]) -> Any:
+    if all(type(name) is str for name in raw) and TYPE not in raw:
+        return {_of_text(name): to_json(entry) for name, entry in raw.items()}
+    return {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
+
+
+def _of_datetime(raw: datetime) -> Any:
+    made = {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _of_zone(raw)
+    back = from_json(made)
+    if (back, repr(back)) != (raw, repr(raw)):
+        raise ValueError(WANTED_ZONE)
+    return made
+
+
+def _of_zone(raw: datetime) -> dict[str, Any]:
+    zone = raw.tzinfo
+    made: dict[str, Any] = {"fold": 1} if raw.fold else {}
+    if isinstance(zone, ZoneInfo):
+        return made | {"zone": str(zone.key)}
+    offset = raw.utcoffset()
+    return made if offset is None else made | {"offset": [offset.days, offset.seconds, offset.microseconds]}
+
+
+def _of_numpy(raw: np.generic) -> Any:
+    name = f"np.{type(raw).__name__}"
+    if isinstance(raw, (np.datetime64, np.timedelta64)):
+        if np.datetime_data(raw.dtype)[0] == "generic":
+            raise ValueError("a date or duration with a unit")
+        return {TYPE: f"np.{raw.dtype.name}", VALUE: int(raw.astype("i8"))}
+    if raw.dtype.kind not in "biufU":
+        raise ValueError(WANTED)
+    made = {TYPE: name, VALUE: to_json(float(raw) if isinstance(raw, np.floating) else raw.item())}
+    if repr(from_json(made)) != repr(raw):
+        raise ValueError("a number that a float of 64 bits holds")
+    return made
+
+
+def _of_array(raw: np.ndarray[Any, Any]) -> Any:
+    kind, flat = raw.dtype.kind, raw.ravel()
+    if not _is_dtype(raw.dtype):
+        raise ValueError(WANTED)
+    entries = flat.astype("i8").tolist() if kind in "Mm" else flat.tolist()
+    value: dict[str, Any] = {VALUE: entries}
+    if kind == "O" or kind == "U" or (kind == "f" and not np.isfinite(flat).all()):
+        value = {VALUE: [to_json(entry) for entry in entries]}
+    elif kind in "iu" and len(entries) >= MIN_CONSECUTIVE and (np.diff(flat.astype(object)) == 1).all():
+        value = {"start": entries[0], "count": len(entries)}
+    name = raw.dtype.name if raw.dtype.isnative and kind != "U" else raw.dtype.str
+    shape = {} if raw.ndim == 1 else {"shape": list(raw.shape)}
+    return {TYPE: "np.ndarray", "dtype": name, **shape, **value}
+
+
+def _is_dtype(dtype: np.dtype[Any]) -> bool:
+    """Return True for entries that an array may have."""
+    return dtype.kind in "biufUMmO" and dtype.itemsize <= (LONGEST_TEXT if dtype.kind == "U" else 8)
+
+
+def _of_pandas(raw: Any) -> Any:
+    name = f"pd.{type(raw).__name__}"
+    if name not in ("pd.Timestamp", "pd.Timedelta", "pd.DatetimeIndex"):
+        raise ValueError(WANTED)
+    made = {TYPE: name, "unit": raw.unit}
+    if name == "pd.DatetimeIndex":
+        naive = raw if raw.tz is None else raw.tz_convert("UTC").tz_localize(None)
+        made |= {VALUE: naive.to_numpy().astype("i8").tolist(), "freq": raw.freqstr or "", "name": raw.name or ""}
+        made |= _of_zone(datetime(2020, 1, 1, tzinfo=raw.tz))
+        back = from_json(made)
+        same = raw.identical(back) and raw.freq == back.freq
+    else:
+        made |= {VALUE: int(raw.to_numpy().astype("i8"))} | (_of_zone(raw) if name == "pd.Timestamp" else {})
+        back = from_json(made)
+        same = (back, repr(back), back.unit) == (raw, repr(raw), raw.unit)
+    if not same:
+        raise ValueError(WANTED_ZONE)
+    return made
+
+
+_WRITERS: Mapping[type, Callable[[Any], Any]] = {
+    bool: lambda raw: raw,
+    int: _of_int,
+    float: _of_float,
+    str: _of_text,
+    type(None): lambda raw: {TYPE: "None"},
+    list: lambda raw: [to_json(entry) for entry in raw],
+    tuple: lambda raw: {TYPE: "tuple", VALUE: [to_json(entry) for entry in raw]},
+    range: lambda raw: {TYPE: "range", VALUE: [_of_int(raw.start), _of_int(raw.stop), _of_int(raw.step)]},
+    dict: _of_dict,
+    date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
+    datetime: _of_datetime,
+    timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
+    np.ndarray: _of_array,
+}
+
+
+def _zone(stated: Mapping[str, Any]) -> Any:
+    if "zone" in stated:
+        return ZoneInfo(stated["zone"])
+    return timezone(timedelta(*stated["offset"])) if "offset" in stated else None
+
+
+def _to_datetime(stated: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(stated[VALUE]).replace(tzinfo=_zone(stated), fold=stated.get("fold", 0))
+
+
+def _to_numpy(stated: Mapping[str, Any]) -> Any:
+    name, value = stated[TYPE].removeprefix("np."), from_json(stated[VALUE])
+    if name.startswith(("datetime64", "timedelta64")):
+        return np.int64(value).astype(name)[()]
+    kind = getattr(np, "bool_" if name == "bool" else name)
+    if not issubclass(kind, (np.bool_, np.integer, np.floating, np.str_)):
+        raise TypeError("it is no type of NumPy's numbers")
+    return kind(value)
+
+
+def _to_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(stated["dtype"])
+    if not _is_dtype(dtype):
+        raise TypeError(f"no array has the entries {dtype}")
+    if stated.get("count", 0) > MAX_CONSECUTIVE:
+        raise ValueError(f"it has more than {MAX_CONSECUTIVE:,} entries")
+    value = from_json(stated[VALUE]) if VALUE in stated else range(stated["start"], stated["start"] + stated["count"])
+    made = np.fromiter(value, "i8" if dtype.kind in "Mm" else dtype, len(value)).astype(dtype)
+    return made.reshape(stated.get("shape", [len(value)]))
+
+
+def _to_pandas(stated: Mapping[str, Any]) -> Any:
+    pd = importlib.import_module("pandas")  # only if a value needs it: workers import no pandas
+    kind, unit, zone = stated[TYPE], stated["unit"], _zone(stated)
+    if kind == "pd.Timedelta":
+        return pd.Timedelta(np.timedelta64(stated[VALUE], unit))
+    if kind == "pd.Timestamp":
+        made: Any = pd.Timestamp(np.datetime64(stated[VALUE], unit))
+    else:
+        made = pd.DatetimeIndex(np.array(stated[VALUE], "i8").astype(f"M8[{unit}]"), name=stated["name"] or None)
+    if zone is not None:
+        made = made.tz_localize("UTC").tz_convert(zone)
+    if kind == "pd.DatetimeIndex" and stated["freq"]:
+        made = pd.DatetimeIndex(made, freq=stated["freq"])
+    return made
+
+
+_DATES = ("date", "datetime", "timedelta", "pd.Timestamp", "pd.Timedelta")
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "None": lambda stated: None,
+    "float": lambda stated: float(stated[VALUE]),
+    "tuple": lambda stated: tuple(from_json(stated[VALUE])),
+    "range": lambda stated: range(*stated[VALUE]),
+    "dict": lambda stated: {from_json(name): from_json(entry) for name, entry in stated[VALUE]},
+    "date": lambda stated: date.fromisoformat(stated[VALUE]),
+    "datetime": _to_datetime,
+    "timedelta": lambda stated: timedelta(*stated[VALUE]),
+    "np.ndarray": _to_array,
+    "pd.Timestamp": _to_pandas,
+    "pd.Timedelta": _to_pandas,
+    "pd.DatetimeIndex": _to_pandas,
+}

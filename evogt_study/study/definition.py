@@ -22,8 +22,7 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.code import PickledCode, PythonFile, UserCode, code_of, named_code, pickled_object
 from evogt_study.methods.fingerprint import depended
 from evogt_study.methods.problem_kind import is_problem, states_problem
-from evogt_study.schema.exact import FINGERPRINT, OBJECT, TYPE, to_json, to_plain
-from evogt_study.schema.values import is_composite
+from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
 from evogt_study.storage.atomic import written_whole
 from evogt_study.study.designs import SECTIONS, sections
 from evogt_study.study.model import (

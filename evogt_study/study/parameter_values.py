@@ -19,9 +19,22 @@ import numpy as np
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.exact import FINGERPRINT, OBJECT, TYPE, Exact, from_json, named_object, to_plain
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import Value, Values, is_composite, is_number, labels, text_label
+from evogt_study.schema.values import (
+    FINGERPRINT,
+    OBJECT,
+    TYPE,
+    Exact,
+    Value,
+    Values,
+    from_json,
+    is_composite,
+    is_number,
+    labels,
+    named_object,
+    text_label,
+    to_plain,
+)
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Formula
 

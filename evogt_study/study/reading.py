@@ -18,8 +18,7 @@ from evogt_study.methods.loading import METHODS, known_method, load_method
 from evogt_study.methods.problem_kind import kind_of, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
-from evogt_study.schema.exact import TYPE
-from evogt_study.schema.values import Value, is_number, text_label
+from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
 from evogt_study.study.designs import check_occurs, read_designs, stated_values

@@ -1,6 +1,7 @@
 """Values of parameters: a hash that is the same everywhere, labels that distinguish values, values found by text."""
 
 import hashlib
+import json
 from datetime import date, timedelta
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.schema.values import canonical, content_hash, find, jsonable, labels, text_label
+from evogt_study.schema.values import canonical, canonical_json, content_hash, find, labels, text_label
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)
 
@@ -19,7 +20,7 @@ GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composi
 
 def test_json_form():
     content = {"rule": MIDPOINT, "hidden": (240, (1.5, "a")), 3: {"x": True}, "none": None}
-    assert jsonable(content) == {
+    assert json.loads(canonical_json(content)) == {
         "rule": {"rule": "composite_midpoint", "points": 4096},
         "hidden": [240, [1.5, "a"]],
         "3": {"x": True},
@@ -94,7 +95,7 @@ def test_labels(values, expected):
         (True, "true"),
         (False, "false"),
         ("gaussian_rf", "gaussian_rf"),
-        ((1, (0.5, True)), "1,0.5,true"),
+        ((1, (0.5, True)), "1,[0.5,true]"),
         (GAUSS, "gauss_legendre(320)"),
         (MIDPOINT, "composite_midpoint(4096)"),
     ],
