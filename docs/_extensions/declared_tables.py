@@ -81,8 +81,8 @@ def study_keys() -> list[str]:
         return " ".join(next(filter(None, found))).strip()
 
     lines: list[str] = []
-    whole = study_file.StudyTable.model_json_schema()
-    for name, schema in {"StudyTable": whole, **whole["$defs"]}.items():
+    whole = study_file.StudyModel.model_json_schema()
+    for name, schema in {"StudyModel": whole, **whole["$defs"]}.items():
         required = schema.get("required", ())
         rows = [
             (f"`{key}`", kind(part), "required" if key in required else _default(part), said(name, key))

@@ -59,10 +59,10 @@ def status(file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch:
     if file.suffix == ".toml":
         from evogt_study.results.reopened import study_as_recorded
         from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
-        from evogt_study.study.model import read_table
+        from evogt_study.study.model import read_toml
 
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
-        path = output or default_result(read_table(text, str(file)).name)
+        path = output or default_result(read_toml(text, str(file)).name)
         with warnings_at_the_end(DoubtWarning):
             study = study_as_recorded(file, [path, *reuse_from])
     else:

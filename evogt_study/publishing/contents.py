@@ -162,7 +162,7 @@ def deposited_study(path: Path) -> DepositedStudy:
             study_file=_study_file(study.file, path),
             beside=files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),
-            publication=study.publication,
+            publication=study.model.publication,
         )
 
 

@@ -50,7 +50,6 @@ from evogt_study.schema.variables import (
     Variable,
     status_codes,
 )
-from evogt_study.study import model as publication
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.study import Study
 
@@ -76,7 +75,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
-        attributes = {**_attributes(name, column, meant.get(name)), **study.attributes.get(name, {})}
+        attributes = {**_attributes(name, column, meant.get(name)), **study.model.attributes.get(name, {})}
         shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
             attributes = {CONTENT: MODEL_RESULT, **attributes}
@@ -411,7 +410,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
         "id": study.name,
-        "source": study.source or f"evogt-study {package_version()}",
+        "source": study.model.source or f"evogt-study {package_version()}",
         "history": f"{now}: evogt-study {package_version()} ran {study.file}",
         "date_created": now,
         "product_version": package_version(),
@@ -428,7 +427,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "platform": known["platform"],
         "cpu": known["cpu"],
         "phase": phase,
-        **publication.attributes(study.publication),
+        **(study.model.publication.attributes if study.model.publication else {}),
     }
 
 

@@ -236,7 +236,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
         return replace(code, recorded=DeclaredCode.of(code.reference, Path(), declaration).fingerprint)
 
     try:
-        return Study.made(**{**vars(study), "spec": study.spec.with_codes(recorded)}) if declaration else study
+        return study.with_codes(recorded) if declaration else study
     except StudyError as error:
         raise ResultError(f"no runs of older code can be reused: {error}") from None
 

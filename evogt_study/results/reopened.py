@@ -29,7 +29,6 @@ from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import CaseSpace, Chosen, listed
-from evogt_study.study.model import read_table
 from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
@@ -172,7 +171,7 @@ def code_to_run(
     code, folder: as in `find_code`; the folder of the study is by default the recorded one.
     """
     study = study_in(path, data, folder=folder)
-    depends, declared = read_table(study.text, study.file).depends, study.spec.codes
+    depends, declared = study.model.depends, study.spec.codes
     folder = folder or Path(study.file).parent
     return {each.reference: find_code(path, each, code, folder, depends) for each in declared}
 

@@ -1,19 +1,17 @@
-"""Write the arguments of `Study` as the text of a study file.
+"""Turn the arguments of `Study` into a `StudyModel`, change it, and write it as a file.
 
-Each study is checked from its text, so a study in Python and a study in a file have the same meaning and the same keys.
+The model has the types of TOML.  So a study in Python and a study in a file have the same checks and keys.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,132 +23,242 @@ from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
 from evogt_study.storage.atomic import written_whole
 from evogt_study.study.designs import SECTIONS, sections
-from evogt_study.study.model import (
-    quoted,
-)
+from evogt_study.study.model import StudyModel, write_toml
 
-POINTS = (*SECTIONS, "exclude")
-"""Sections that may occur several times."""
 MERGED = ("axes", "constants")
 """Sections in which `Study.replace` changes only the named entries."""
 RANGE = frozenset({"start", "count", "from", "to", "step", "scale"})
 """Keys of a range of values."""
-FEWEST_CONSECUTIVE = 6
-"""Consecutive integers are written as start and count if there are as many: then that is the shorter text."""
+MIN_RANGE = 6
+"""Consecutive integers are given as start and count if there are as many: then that is the shorter text."""
+Named = Callable[[str, Sequence[str]], UserCode]
+"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 
 
 @dataclass(frozen=True)
-class Defined:
-    """The text of a study, the name that messages have for it, and the code that it names."""
+class Definition:
+    """The sections and keys of a study, and the code and the pickled objects that they name."""
 
-    text: str
-    file: str
-    codes: Mapping[str, UserCode]
-    objects: Mapping[str, bytes]
+    table: dict[str, Any]
+    codes: dict[str, UserCode] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
 
-    def named(self, reference: str, depends: Sequence[str]) -> UserCode:
-        """The code of this name with the files that it depends on.  Raises StudyError."""
-        code, folder = self.codes.get(reference), Path(self.file).parent
-        # without those that `Study.replace` has replaced
-        objects = tuple((name, data) for name, data in sorted(self.objects.items()) if name in self.text)
-        if not isinstance(code, PickledCode):
-            return replace(named_code(reference, folder, depends), objects=objects)
-        return replace(code, depends=depended(depends, Path(code.folder)), objects=objects)
+    @staticmethod
+    def of(arguments: Mapping[str, Any]) -> Definition:
+        """Return the definition with these arguments of `Study`.  Raises StudyError."""
+        made = Definition({})
+        made.update(arguments, none_removes=False)
+        if "name" not in made.table:
+            reference = str(made.table.get("method", "study"))
+            name = getattr(arguments.get("method"), "__name__", reference.rpartition(":")[2])
+            made.table["name"] = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "study"
+        return made
 
+    @staticmethod
+    def of_model(model: StudyModel, codes: Iterable[UserCode]) -> Definition:
+        """Return the definition of a checked study, which can be changed."""
+        codes = tuple(codes)
+        objects = {name: data for code in codes for name, data in code.objects}
+        return Definition(model.given, {code.reference: code for code in codes}, objects)
 
-def defined(given: Mapping[str, Any]) -> Defined:
-    """Return the text of a study with these arguments.  Raises StudyError if a text cannot state one of them."""
-    table = {key: value for key, value in given.items() if key != "designs" and not _left_out(value)}
-    table |= sections(given.get("designs") or ())
-    if "common" in table:
-        table["random"] = {"common": table.pop("common")}
-    codes: dict[str, UserCode] = {}
-    for key in ("method", "problem"):
-        if _is_code(table.get(key)):
-            code = code_of(table[key], Path.cwd())
-            codes[code.reference] = code
-            table[key] = code.reference
-        several = table["axes"].get(key) if isinstance(table.get("axes"), Mapping) else None
-        if isinstance(several, Mapping) and key not in table and _are_choices(key, several, table):
-            made = {label: code_of(each, Path.cwd()) for label, each in several.items() if _is_code(each)}
-            codes |= {code.reference: code for code in made.values()}
-            stated = {
-                label: made[label].reference if label in made else _section(key, each)
-                for label, each in several.items()
-            }
-            table["axes"] = {**table["axes"], key: _Stated(stated)}
-    table["name"] = table.get("name") or _name_of(given.get("method"), str(table.get("method", "study")))
-    objects: dict[str, bytes] = {}
-    try:
-        return Defined(_text(table, objects), f"study {table['name']}", codes, objects)
-    except RecursionError:
-        raise StudyError("a value must not be nested too deeply, or contain itself") from None
+    def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
+        """Set arguments of `Study`; None removes one.  Raises StudyError.
 
+        none_removes: None removes entries of axes and constants too, else it is their value.
+        """
+        try:
+            # first what decides whether labels of an axis are methods and problems
+            for key in sorted(arguments, key=lambda key: key == "axes"):
+                self._set(key, arguments[key], none_removes)
+        except RecursionError:
+            raise StudyError("a value must not be nested too deeply, or contain itself") from None
 
-def changed(text: str, file: str, codes: Sequence[UserCode], changes: Mapping[str, Any]) -> Defined:
-    """Return the text of a study with some arguments changed.  Raises StudyError."""
-    table = _stated(tomllib.loads(text))
-    if "designs" in changes:
-        table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
-    for key, value in changes.items():
-        if key in MERGED:
-            if not isinstance(value or {}, Mapping):
-                raise _no_mapping(key, value)
+    def _set(self, key: str, value: Any, none_removes: bool) -> None:
+        is_left_out = value is None or (isinstance(value, (str, tuple)) and not value)
+        if key == "designs":
+            for section in (*SECTIONS, "table_files"):
+                self.table.pop(section, None)
+            for section, tables in sections(() if is_left_out else value).items():
+                self.table[section] = [self._design(section, each) for each in tables]
+        elif key in MERGED:
+            given = _check_mapping(key, {} if is_left_out else value)
             # from both: an axis may become a constant, and the other way round
-            for name in value or ():
-                for section in MERGED:
-                    table.get(section, {}).pop(name, None)
-            table[key] = table.get(key, {}) | {name: each for name, each in (value or {}).items() if each is not None}
+            kept = {
+                section: {name: each for name, each in self.table[section].items() if name not in given}
+                for section in MERGED
+                if section in self.table
+            }
+            self.table.update(kept)
+            if not is_left_out:
+                names = [name for name, each in given.items() if each is not None or not none_removes]
+                self.table[key] = kept.get(key, {}) | {name: self._entry(key, name, given[name]) for name in names}
+        elif is_left_out:
+            self.table.pop("random" if key == "common" else key, None)
+        elif key == "common":
+            self.table["random"] = {"common": to_plain(value)}
         else:
-            table.pop("random" if key == "common" else key, None)
-            table[key] = value
-    made = defined(table)
-    known = {code.reference: code for code in codes}
-    objects = {name: data for code in codes for name, data in code.objects}
-    return replace(made, file=file, codes=known | dict(made.codes), objects=objects | dict(made.objects))
+            self.table[key] = self._section(key, value)
 
-
-def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:
-    """Write a study's text to the new file `path`, naming its code and its tables from there.  Raises StudyError."""
-    table, folder = _stated(tomllib.loads(text)), path.resolve().parent
-    _check_for_file(table, "")
-    for each in table.get("table", []):
-        source = Path(file).parent.resolve() / each.get("file", "")
-        if "file" in each and source.is_file():  # the text keeps the content of a file that is not there
-            table["table_files"].pop(each["file"], None)
-            # relpath, since the file need not be below the folder
-            each["file"] = Path(os.path.relpath(source, folder)).as_posix()
-    for code in codes:
-        for key in ("method", "problem"):
-            if table.get(key) == code.reference:
-                table[key] = _reference_from(code, folder)
-        for key in (*MERGED, *SECTIONS, "when"):
-            if key in table:
-                table[key] = _with_text(table[key], code.reference, _reference_from(code, folder))
-        table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
-    if path.exists():
-        raise StudyError(f"`path` must be a new file, got {path}, which exists")
-    try:
-        with written_whole(path) as temporary:
-            temporary.write_text(_text(table, {}), encoding="utf-8")
-    except OSError as error:
-        raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
-
-
-class _Stated(dict[str, Any]):
-    """A mapping that is written as it is: the text of a study has it."""
-
-
-def _stated(value: Any) -> Any:
-    """Return what a text has with the mappings that state a type, or label methods and objects, as `_Stated`."""
-    if isinstance(value, list):
-        return [_stated(entry) for entry in value]
-    if not isinstance(value, dict):
+    def _section(self, key: str, value: Any) -> Any:
+        if key in ("method", "problem"):
+            return self._named(key, value)
+        if key in ("when", "depends", "exclude"):
+            listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
+            kind, message = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
+            if not all(isinstance(each, kind) for each in listed):
+                raise StudyError(f"`{key}` must be a list of {message}, got {shortened(value)}")
+            return [_to_toml(key, each) for each in listed]
+        if key in ("pilot", "output", "precision", "publication"):
+            # candidates of a pilot are values of parameters
+            plain = {n: v if n == "candidates" else to_plain(v) for n, v in _check_mapping(key, value).items()}
+            return {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
         return value
-    made = {name: _stated(entry) for name, entry in value.items()}
-    is_labelled = bool(made) and all(isinstance(each, _Stated) and each.get(TYPE) == OBJECT for each in made.values())
-    return _Stated(made) if TYPE in made or is_labelled else made
+
+    def _entry(self, key: str, name: str, value: Any) -> Any:
+        """An axis or a constant."""
+        if key == "constants":
+            return _to_toml(f"{key}.{name}", value)
+        if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
+            return {label: self._named(name, each) for label, each in value.items()}
+        return self._axis(name, value)
+
+    def _named(self, key: str, value: Any) -> Any:
+        """A method or problem: the name of code, or what a file states."""
+        if is_problem(value):
+            if key == "method":
+                message = "a function or the name of a method, got a problem; give it as problem=..."
+                raise StudyError(f"`method` must be {message}")
+            return {name: to_plain(each) for name, each in value.table.items()}
+        if not callable(value):
+            return value if isinstance(value, str) else _to_toml(key, value)
+        code = code_of(value, Path.cwd())
+        self.codes[code.reference] = code
+        return code.reference
+
+    def _has_choices(self, key: str, several: Any) -> bool:
+        """Return True for the methods or problems of an axis.
+
+        A function may have a parameter `problem`: then at least one value has to state a problem.
+        """
+        if not isinstance(several, Mapping) or not all(
+            is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in several.values()
+        ):
+            return False
+        is_parameter = key == "problem" and ":" in str(self.table.get("method", ""))
+        return not is_parameter or any(states_problem(each, Path.cwd()) for each in several.values())
+
+    def _design(self, section: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        made = {}
+        for name, value in table.items():
+            if section == "zip" and name != "name":
+                made[name] = self._axis(name, value)
+            else:  # the values of a choice are values of a parameter, and the others numbers of a distribution
+                is_plain = section == "sample" and not (isinstance(value, Mapping) and "choice" in value)
+                made[name] = _to_toml(f"{section}.{name}", to_plain(value) if is_plain else value)
+        return made
+
+    def _axis(self, name: str, values: Any) -> Any:
+        """The values of an axis; consecutive integers are their first one and their number."""
+        if isinstance(values, Mapping):
+            if RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
+                return to_plain(dict(values))
+            return {label: self._object(name, label, value) for label, value in values.items()}
+        if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays of their own
+            values = values.values
+        one = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
+        if one or isinstance(values, (str, bytes)):
+            remedy = "one value belongs in constants"
+            raise StudyError(f"`{name}` must be a list of values, got {shortened(values)} (axes.{name}); {remedy}")
+        if not isinstance(values, np.ndarray) and type(values).__name__ != "DatetimeIndex":
+            values = list(values)
+            kinds = set(map(type, values))
+            if kinds == {int} and len(values) >= MIN_RANGE and values[0] >= 0:
+                if values == list(range(values[0], values[0] + len(values))):
+                    return {"start": values[0], "count": len(values)}
+            elif len(kinds) == 1 and isinstance(values[0], (np.number, np.bool_)):  # the shorter text
+                values = np.array(values)
+        return _to_toml(f"axes.{name}", values)
+
+    def _object(self, name: str, label: Any, value: Any) -> dict[str, Any]:
+        if not isinstance(label, str) or not label:
+            raise StudyError(f"`{name}` must have names that are strings, got {shortened(label)} (axes.{name})")
+        fingerprint, self.objects[fingerprint] = pickled_object(value, f"{name} = {label}")
+        return {TYPE: OBJECT, FINGERPRINT: fingerprint}
+
+    def named(self, folder: Path) -> Named:
+        """Return the function that finds the code of the study."""
+        text = str([self.table.get(key) for key in ("axes", "zip")])
+        objects = tuple((name, data) for name, data in sorted(self.objects.items()) if name in text)
+
+        def named(reference: str, depends: Sequence[str]) -> UserCode:
+            code = self.codes.get(reference)
+            if not isinstance(code, PickledCode):
+                return replace(named_code(reference, folder, depends), objects=objects)
+            return replace(code, depends=depended(depends, Path(code.folder)), objects=objects)
+
+        return named
+
+    def write(self, path: Path, folder: Path) -> Path:
+        """Write the study as the new file `path`, which names code and tables from there.
+
+        folder: the folder to which the study's own paths are relative.  Raises StudyError.
+        """
+        table, there = self.table, path.resolve().parent
+        _check_for_file(table, "")
+        for each in table.get("table", []):
+            source = folder.resolve() / each.get("file", "")
+            if "file" in each and source.is_file():  # the table keeps the content of a file that is not there
+                table["table_files"].pop(each["file"], None)
+                # relpath, since the file need not be below the folder
+                each["file"] = Path(os.path.relpath(source, there)).as_posix()
+        for code in self.codes.values():
+            reference = _reference_from(code, there)
+            for key in table.keys() - {"name", "title", "source", "publication"}:
+                table[key] = _with_text(table[key], code.reference, reference)
+            table.pop("depends", None)
+            if code.depends:
+                table["depends"] = [os.path.relpath(Path(code.folder) / name, there) for name, _ in code.depends]
+        if not table.get("table_files", True):
+            del table["table_files"]
+        if path.exists():
+            raise StudyError(f"`path` must be a new file, got {path}, which exists")
+        try:
+            with written_whole(path) as temporary:
+                temporary.write_text(write_toml(table), encoding="utf-8")
+        except OSError as error:
+            raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
+        return path
+
+
+def _check_mapping(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
+    return value
+
+
+def _to_toml(where: str, value: Any) -> Any:
+    """Return a value in types of TOML.  Raises StudyError for anything that is not the value of a parameter."""
+    if is_composite(value):
+        value = value.content()
+    if isinstance(value, Mapping) and TYPE not in value and all(type(name) is str for name in value):
+        return {name: _to_toml(where, each) for name, each in value.items()}
+    if type(value) is list:
+        return [_to_toml(where, each) for each in value]
+    if isinstance(value, date) and _has_toml(value):
+        return value
+    try:
+        return to_json(value)
+    except ValueError as error:
+        raise StudyError(f"`{where}` must be {error}, got {shortened(value)}") from None
+
+
+def _has_toml(value: date) -> bool:
+    """Return True for a date that reads back from TOML as it is."""
+    try:
+        back = tomllib.loads(f"value = {value.isoformat()}")["value"]
+    except tomllib.TOMLDecodeError:
+        return False
+    return bool((back, repr(back)) == (value, repr(value)))
 
 
 def _check_for_file(value: Any, where: str) -> None:
@@ -158,7 +266,7 @@ def _check_for_file(value: Any, where: str) -> None:
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, entry in entries:
         place = f"{where}[{name}]" if isinstance(value, list) else f"{where}.{name}".lstrip(".")
-        kind = entry.get(TYPE) if isinstance(entry, _Stated) else ""
+        kind = entry.get(TYPE) if isinstance(entry, dict) else ""
         if kind in ("None", OBJECT):
             message = "None" if kind == "None" else f"the object {str(name)!r}"
             remedy = "leave it out" if kind == "None" else "let the function make it from its name"
@@ -166,178 +274,10 @@ def _check_for_file(value: Any, where: str) -> None:
         _check_for_file(entry, place)
 
 
-def _is_choice_of_values(value: object) -> bool:
-    return isinstance(value, Mapping) and "choice" in value
-
-
-def _are_choices(key: str, several: Mapping[Any, Any], table: Mapping[str, Any]) -> bool:
-    """Return True for the methods or problems of an axis.
-
-    A function may have a parameter `problem` of its own: then at least one value has to state a problem.
-    """
-    is_parameter = key == "problem" and ":" in str(table.get("method", ""))
-    if is_parameter and not any(states_problem(each, Path.cwd()) for each in several.values()):
-        return False
-    return all(_is_code(each) or is_problem(each) or isinstance(each, (str, Mapping)) for each in several.values())
-
-
-def _left_out(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, tuple)) and not value)
-
-
-def _is_code(value: object) -> bool:
-    # a problem in formulas is callable too, with the values of its parameters
-    return callable(value) and not is_problem(value)
-
-
-def _name_of(method: Any, reference: str) -> str:
-    """Return the name of a study, made from the name of its method."""
-    name = getattr(method, "__name__", reference.rpartition(":")[2])
-    return re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_") or "study"
-
-
-def _text(table: Mapping[str, Any], objects: dict[str, bytes]) -> str:
-    """The arguments as TOML: single values first, then sections.  The bytes of objects under names go to `objects`."""
-    known = (
-        "name", "title", "source", "method", "problem", "depends",
-        "axes", "constants", *POINTS, "table_files", "when", "pilot", "random", "output", "precision", "publication",
-    )  # fmt: skip
-    unknown = sorted(set(table) - set(known))
-    if unknown:
-        raise StudyError(f"`Study` must be given {', '.join(known)}, got {unknown[0]!r}")
-    made = {key: _section(key, table[key]) for key in known if table.get(key) is not None}
-    for key in ("axes", "zip"):
-        for section in [made[key]] if key == "axes" and key in made else made.get(key, []):
-            values = {name: each for name, each in section.items() if (key, name) != ("zip", "name")}
-            section.update({name: _axis(name, each, objects) for name, each in values.items()})
-    single = {key: value for key, value in made.items() if not isinstance(value, dict) and key not in POINTS}
-    lines = [f"{key} = {_value(key, value)}" for key, value in single.items()]
-    for key, value in made.items():
-        for table in [value] if isinstance(value, dict) else value if key in POINTS else []:
-            entries = (f"{_key(name)} = {_value(f'{key}.{name}', entry)}" for name, entry in table.items())
-            lines += ["", f"[[{key}]]" if key in POINTS else f"[{key}]", *entries]
-    return "\n".join([*lines, ""])
-
-
-def _section(key: str, value: Any) -> Any:
-    """A section as mappings and lists."""
-    if is_problem(value):
-        if key == "method":
-            raise StudyError(
-                "`method` must be a function or the name of a method, got a problem; give it as problem=..."
-            )
-        return {name: to_plain(each) for name, each in value.table.items()}
-    if key in ("when", "depends", "exclude"):
-        listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
-        kind, message = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
-        if not all(isinstance(each, kind) for each in listed):
-            raise StudyError(f"`{key}` must be a list of {message}, got {shortened(value)}")
-        return listed
-    if key in ("axes", "constants", "pilot", "output", "precision", "random", "table_files", "publication"):
-        if not isinstance(value, Mapping):
-            raise _no_mapping(key, value)
-        if key in MERGED:
-            return dict(value)
-        # of parameters: the candidates of a pilot
-        return {name: each if name == "candidates" else to_plain(each) for name, each in value.items()}
-    if key == "sample":  # the values of a choice are values of a parameter, and the others numbers of a distribution
-        return [
-            {name: each if _is_choice_of_values(each) else to_plain(each) for name, each in table.items()}
-            for table in value
-        ]
-    if key in SECTIONS:
-        return [dict(each) for each in value]
-    return value
-
-
-def _no_mapping(key: str, value: Any) -> StudyError:
-    return StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
-
-
-def _axis(name: str, values: Any, objects: dict[str, bytes]) -> Any:
-    """The values of an axis; consecutive integers are their first one and their number."""
-    if isinstance(values, Mapping):
-        return _labelled(name, values, objects)
-    if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays of their own
-        values = values.values
-    one = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
-    if one or isinstance(values, (str, bytes)):
-        raise StudyError(
-            f"`{name}` must be a list of values, got {shortened(values)} (axes.{name}); one value belongs in constants"
-        )
-    if type(values).__name__ == "DatetimeIndex" or isinstance(values, np.ndarray):
-        return values
-    listed = list(values)
-    kinds = set(map(type, listed))
-    if kinds == {int} and len(listed) >= FEWEST_CONSECUTIVE and listed[0] >= 0:
-        start = listed[0]
-        if all(value == start + number for number, value in enumerate(listed)):
-            return {"start": start, "count": len(listed)}
-    if len(kinds) == 1 and isinstance(listed[0], (np.number, np.bool_)):  # the shorter text
-        return np.array(listed)
-    return listed
-
-
-def _labelled(name: str, values: Mapping[Any, Any], objects: dict[str, bytes]) -> Any:
-    """A range of values, or objects under names, whose bytes go to `objects`."""
-    if isinstance(values, _Stated):
-        return values
-    if RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
-        return to_plain(dict(values))
-    made = {}
-    for label, value in values.items():
-        if not isinstance(label, str) or not label:
-            raise StudyError(f"`{name}` must have names that are strings, got {shortened(label)} (axes.{name})")
-        fingerprint, objects[fingerprint] = pickled_object(value, f"{name} = {label}")
-        made[label] = _Stated({TYPE: OBJECT, FINGERPRINT: fingerprint})
-    return _Stated(made)
-
-
-def _value(where: str, value: Any) -> str:
-    """Return a value in TOML.  Raises StudyError for anything that is not the value of a parameter."""
-    if type(value) is str:
-        return quoted(value)
-    if is_composite(value):
-        value = dict(value.content())
-    if isinstance(value, MappingProxyType):  # of a composite
-        value = dict(value)
-    is_plain = type(value) is dict and TYPE not in value and all(type(name) is str for name in value)
-    if is_plain or isinstance(value, _Stated):
-        return f"{{ {', '.join(f'{_key(name)} = {_value(where, each)}' for name, each in value.items())} }}"
-    if type(value) is list:
-        return f"[{', '.join(_value(where, each) for each in value)}]"
-    try:
-        stated = to_json(value)
-    except ValueError as error:
-        raise StudyError(f"`{where}` must be {error}, got {shortened(value)}") from None
-    if isinstance(stated, (bool, int)):
-        return json.dumps(stated)
-    if isinstance(stated, float):
-        # reads back as the same number; json would write Infinity, which TOML does not know
-        return repr(stated)
-    return _date(value) or _value(where, _stated(stated))
-
-
-def _date(value: Any) -> str:
-    """A date as TOML states it; "" if it would not read back as it is."""
-    if not isinstance(value, date):
-        return ""
-    text = value.isoformat()
-    try:
-        back = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return ""
-    return text if (back, repr(back)) == (value, repr(value)) else ""
-
-
-def _key(name: Any) -> str:
-    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(str(name))
-
-
 def _with_text(value: Any, old: str, new: str) -> Any:
-    """The value with every text `old` in it replaced by `new`."""
+    """Return the value with every string `old` in it replaced by `new`."""
     if isinstance(value, dict):
-        return type(value)({name: _with_text(each, old, new) for name, each in value.items()})
+        return {name: _with_text(each, old, new) for name, each in value.items()}
     if isinstance(value, list):
         return [_with_text(each, old, new) for each in value]
     return new if value == old else value

@@ -16,7 +16,7 @@ from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis
 from evogt_study.study.listed import read_listed, read_zip, rows_of
-from evogt_study.study.model import StudyTable
+from evogt_study.study.model import StudyModel
 from evogt_study.study.parameter_values import Declared, Place
 from evogt_study.study.sampled import read_sample, warn_of_count
 
@@ -78,7 +78,7 @@ def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, 
     return found
 
 
-def read_designs(table: StudyTable, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
+def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
     """The index axes of a study: first ``[[zip]]``, then ``[[sample]]``, then ``[[table]]``.
 
     warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
@@ -97,7 +97,7 @@ def read_designs(table: StudyTable, declared: Declared, *, warn: bool) -> tuple[
     return tuple(every)
 
 
-def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axis]]:
+def _designs(table: StudyModel, declared: Declared) -> Iterator[tuple[Place, Axis]]:
     def place(section: str, number: int) -> Place:
         return Place(declared.file, f"{section}[{number}]")
 
@@ -112,7 +112,7 @@ def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axi
         yield at, read_listed(listed, table.table_files, declared, at)
 
 
-def stated_values(table: StudyTable, name: str, file: str) -> Iterator[Any]:
+def stated_values(table: StudyModel, name: str, file: str) -> Iterator[Any]:
     """The values that designs list for a parameter, as they are written.  Raises StudyError for a wrong file."""
     for zipped in table.zip:
         raw = zipped.parameters.get(name)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.storage.untrusted import parse_toml, read_text
+from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
-from evogt_study.study.model import PointsTable, ZipTable, quoted
+from evogt_study.study.model import PointsTable, StudyModel, ZipTable
 from evogt_study.study.parameter_values import Declared, Place, stated_entries
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
@@ -142,36 +142,18 @@ def rounded(value: float, digits: int = DIGITS) -> float:
     return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
 
 
-def with_files(text: str, file: str) -> str:
-    """The study's text with the content of the files that its tables name, which lie beside `file`.
+def missing_files(model: StudyModel, file: str) -> dict[str, list[str]]:
+    """Return the lines of the files that tables name and whose content is not in the study, by name.
 
-    A text that names none, or has the content, stays as it is.  Raises StudyError if a file cannot be read.
+    They lie beside `file`.  Raises StudyError if a file cannot be read.
     """
+    names = dict.fromkeys(each.file for each in model.table if each.file is not None)
     try:
-        table = parse_toml(text)
-    except ValueError:  # the reader of the text reports the mistake
-        return text
-    listed = table.get("table", [])
-    known = table.get(SECTION, {})
-    if not isinstance(listed, list) or not isinstance(known, dict):
-        return text
-    names = [each.get("file") for each in listed if isinstance(each, dict)]
-    missing = dict.fromkeys(name for name in names if isinstance(name, str) and name not in known)
-    if not missing:
-        return text
-    head = "" if SECTION in table else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
-    # appended: the comments and the order of the study file stay
-    return text.rstrip("\n") + "\n" + head + "".join(_stated(name, file) for name in missing)
-
-
-def _stated(name: str, file: str) -> str:
-    lines = "".join(f"  {quoted(line)},\n" for line in _lines(name, file))
-    return f"{quoted(name)} = [\n{lines}]\n"
-
-
-def _lines(name: str, file: str) -> list[str]:
-    try:
-        return read_text(Path(file).parent / name, "the table", StudyError).splitlines()
+        return {
+            name: read_text(Path(file).parent / name, "the table", StudyError).splitlines()
+            for name in names
+            if name not in model.table_files
+        }
     except StudyError as error:
         raise StudyError(f"{error} ({file}, table.file)") from None
 

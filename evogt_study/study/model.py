@@ -1,19 +1,20 @@
-"""Define the sections and keys of a study file, as pydantic models.
+"""Define a study as a pydantic model, whose sections and keys are those of a study file.
 
-The models check the shape only.  `reading` checks the values, since it knows the parameters of the method.  Every
-mistake becomes a `StudyError` of one line with the file, the key, the value and the remedy.
+Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the shape only.  `reading`
+checks the values, since it knows the parameters of the method.  Every mistake becomes a `StudyError` of one line with
+the file, the key, the value and the remedy.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeVar
 
+import tomli_w
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
@@ -29,10 +30,7 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID = "https://orcid.org/"
-SEPARATOR = "; "
-"""Between creators, whose names have commas; ACDD leaves it open."""
 KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a word": str}
-KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
@@ -269,9 +267,24 @@ class PublicationTable(Table):
     doi: Annotated[str, AfterValidator(checked_doi)] | None = None
     """DOI of the deposit, where there is one."""
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Global attributes by the names of ACDD and CF; no convention defines `doi`."""
+        lists = {
+            "creator_name": [each.name for each in self.creators],
+            "creator_email": [each.email for each in self.creators],
+            "creator_url": [ORCID + each.orcid if each.orcid else "" for each in self.creators],
+            "creator_institution": [each.affiliation for each in self.creators],
+        }
+        # each creator has the same place in every list; names have commas, so semicolons separate them
+        found = {name: "; ".join(values) for name, values in lists.items() if any(values)}
+        names = {"publisher": "publisher_name"}
+        single = ("license", "institution", "publisher", "project", "acknowledgement", "references", "doi")
+        return found | {names.get(name, name): getattr(self, name) for name in single if getattr(self, name)}
 
-class StudyTable(Table):
-    """A whole study file."""
+
+class StudyModel(Table):
+    """A whole study."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
     """Name of the study, and of its result file."""
@@ -313,21 +326,61 @@ class StudyTable(Table):
     publication: PublicationTable | None = None
     """Who made the results, and on what terms others may use them."""
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The sections and keys that the study gives, in the types of TOML."""
+        return self.model_dump(exclude_unset=True)
+
+    @property
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Attributes of the variables with a direction or an estimand."""
+        return self.output.attributes if self.output else {}
+
 
 M = TypeVar("M", bound=Table)
 
 
-def read_table(text: str, file: str) -> StudyTable:
-    """The table that `text` holds; `file` names it in messages.  Raises StudyError."""
+def read_toml(text: str, file: str) -> StudyModel:
+    """Return the study that a TOML text gives; `file` names it in messages.  Raises StudyError."""
     try:
         raw = parse_toml(text)
     except ValueError as error:
         raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
-    table = validated(StudyTable, raw, file)
-    if not (table.axes or table.zip or table.sample or table.table):
+    return check_model(raw, file)
+
+
+def check_model(raw: Mapping[str, Any], file: str) -> StudyModel:
+    """Return the study with these sections and keys.  Raises StudyError."""
+    model = validated(StudyModel, raw, file)
+    if not (model.axes or model.zip or model.sample or model.table):
         wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
         raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
-    return table
+    return model
+
+
+def write_toml(table: Mapping[str, Any]) -> str:
+    """Return the text of a study: single values, then sections with one line for each key."""
+    is_table = {key: isinstance(value, dict) for key, value in table.items()}
+    several = {key for key, value in table.items() if isinstance(value, list) and value and isinstance(value[0], dict)}
+    lines = [_line(key, value) for key, value in table.items() if not is_table[key] and key not in several]
+    for key, value in table.items():
+        for section in [value] if is_table[key] else value if key in several else []:
+            lines += ["", f"[[{key}]]" if key in several else f"[{key}]", *(_line(*entry) for entry in section.items())]
+    return "\n".join([*lines, ""])
+
+
+# tomli-w alone writes tables behind other values, but the order of the axes is the order of the dimensions
+def _line(key: str, value: Any) -> str:
+    return tomli_w.dumps({key: 0})[: -len("0\n")] + _inline(value)
+
+
+def _inline(value: Any) -> str:
+    """Return a value in TOML, on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_line(*entry) for entry in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
 
 
 def validated(model: type[M], raw: Mapping[str, Any], where: str) -> M:
@@ -427,8 +480,8 @@ def _wanted(error: ErrorDetails) -> str:
     if error["type"] == "string_too_long":
         return f"at most {error['ctx']['max_length']} characters long"
     if error["type"] == "too_short":
-        kind = KINDS_TOLD.get(error["ctx"]["field_type"], "one")
-        return f"{kind} with at least {error['ctx']['min_length']} entry"
+        kind = "list" if error["ctx"]["field_type"] == "List" else "table"
+        return f"a {kind} with at least {error['ctx']['min_length']} entry"
     for prefix in (
         "Input should be a valid ",
         "Input should be ",
@@ -437,36 +490,3 @@ def _wanted(error: ErrorDetails) -> str:
         if message.startswith(prefix):
             return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)
     return message
-
-
-def quoted(text: str) -> str:
-    """A TOML string; JSON's has two escapes for a character beyond 16 bits, and none for DEL: both are refused."""
-    raw = json.dumps(text, ensure_ascii=False)
-    return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
-
-
-def attributes(publication: PublicationTable | None) -> dict[str, str]:
-    """Global attributes by the names of ACDD; each creator has the same place in every list.
-
-    `references` is a name of CF.  No convention defines `doi`.
-    """
-    if publication is None:
-        return {}
-    creators = publication.creators
-    lists = {
-        "creator_name": [each.name for each in creators],
-        "creator_email": [each.email for each in creators],
-        "creator_url": [ORCID + each.orcid if each.orcid else "" for each in creators],
-        "creator_institution": [each.affiliation for each in creators],
-    }
-    single = {
-        "license": publication.license,
-        "institution": publication.institution,
-        "publisher_name": publication.publisher,
-        "project": publication.project,
-        "acknowledgement": publication.acknowledgement,
-        "references": publication.references,
-        "doi": publication.doi or "",
-    }
-    joined = {name: SEPARATOR.join(values) for name, values in lists.items() if any(values)}
-    return joined | {name: value for name, value in single.items() if value}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +21,13 @@ from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
+from evogt_study.study.definition import Named
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
 from evogt_study.study.model import (
     ExcludeTable,
     SeedRange,
-    StudyTable,
+    StudyModel,
     WhenTable,
 )
 from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas, stated_entries
@@ -38,14 +39,12 @@ CHOICES = ("method", "problem")
 """Axes that choose methods or problems."""
 NEAREST = 1e-12
 """Relative difference of two floats of an axis below which a warning names both."""
-Named = Callable[[str, Sequence[str]], UserCode]
-"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 
 
 class Reader:
     """One pass from a table of the right shape to a study whose every value is checked."""
 
-    def __init__(self, table: StudyTable, file: str, named: Named) -> None:
+    def __init__(self, table: StudyModel, file: str, named: Named) -> None:
         self.table, self.file, self.named = table, file, named
         try:
             self.choices = self._choices()

@@ -6,15 +6,18 @@ import itertools
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import escape
+from inspect import signature
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.code import DeclaredCode, named_code
+from evogt_study.methods.code import DeclaredCode, UserCode, named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
@@ -24,16 +27,12 @@ from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
-from evogt_study.study.definition import changed, defined, written
+from evogt_study.study.definition import Definition, Named
 from evogt_study.study.designs import Design
-from evogt_study.study.listed import with_files
-from evogt_study.study.model import (
-    PublicationTable,
-    read_table,
-    taken_by,
-)
+from evogt_study.study.listed import SECTION, missing_files
+from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
 from evogt_study.study.phases import SEED, Choice, Phase
-from evogt_study.study.reading import Named, Reader
+from evogt_study.study.reading import Reader
 
 MAX_CHECKED = 5_000
 """Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem.
@@ -64,15 +63,10 @@ class Study:
     >>> study = Study("monte_carlo.py:pi", axes={"points": [10, 100], "seed": range(3)})  # doctest: +SKIP
     """
 
-    name: str
-    title: str
-    source: str
+    model: StudyModel
+    file: str
     spec: MethodSpec
     phases: tuple[Phase, ...]
-    text: str
-    file: str
-    publication: PublicationTable | None
-    attributes: Mapping[str, Mapping[str, str]]
 
     def __init__(
         self,
@@ -86,6 +80,7 @@ class Study:
         problem: Any = None,
         name: str | None = None,
         title: str = "",
+        source: str = "",
         depends: Iterable[str] = (),
         pilot: Mapping[str, Any] | None = None,
         common: str | Sequence[str] | None = None,
@@ -93,37 +88,48 @@ class Study:
         precision: Mapping[str, Any] | None = None,
         publication: Mapping[str, Any] | None = None,
     ) -> None:
-        given = {
-            "name": name, "title": title, "method": method, "problem": problem, "depends": depends, "axes": axes,
-            "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
-            "common": common, "output": output, "precision": precision, "publication": publication,
-        }  # fmt: skip
-        # through its text, so that a study in Python has the checks and the keys of a study file
-        made = defined(given)
-        vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
-
-    @staticmethod
-    def made(**fields: Any) -> Study:
-        """Return a study with these checked fields."""
-        # without __init__, which would write a text of the fields and read it
-        study = object.__new__(Study)
-        vars(study).update(fields)
-        return study
+        arguments = {key: value for key, value in locals().items() if key != "self"}
+        made = Definition.of({key: value for key, value in arguments.items() if not _is_left_out(value)})
+        vars(self).update(vars(_defined(made, f"study {made.table['name']}")))
 
     def replace(self, **changes: Any) -> Study:
         """The same study with other arguments of `Study`; of axes and constants only those that are named change.
 
         A parameter that was an axis becomes a constant, or the other way round, as it is given; None takes it away.
         """
-        made = changed(self.text, self.file, self.spec.codes, changes)
-        return Study.from_text(made.text, made.file, named=made.named)
+        known = tuple(signature(Study).parameters)
+        for key in changes:
+            if key not in known:
+                raise StudyError(f"`Study` must be given {', '.join(known)}, got {key!r}")
+        made = Definition.of_model(self.model, self.spec.codes)
+        made.update(changes)
+        return _defined(made, self.file)
 
     def to_file(self, path: str | Path) -> Path:
         """Write the study as a file, by which `evogt run` runs it.
 
         Raises StudyError where its function is not one of a file, or `path` exists.
         """
-        return written(self.text, self.file, self.spec.codes, Path(path))
+        return Definition.of_model(self.model, self.spec.codes).write(Path(path), Path(self.file).parent)
+
+    @property
+    def name(self) -> str:
+        """The name of the study and of its result file."""
+        return self.model.name
+
+    @property
+    def title(self) -> str:
+        """The title of the study."""
+        return self.model.title
+
+    @cached_property
+    def text(self) -> str:
+        """The text of a study file: as it was read, or written by the package."""
+        return write_toml(self.model.given)
+
+    def with_codes(self, change: Callable[[UserCode], UserCode]) -> Study:
+        """The same study with each part of its code changed."""
+        return _made(**vars(self) | {"spec": self.spec.with_codes(change)})
 
     @property
     def axes(self) -> dict[str, list[Any]]:
@@ -166,20 +172,15 @@ class Study:
         named: returns the code for a ``file.py:name``, if it is not loaded from that file.  recorded: the text comes
         from a result.  It contains the content of its tables, and the user has seen its warnings.
         """
+        model = read_toml(text, file)
+        if not recorded and (files := missing_files(model, file)):
+            # appended: the comments and the order of the study file stay
+            head = "" if model.table_files else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+            text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(files, indent=2)}"
+            model = read_toml(text, file)
         folder = Path(file).parent
-        text = text if recorded else with_files(text, file)
-        known = named or (lambda name, depends: named_code(name, folder, depends))
-        table = read_table(text, file)
-        reader = Reader(table, file, known)
-        study = Study.made(
-            name=table.name, title=table.title, source=table.source, spec=reader.spec, text=text, file=file,
-            phases=reader.phases(warn=not recorded), publication=table.publication,
-            attributes=table.output.attributes if table.output else {},
-        )  # fmt: skip
-        _check_resolved(study)
-        for space in study.provisional_spaces():
-            _check_together(study, space)
-        return study
+        code = named or (lambda reference, depends: named_code(reference, folder, depends))
+        return _made(**vars(_read(model, file, code, warn=not recorded)) | {"text": text})
 
     @property
     def space(self) -> CaseSpace:
@@ -229,6 +230,35 @@ class Study:
         else:
             section = "output" if name == "times" else "constants"
         return f"{self.file}, {section}.{name}"
+
+
+def _is_left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, tuple)) and not value)
+
+
+def _made(**fields: Any) -> Study:
+    # without __init__, which takes the arguments of a study
+    study = object.__new__(Study)
+    vars(study).update(fields)
+    return study
+
+
+def _defined(made: Definition, file: str) -> Study:
+    """Return the study of a definition.  Raises StudyError."""
+    model = check_model(made.table, file)
+    if files := missing_files(model, file):
+        model = check_model({**made.table, SECTION: model.table_files | files}, file)
+    return _read(model, file, made.named(Path(file).parent), warn=True)
+
+
+def _read(model: StudyModel, file: str, named: Named, *, warn: bool) -> Study:
+    """Return the study of a model, with checked values.  Raises StudyError."""
+    reader = Reader(model, file, named)
+    study = _made(model=model, file=file, spec=reader.spec, phases=reader.phases(warn=warn))
+    _check_resolved(study)
+    for space in study.provisional_spaces():
+        _check_together(study, space)
+    return study
 
 
 def check_study(given: object) -> None:

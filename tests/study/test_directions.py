@@ -41,7 +41,7 @@ def test_a_study_in_python_keeps_them_as_attributes(tmp_path):
 def test_a_study_file_states_them_and_they_are_no_part_of_a_run(tmp_path):
     (tmp_path / "own.py").write_text("def accuracy(seed, model):\n    return {'accuracy': 0.5}\n")
     stated = Study.from_text(TOML, str(tmp_path / "a.toml"))
-    assert stated.attributes == {"accuracy": {"better": "nearest 0.95", "estimand": "mean"}}
+    assert stated.model.attributes == {"accuracy": {"better": "nearest 0.95", "estimand": "mean"}}
     bare = Study.from_text(TOML.partition("[output")[0], str(tmp_path / "a.toml"))
     ds = evs.run(stated)
     assert ds.accuracy.attrs["better"] == "nearest 0.95"

@@ -34,8 +34,8 @@ def test_it_is_given_in_python_too(tmp_path):
     constants = {"unknowns": 7, "validation": 20, "final_time": 0.1, "dt": 0.05}
     axes = {"epsilon": [0.1, 0.2]}
     study = evs.Study("p1_fem", problem="oscillatory_1d", axes=axes, constants=constants, publication=made)
-    assert study.publication.creators[0].name == "Doe, Jane"
-    assert Study.from_file(study.to_file(tmp_path / "study.toml")).publication == study.publication
+    assert study.model.publication.creators[0].name == "Doe, Jane"
+    assert Study.from_file(study.to_file(tmp_path / "study.toml")).model.publication == study.model.publication
 
 
 @pytest.mark.parametrize("orcid", ["0000-0002-1825-0097", "0000-0001-5109-3700", "0000-0002-1694-233X"])

@@ -16,6 +16,8 @@ from evogt_study.errors import StudyError
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.problems import BUILT_IN
 from evogt_study.schema.values import canonical
+from evogt_study.study.designs import SECTIONS, Design
+from evogt_study.study.model import read_toml, write_toml
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
 
@@ -116,13 +118,23 @@ def keys(study):
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.rglob("*.toml")), ids=lambda path: path.stem)
-def test_every_study_of_the_repository_is_read(path):
+def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_written_file(path, tmp_path, monkeypatch):
     study = Study.from_file(path)
-    assert study.name == path.stem
+    assert (study.name, study.file, study.space.size > 0) == (path.stem, str(path), True)
     # the content of files that tables name comes after it
     assert study.text.split("\n# what the files of [[table]] held")[0] == path.read_text()
-    assert study.file == str(path)
-    assert study.space.size > 0
+    assert read_toml(write_toml(study.model.given), "text") == study.model
+    monkeypatch.chdir(path.parent)
+    given = study.model.given
+    designs = [Design(section, each) for section in SECTIONS for each in given.pop(section, [])]
+    given.pop("table_files", None)
+    in_python = Study(**given, designs=designs, common=given.pop("random", {}).get("common"))
+    written = Study.from_file(in_python.to_file(tmp_path / path.name))
+    for other in (in_python, written):
+        assert other.axes == study.axes
+        assert [plan.keys.tolist() for plan in provisional_plans(other)] == [
+            plan.keys.tolist() for plan in provisional_plans(study)
+        ]
 
 
 DESIGN_HEAD = """
@@ -178,7 +190,7 @@ def test_the_example_of_the_design_with_its_rules(load):
     study = load(DESIGN_HEAD + DESIGN_RULES + DESIGN_OUTPUT)
     assert study.name == "oscillatory_1d"
     assert study.title == "One-dimensional oscillatory-coefficient benchmark"
-    assert study.source == "Ju & Zhao, Table main1d"
+    assert study.model.source == "Ju & Zhao, Table main1d"
     assert study.pilot is None
     assert study.space.names == ("dictionary", "epsilon", "seed")
     assert study.space.shape == (2, 3, 20)
