@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import shortened
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
+from evogt_study.storage.arrays import Packed
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,15 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
 
 
 def _in_memory(records: RunRecords) -> RunRecords:
-    """Return the records with their arrays read."""
-    return replace(records, stacks=tuple(replace(each, values=np.asarray(each.values)) for each in records.stacks))
+    """Return the records with their arrays read; the values that shorter arrays lack are missing."""
+    return replace(records, stacks=tuple(map(_read, records.stacks)))
+
+
+def _read(stack: Stack) -> Stack:
+    values = np.asarray(stack.values)
+    if isinstance(stack.values, Packed) and values.dtype.kind in "biu":
+        return replace(stack, values=values, absent=stack.values.lacks(values.shape[1:]))
+    return replace(stack, values=values.astype(str) if values.dtype.kind == "O" else values)
 
 
 def _key(stack: Stack) -> tuple[str, bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +28,7 @@ from evogt_study.results.run_metadata import (
     returned_attributes,
     software_sets,
 )
-from evogt_study.results.table import ArrayColumn, Column, Table, equal, missing_value
+from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, Column, Table, equal
 from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
@@ -50,10 +49,10 @@ from evogt_study.schema.variables import (
     Variable,
     status_codes,
 )
+from evogt_study.storage.arrays import pad_of
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.study import Study
 
-AnyColumn = Column | ArrayColumn
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
@@ -70,7 +69,8 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
     """
     space, meant = table.plan.space, study.method.variables
-    columns, index_of, lengths = _aligned(table.columns)
+    columns = table.columns
+    cells, unions, index_of, lengths = _align(columns)
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
@@ -79,18 +79,20 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
         shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
             attributes = {CONTENT: MODEL_RESULT, **attributes}
-            data[name] = _of_runs(column, space, dims, shape, attributes)
-        elif (common := column.common()) is not None and common.shape == shape:
+            data[name] = _of_runs(column, cells.get(name), space, dims, shape, attributes)
+        elif name in unions:
+            coords[name] = xr.Variable(dims, unions[name], attributes)
+        elif (common := column.common()) is not None and common.shape == shape and name not in cells:
             coords[name] = xr.Variable(dims, common, attributes)
-        elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space):
-            coords[name] = _of_runs(column, space, dims, shape, attributes)
+        elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space) and name not in cells:
+            coords[name] = _of_runs(column, None, space, dims, shape, attributes)
         else:
-            coords[name] = _over_axes(_resized(column, shape), dims, space, attributes)
+            coords[name] = _over_axes(cells.get(name) or column.loaded(shape), column, dims, space, attributes)
     returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
     for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
-    for name, counts in _counts(table.columns, lengths, index_of).items():
+    for name, counts in _counts(columns, lengths, index_of).items():
         described = {"long_name": f"number of values along {index_of.get(name, name)}", "units": "1"}
         coords.setdefault(f"{name}_count", (space.names, counts.reshape(space.shape), described))
     attributes = _returned_attributes(table, study, coords, data)
@@ -112,34 +114,34 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 # --- coordinates that differ between runs -----------------------------------------------------------------------------
 
 
-def _aligned(
+def _align(
     columns: Mapping[str, AnyColumn],
-) -> tuple[dict[str, AnyColumn], dict[str, str], dict[str, int]]:
-    """Return the columns, the indices that replace dimensions, and the length of each dimension.
+) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
+    """Return values on common labels, these labels, the indices that replace dimensions, and the length of each one.
 
     Strings, dates and unique integers along a dimension of their name are labels, by which the runs are aligned.
     """
-    made, index_of = dict(columns), dict[str, str]()
+    cells, unions, index_of = dict[str, Cells](), dict[str, npt.NDArray[Any]](), dict[str, str]()
     used = {name for name, column in columns.items() for name in (name, *column.dims)}
     for name, column in columns.items():
         if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
             along = {key: each for key, each in columns.items() if name in each.dims}
-            known = column.loaded() if column.dtype.kind in "OMiu" else None
-            labels = None if known is None else _labels(known, along)
-            if known is None or labels is None:
-                index = f"{name}_index"
-                while index in used:
-                    index += "_"
-                index_of[name] = index
-            else:
-                union = np.unique(np.concatenate(labels)) if labels else known.cells[:0]
-                made |= {key: _reindexed(made[key].loaded(), name, known, union) for key in along if key != name}
-                made[name] = replace(known, cells=np.tile(union, (len(known.cells), 1)), absent=None)
-    lengths: dict[str, int] = {}
-    for column in made.values():
+            known = _labels(column, along)
+            if known is None:
+                index_of[name] = f"{name}_index"
+                while index_of[name] in used:
+                    index_of[name] += "_"
+                continue
+            unions[name] = np.unique(np.concatenate(list(known.values())))
+            for key, each in along.items():
+                if key != name:
+                    cells[key] = _reindex(cells.get(key) or each.loaded(), each.dims.index(name), known, unions[name])
+    lengths: dict[str, int] = {name: len(union) for name, union in unions.items()}
+    for column in columns.values():
         for dim, length in zip(column.dims, column.lengths, strict=True):
-            lengths[dim] = max(length, lengths.get(dim, 0))
-    return made, index_of, lengths
+            if dim not in unions:
+                lengths[dim] = max(length, lengths.get(dim, 0))
+    return cells, unions, index_of, lengths
 
 
 def _counts(
@@ -148,7 +150,7 @@ def _counts(
     """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
     found: dict[str, npt.NDArray[np.int32]] = {}
     for column in columns.values():
-        for dim, counts in zip(column.dims, column.own_lengths().T, strict=True):
+        for dim, counts in zip(column.dims, column.own_lengths.T, strict=True):
             is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
             if not is_label and (counts[column.present] != lengths[dim]).any():
                 there = np.where(column.present, counts, 0).astype(np.int32)
@@ -167,54 +169,45 @@ def _differs_along_all_axes(column: ArrayColumn, space: CaseSpace) -> bool:
     return bool(there.any())
 
 
-def _resized(column: AnyColumn, shape: tuple[int, ...]) -> Column:
-    """Return the column in memory, padded to this shape."""
-    made = replace(column.loaded())
-    made.resize(shape, made.dtype)
+def _labels(column: AnyColumn, along: Mapping[str, AnyColumn]) -> dict[int, npt.NDArray[Any]] | None:
+    """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
+    if column.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
+        return None
+    values, missing = column.loaded()
+    found = {case: values[case][~missing[case]] for case in np.flatnonzero(column.present).tolist()}
+    return found if all(len(set(each.tolist())) == len(each) for each in found.values()) else None
+
+
+def _reindex(cells: Cells, axis: int, labels: Mapping[int, npt.NDArray[Any]], union: npt.NDArray[Any]) -> Cells:
+    """Return the values of each run at the positions of its labels."""
+    shape = (*cells.values.shape[: axis + 1], len(union), *cells.values.shape[axis + 2 :])
+    made = Cells(np.full(shape, pad_of(cells.values.dtype), cells.values.dtype), np.ones(shape, dtype=bool))
+    before = (slice(None),) * axis
+    for case, own in labels.items():
+        count = min(len(own), cells.values.shape[axis + 1])
+        at = (*before, np.searchsorted(union, own[:count]))
+        for new, old in zip(made, cells, strict=True):
+            new[case][at] = old[case][(*before, slice(count))]
     return made
 
 
-def _labels(column: Column, along: Mapping[str, AnyColumn]) -> list[npt.NDArray[Any]] | None:
-    """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
-    # strings (as objects), dates and integers, of each run
-    if any((each.present & ~column.present).any() for each in along.values()):
-        return None
-    missing = column.missing()
-    found = [column.cells[case][~missing[case]] for case in np.flatnonzero(column.present)]
-    return found if all(len(set(each.tolist())) == len(each) for each in found) else None
-
-
-def _reindexed(column: Column, dim: str, labels: Column, union: npt.NDArray[Any]) -> Column:
-    """Return the column with the values of each run at the positions of its labels."""
-    axis = column.dims.index(dim)
-    shape = (*column.cells.shape[: axis + 1], len(union), *column.cells.shape[axis + 2 :])
-    cells = np.full(shape, missing_value(column.dtype), column.dtype)
-    absent, missing, lacking = np.ones(shape, dtype=bool), labels.missing(), column.missing()
-    before = (slice(None),) * axis
-    for case in np.flatnonzero(column.present):
-        own = np.flatnonzero(~missing[case])
-        own = own[own < column.cells.shape[axis + 1]]
-        at = np.searchsorted(union, labels.cells[case][own])
-        cells[case][(*before, at)] = column.cells[case][(*before, own)]
-        absent[case][(*before, at)] = lacking[case][(*before, own)]
-    return replace(column, cells=cells, absent=absent)
-
-
-def _over_axes(column: Column, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]) -> xr.Variable:
+def _over_axes(
+    cells: Cells, column: AnyColumn, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]
+) -> xr.Variable:
     """Return the values of a column along its dimensions and the axes along which it differs."""
-    cells, missing = (each.reshape(space.shape + each.shape[1:]) for each in (column.cells, column.missing()))
+    values, missing = (each.reshape(space.shape + each.shape[1:]) for each in cells)
     there, names = column.present.reshape(space.shape), list(space.names)
     for name in space.names:
         axis = names.index(name)
         pick = np.expand_dims(there.argmax(axis), axis)
-        wide = pick.reshape(pick.shape + (1,) * (cells.ndim - pick.ndim))
-        one, lacks = np.take_along_axis(cells, wide, axis), np.take_along_axis(missing, wide, axis)
-        same = (missing & lacks) | (equal(cells, one) & (missing == lacks))
-        if bool((same.all(axis=tuple(range(there.ndim, cells.ndim))) | ~there).all()):
-            cells, missing = one.squeeze(axis), lacks.squeeze(axis)
+        wide = pick.reshape(pick.shape + (1,) * (values.ndim - pick.ndim))
+        one, lacks = np.take_along_axis(values, wide, axis), np.take_along_axis(missing, wide, axis)
+        same = (missing & lacks) | (equal(values, one) & (missing == lacks))
+        if bool((same.all(axis=tuple(range(there.ndim, values.ndim))) | ~there).all()):
+            values, missing = one.squeeze(axis), lacks.squeeze(axis)
             there = np.asarray(there.any(axis))
             names.remove(name)
-    return _variable((*names, *dims), cells, missing, attributes)
+    return _variable((*names, *dims), values, missing, attributes)
 
 
 def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,7 +222,7 @@ def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], dat
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
-        coords[places[name]] = _over_axes(column.loaded(), column.dims, table.plan.space, described)
+        coords[places[name]] = _over_axes(column.loaded(), column, column.dims, table.plan.space, described)
     return attributes | ({RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
@@ -237,12 +230,14 @@ def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], dat
 
 
 def _of_runs(
-    column: AnyColumn, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...], attributes: dict[str, Any]
-) -> xr.Variable:
-    """Return the values of all runs; arrays are read when they are used."""
-    if isinstance(column, Column):
-        cells, missing = (each.reshape(space.shape + lengths) for each in _cells_of(_resized(column, lengths)))
-        return _variable(space.names + dims, cells, missing, attributes)
+    column: AnyColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
+    attributes: dict[str, Any],
+) -> xr.Variable:  # fmt: skip
+    """Return the values of all runs; arrays of numbers are read when they are used, unless they have `cells`."""
+    if cells is not None or isinstance(column, Column) or column.dtype.kind in "OMm":
+        known = cells or column.loaded(lengths)
+        values, missing = (each.reshape(space.shape + lengths) for each in known)
+        return _variable(space.names + dims, values, missing, attributes)
     dtype, shown, encoding = column.dtype, column.dtype, dict[str, Any]()
     if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
         limits = column.data.limits[column.present]
@@ -255,10 +250,6 @@ def _of_runs(
     return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
 
 
-def _cells_of(column: Column) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    return column.cells, column.missing()
-
-
 def _free_value(column: ArrayColumn, low: int, high: int) -> tuple[np.dtype[Any], Any]:
     """As `with_fill_value`, by the limits of the values if they suffice."""
     dtype = np.dtype(np.int8) if column.dtype.kind == "b" else column.dtype
@@ -266,8 +257,7 @@ def _free_value(column: ArrayColumn, low: int, high: int) -> tuple[np.dtype[Any]
     for each in (-limit, limit) if dtype.kind == "i" else (limit, 0):
         if not low <= each <= high:
             return dtype, dtype.type(each)
-    known = column.loaded()
-    return with_fill_value(known.cells, known.missing())
+    return with_fill_value(*column.loaded())
 
 
 def _variable(

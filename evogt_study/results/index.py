@@ -7,6 +7,7 @@ Neither adding runs nor checking bytes opens HDF5.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -25,9 +26,9 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.schema.records import COORDINATE, NUMBERS, RunRecords, Stack, kind_of
-from evogt_study.schema.variables import MAIN, PREFIX
-from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype
+from evogt_study.schema.records import COORDINATE, RunRecords, Stack
+from evogt_study.schema.variables import MAIN, PREFIX, Status
+from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype, unpack_bytes
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES
 from evogt_study.study.run_keys import Keys
@@ -86,52 +87,39 @@ class Index:
 
 
 def pack_records(records: RunRecords) -> RunRecords:
-    """Return records whose arrays of numbers are packed; a coordinate that runs share is stored once.
+    """Return records whose arrays are packed; a coordinate that runs share is stored once.
 
     Workers call it: they pack large arrays into the chunks of the result file.
     """
     groups: dict[tuple[object, ...], list[Stack]] = {}
     stacks: list[Stack] = []
     for stack in records.stacks:
-        if not is_array(stack) or isinstance(stack.values, Packed):
-            stacks.append(stack)
-        else:  # arrays of any length together
+        if stack.dims and not isinstance(stack.values, Packed):  # arrays of any length together
             kind = (stack.name, stack.role, stack.dims, stack.values.dtype, repr(stack.attributes))
             groups.setdefault(kind, []).append(stack)
+        else:
+            stacks.append(stack)
     for group in groups.values():
-        if len(group) == 1 and group[0].absent is None:
-            packed = Packed.of(group[0].values, share=group[0].role == COORDINATE)
-            stacks.append(replace(group[0], values=packed))
-            continue
-        rows = np.concatenate([stack.rows for stack in group])
-        arrays = [array for stack in group for array in _own_arrays(stack)]
-        order = np.argsort(rows)
-        packed = Packed.of([arrays[place] for place in order], share=group[0].role == COORDINATE)
-        stacks.append(replace(group[0], rows=rows[order], values=packed, absent=None))
+        rows, arrays = group[0].rows, group[0].values
+        if len(group) > 1 or group[0].absent is not None:
+            rows = np.concatenate([stack.rows for stack in group])
+            own = [array for stack in group for array in _own_arrays(stack)]
+            dtype, order = np.result_type(*own), np.argsort(rows)
+            rows, arrays = rows[order], [own[place].astype(dtype, copy=False) for place in order]
+        packed = Packed.of(arrays, share=group[0].role == COORDINATE)
+        stacks.append(replace(group[0], rows=rows, values=packed, absent=None))
     return replace(records, stacks=tuple(stacks))
-
-
-def is_array(stack: Stack) -> bool:
-    """Return True for numbers with dimensions of their own."""
-    return bool(stack.dims) and kind_of(stack.values.dtype) == NUMBERS
 
 
 def _own_arrays(stack: Stack) -> Iterator[npt.NDArray[Any]]:
     """Yield the array of each run, without missing values at its end."""
-    for place, array in enumerate(stack.values):
-        if stack.absent is None:
-            yield array
-            continue
-        there = ~stack.absent[place]
-        ends = [int(np.flatnonzero(there.any(axis=axis)).max(initial=-1)) + 1 for axis in _others(there.ndim)]
-        own = tuple(map(slice, ends))
+    if stack.absent is None:
+        yield from stack.values
+        return
+    for array, absent in zip(stack.values, stack.absent, strict=True):
+        own = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~absent))
         # missing values among others, of a file that another program has changed
-        yield array[own] if there[own].all() else np.where(there, array, np.nan)
-
-
-def _others(ndim: int) -> Iterator[tuple[int, ...]]:
-    """For each dimension, the other ones."""
-    return (tuple(each for each in range(ndim) if each != axis) for axis in range(ndim))
+        yield np.where(absent, np.nan, array)[own] if absent[own].any() else array[own]
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -162,7 +150,7 @@ def _deep(plain: Any, arrays: Iterator[bytes]) -> Any:
         return {key: _deep(value, arrays) for key, value in plain["mapping"]}
     shape = tuple(plain["shape"])
     if "strings" in plain:
-        return np.array([*plain["strings"], None], object)[:-1].reshape(shape).astype(str)
+        return np.array([*map(str, plain["strings"]), None], object)[:-1].reshape(shape)
     kind = np.dtype([tuple(field) for field in plain["array"]] if isinstance(plain["array"], list) else plain["array"])
     return np.frombuffer(next(arrays), kind).reshape(shape)[()]
 
@@ -172,16 +160,25 @@ def encode(content: Any) -> bytes:
     arrays: list[npt.NDArray[Any]] = []
     text = json.dumps(_flat(content, arrays)).encode()
     sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
-    return bytes(isal_zlib.compress(b"".join([sizes, text, *(array.tobytes() for array in arrays)]), 1))
+    whole = b"".join([sizes, text, *(array.tobytes() for array in arrays)])
+    packed = bytes(isal_zlib.compress(whole, 1))
+    return packed if len(whole) <= max_bytes(packed) else zlib.compress(whole, 0)
+
+
+def max_bytes(packed: bytes) -> int:
+    """Return the size of the content up to which it is read: a small file must not take much memory."""
+    return 2**20 + 32 * len(packed)
 
 
 def decode(packed: bytes) -> Any:
-    """Return the tree of `encode`."""
-    content = memoryview(isal_zlib.decompress(packed))
+    """Return the tree of `encode`.  Raises ValueError."""
+    content = memoryview(unpack_bytes(packed, max_bytes(packed)))
     length, count = struct.unpack_from("<QQ", content)
+    if count > len(content):
+        raise ValueError("it has more arrays than bytes")
     sizes, at = struct.unpack_from(f"<{count}Q", content, 16), 16 + 8 * count
-    ends = np.cumsum([at + length, *sizes])
-    arrays = (bytes(content[begin:end]) for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+    ends = list(itertools.accumulate([at + length, *sizes]))
+    arrays = (bytes(content[begin:end]) for begin, end in itertools.pairwise(ends))
     return _deep(json.loads(bytes(content[at : at + length])), arrays)
 
 
@@ -267,42 +264,31 @@ def _packed_stacks(index: Index) -> Iterator[Stack]:
 
 
 def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> int:
-    """Write pieces at `end`, and return where they end."""
+    """Write the pieces that are elsewhere at `end`, each once, and return where they end."""
     if all(source is target for source in packed.sources):
         return end
+    pieces, form = packed.pieces.copy(), packed.form.copy()
     if all(isinstance(source, Memory) for source in packed.sources):
-        starts = np.cumsum([end, *(len(source.content) for source in packed.sources if isinstance(source, Memory))])
-        for source in packed.sources:
-            file.write(source.content.data if isinstance(source, Memory) else b"")
-        packed.pieces = packed.pieces.copy()
-        packed.pieces["offset"] += starts[packed.pieces["file"]]
-        end = int(starts[-1])
+        contents = [source.content.data for source in packed.sources if isinstance(source, Memory)]
+        pieces["offset"] += np.cumsum([end, *map(len, contents)])[pieces["file"]]
+        end += sum(map(file.write, contents))
     else:
-        end = _copy_pieces(file, end, packed)
-    packed.pieces["file"], packed.sources = 0, [target]
-    return end
-
-
-def _copy_pieces(file: BinaryIO, end: int, packed: Packed) -> int:
-    """Copy pieces of other files; a run of a chunk with several runs is written as it is."""
-    pieces, form, moved = packed.pieces.copy(), packed.form.copy(), dict[bytes, int]()
-    for row in np.flatnonzero(packed.present).tolist():
-        known, count = packed.forms[packed.form[row]], packed.count_of(row)
-        if packed.pieces[row, 0]["row"] >= 0:
-            ((_, values),) = packed.arrays(np.array([row]))
-            contents = [values.tobytes()]
-            form[row] = packed.number_of(Form(known.dtype, stored_dtype(known.dtype), None))
-            pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
-            marks = [pieces[row, 0]["checksum"].tobytes()]
-        else:
-            contents = [packed.content(piece) for piece in packed.pieces[row, :count]]
-            marks = [piece["checksum"].tobytes() for piece in packed.pieces[row, :count]]
-        for number, (mark, content) in enumerate(zip(marks, contents, strict=True)):
-            if mark not in moved:
-                moved[mark] = end
-                end += file.write(content)
-            pieces["offset"][row, number] = moved[mark]
-    packed.pieces, packed.form = pieces, form
+        moved = dict[bytes, int]()
+        for row in np.flatnonzero(packed.present).tolist():
+            contents = [packed.content(piece) for piece in pieces[row, : packed.count_of(row)]]
+            if pieces["row"][row, 0] >= 0:  # a chunk of several runs
+                ((_, values),) = packed.arrays(np.array([row]))
+                contents, dtype = [values.tobytes()], values.dtype
+                form[row] = packed.number_of(Form(dtype, stored_dtype(dtype), None))
+                pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
+            for number, content in enumerate(contents):
+                mark = pieces["checksum"][row, number].tobytes()
+                if mark not in moved:
+                    moved[mark] = end
+                    end += file.write(content)
+                pieces["offset"][row, number] = moved[mark]
+    pieces["file"] = 0
+    packed.pieces, packed.form, packed.sources = pieces, form, [target]
     return end
 
 
@@ -335,20 +321,39 @@ def read_index(path: Path) -> Index | None:
     found = _read_end(path)
     if found is None:
         return None
-    content = found[0]
     try:
-        known, file = decode(content), File(path)
-        places = [(name, offset, size, bytes.fromhex(mark)) for name, offset, size, mark in known["places"]]
-        phases = {phase: _records(records, file) for phase, records in known["phases"].items()}
+        known, file = decode(found[0]), File(path)
+        places = [(str(name), int(at), int(size), bytes.fromhex(mark)) for name, at, size, mark in known["places"]]
+        phases = {str(phase): _records(records, file) for phase, records in known["phases"].items()}
         index = Index(phases, known["axes"], places, known["plan"], known["about"])
+        is_shared = any(axes.get("shared") for axes in index.axes.values())
+        _check_index(index, found[2])
     except UNREADABLE as error:  # valid, but not what this package writes
         raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
-    for stack in _packed_stacks(index):
-        if not any(axes.get("shared") for axes in index.axes.values()):  # else a chunk holds a run more than once
-            pieces = stack.values.pieces
-            starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
-            file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
+    for stack in _packed_stacks(index) if not is_shared else ():  # else a chunk holds a run more than once
+        pieces = stack.values.pieces
+        starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
+        file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
     return index
+
+
+def _check_index(index: Index, end: int) -> None:
+    """Raise ValueError unless an index describes runs and pieces that a file of this size can hold."""
+    if not all(at >= 0 and 0 <= size <= end - at for _, at, size, _ in index.places):
+        raise ValueError("bytes of a variable are not in the file")
+    for records in index.phases.values():
+        count = len(records.keys)
+        lists = (records.status, records.messages, records.wall_seconds, records.attempts, records.software)
+        if any(len(each) != count for each in lists) or not np.isin(records.status, list(Status)).all():
+            raise ValueError("run metadata have other lengths or values")
+        for stack in records.stacks:
+            rows = stack.rows
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) != len(stack.values):
+                raise ValueError(f"`{stack.name}` has no row for each value")
+            if len(np.unique(rows)) < len(rows) or (len(rows) and not 0 <= rows.min() <= rows.max() < count):
+                raise ValueError(f"`{stack.name}` has rows without a run")
+            if isinstance(stack.values, Packed):
+                stack.values.check(end)
 
 
 def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
@@ -398,18 +403,17 @@ def damage(path: Path, index: Index) -> Iterator[str]:
 
 
 def _damaged_pieces(index: Index, phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
-    packed, wrong = stack.values, dict[tuple[int, int], list[int]]()
-    held: dict[tuple[int, int], bool] = {}
+    packed, held, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
     for place in np.flatnonzero(packed.present).tolist():
         for piece in packed.pieces[place, : packed.count_of(place)]:
-            at = int(piece["file"]), int(piece["offset"])
+            at = int(piece["offset"])
             if at not in held:
                 held[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
             if not held[at]:
                 wrong.setdefault(at, []).append(int(stack.rows[place]))
     for rows in wrong.values():
-        names = [name_run(index, phase, records, row) for row in rows[:1]]
-        runs = f"the run {names[0]}" if len(rows) == 1 else f"{len(rows)} runs, for example {names[0]},"
+        name = name_run(index, phase, records, rows[0])
+        runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
         yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
 
 

@@ -60,7 +60,7 @@ def _measured(name: str, table: Table, better: str) -> npt.NDArray[np.float64]:
 def _no_number(name: str, table: Table) -> str:
     """Explain that a variable cannot be minimised."""
     if name in table.columns:
-        return f"it is {table.columns[name].described}, not a number"
+        return f"it is {table.shapes.known[name, False]}, not a number"
     found = ", ".join(sorted(table.columns)) or "none"
     return f"the runs returned no such number (they have: {found})"
 

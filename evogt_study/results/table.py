@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.results.index import is_array, pack_records
+from evogt_study.results.index import pack_records
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.variables import Status
-from evogt_study.storage.arrays import Packed
+from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.run_keys import Keys
 
@@ -29,19 +29,29 @@ def is_finished(status: Status) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """What all runs that have a variable agree in.  kind: see `kind_of`."""
+    """What all runs that have a variable agree in.
+
+    kind: see `kind_of`.  types: the dtypes of numbers.  is_large: True for integers that float64 may not hold.
+    """
 
     role: str
     dims: tuple[str, ...]
     kind: str
     units: str
+    types: frozenset[np.dtype[Any]] = field(default=frozenset(), compare=False)
+    is_large: bool = field(default=False, compare=False)
 
     @staticmethod
     def of(stack: Stack) -> Shape:
         """Return the shape of a stack.  Numbers without units have the units "1"."""
-        kind = kind_of(stack.values.dtype)
+        dtype, kind = stack.values.dtype, kind_of(stack.values.dtype)
         units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
-        return Shape(stack.role, stack.dims, kind, units)
+        types = frozenset([dtype]) if kind == NUMBERS else frozenset[np.dtype[Any]]()
+        is_large = False
+        if dtype.kind in "iu" and dtype.itemsize == 8:
+            limits = stack.values.limits if isinstance(stack.values, Packed) else stack.values
+            is_large = bool(limits.size) and (int(limits.max()) > EXACT or int(limits.min()) < -EXACT)
+        return Shape(stack.role, stack.dims, kind, units, types, is_large)
 
     def __str__(self) -> str:
         return f"a{'n' * (self.role == ATTRIBUTE)} {self.role} of {self.kind} over ({', '.join(self.dims)})"
@@ -49,22 +59,18 @@ class Shape:
 
 @dataclass
 class Shapes:
-    """The shapes of variables by name, which the first run fixes that has a variable.
+    """The shapes of variables by `key_of`, which the first run fixes that has a variable.
 
-    types: the dtypes of numbers.  large: names of integers that float64 cannot hold.  axes: dimensions of the study.
-    dims: other dimensions.
+    axes: dimensions of the study.  dims: other dimensions.
     """
 
     axes: tuple[str, ...]
     known: dict[tuple[str, bool], Shape] = field(default_factory=dict)
-    types: dict[tuple[str, bool], set[np.dtype[Any]]] = field(default_factory=dict)
-    large: set[tuple[str, bool]] = field(default_factory=set)
     dims: set[str] = field(default_factory=set)
 
     def copy(self) -> Shapes:
         """Return a copy that can be changed."""
-        types = {key: set(types) for key, types in self.types.items()}
-        return Shapes(self.axes, dict(self.known), types, set(self.large), set(self.dims))
+        return Shapes(self.axes, dict(self.known), set(self.dims))
 
     def add(self, stack: Stack) -> str | None:
         """Add a stack, or return how it differs from other runs."""
@@ -76,12 +82,9 @@ class Shapes:
             return f"`{name}` is {shape}, but {known} in other runs"
         if shape.role != ATTRIBUTE and (message := self._conflict(name, shape)):
             return message
-        if shape.kind == NUMBERS:
-            types = self.types.get(key, set()) | {stack.values.dtype}
-            large = self.large | ({key} if _is_large(stack.values) else set())
-            if key in large and common_type(types).kind == "f":
-                return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
-            self.types[key], self.large = types, large
+        shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
+        if shape.is_large and common_type(shape.types).kind == "f":
+            return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
         self.known[key] = shape
         if shape.role != ATTRIBUTE:
             self.dims |= set(shape.dims)
@@ -111,14 +114,6 @@ def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
     return np.result_type(*sorted(types, key=str))
 
 
-def _is_large(values: Any) -> bool:
-    """Return True for integers that float64 may not hold."""
-    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
-        return False
-    limits = values.limits if isinstance(values, Packed) else values
-    return bool(limits.size) and (int(limits.max()) > EXACT or int(limits.min()) < -EXACT)
-
-
 @dataclass(eq=False)
 class Table:
     """Status, run metadata and variables of every case of `plan`.
@@ -139,21 +134,14 @@ class Table:
         self.attempts = np.zeros(self.size, dtype=np.int32)
         self.software = np.full(self.size, -1, dtype=np.int32)
         self.software_sets: list[str] = []
-        self.columns: dict[str, Column | ArrayColumn] = {}
-        self.attributes: dict[str, Column | ArrayColumn] = {}
+        self.columns: dict[str, AnyColumn] = {}
+        self.attributes: dict[str, AnyColumn] = {}
         self.shapes = Shapes(self.plan.space.names)
         self.left_out: set[str] = set()
-        self._latest: tuple[Sequence[str], tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] | None = None
 
     @cached_property
     def _index(self) -> KeyIndex:
         return KeyIndex(self.keys)
-
-    def _found(self, records: RunRecords) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Numbers of the records and of their cases, cached since new records are looked up twice."""
-        if self._latest is None or self._latest[0] is not records.keys:
-            self._latest = (records.keys, self._index.found(np.array(records.keys, dtype=np.bytes_)))
-        return self._latest[1]
 
     def commonest_message(self) -> str:
         """The most frequent message of runs that are not ok; empty if there is none."""
@@ -186,7 +174,7 @@ class Table:
         in `replaced`.  attempts: combines two numbers of attempts.  Returns the cases that are new.
         """
         records = pack_records(records)
-        number, case = self._found(records)
+        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         is_open = np.isin(self.status[case], replaced)
         number, case = number[is_open], case[is_open]
         records = self._checked(records, number)
@@ -230,7 +218,7 @@ class Table:
 
         The first run that has a variable fixes its shape: the trial run, or a run of the result that is resumed.
         """
-        number, case = self._found(records)
+        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         before = np.zeros_like(records.attempts)
         before[number] = self.attempts[case]
         return self._checked(replace(records, attempts=records.attempts + before), number)
@@ -266,18 +254,11 @@ class Table:
         if not len(target):
             return
         columns = self.attributes if stack.role == ATTRIBUTE else self.columns
-        taken = stack.taken(source)
         if stack.name not in columns:
-            dtype = np.dtype(object) if stack.values.dtype.kind == "U" else stack.values.dtype
-            shape = stack.values.shape[1:]
-            columns[stack.name] = (
-                ArrayColumn(stack.role, stack.dims, Packed.empty(self.size, len(stack.dims)))
-                if is_array(stack)
-                else Column.empty(self.size, stack.role, stack.dims, shape, dtype)
-            )
-        columns[stack.name].put(target, taken, self.shapes.types.get(key_of(stack)))
+            columns[stack.name] = (ArrayColumn if stack.dims else Column).empty(self.size, stack)
+        columns[stack.name].put(target, stack.taken(source), self.shapes.known[key_of(stack)].types)
 
-    def records(self, columns: Mapping[str, Column | ArrayColumn] | None = None) -> tuple[RunRecords, Order]:
+    def records(self, columns: Mapping[str, AnyColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs, and their cases: of equal keys the first.
 
         columns: the variables and coordinates; None: all of the table.
@@ -350,226 +331,174 @@ class KeyIndex:
         return np.repeat(first, count)[by_case], case[by_case]
 
 
+class Cells(NamedTuple):
+    """Values of all cases in memory, and which of them are missing."""
+
+    values: npt.NDArray[Any]
+    missing: npt.NDArray[np.bool_]
+
+
+@dataclass(eq=False)
 class _Described:
-    """What both kinds of columns say of themselves."""
+    """What both kinds of columns have.  first: the lowest case with a value, which decides the attributes."""
 
     role: str
     dims: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    first: int
+    attributes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    first: int = field(default=2**62, kw_only=True)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The common type of the values of all runs."""
-        raise NotImplementedError
-
-    @property
-    def is_number(self) -> bool:
-        """Return True for a variable with one number for each run."""
-        return self.role == VARIABLE and not self.dims and kind_of(self.dtype) == NUMBERS
-
-    @property
-    def described(self) -> str:
-        """What the column is, for messages."""
-        return str(Shape(self.role, self.dims, kind_of(self.dtype), ""))
-
+    # a result must not depend on the order in which runs arrive
     def describe(self, cases: npt.NDArray[np.intp], stack: Stack) -> None:
-        """Take the attributes of the lowest case: a result must not depend on the order in which runs arrive."""
+        """Use the attributes of the lowest case, which is the first of `cases`."""
         if cases[0] < self.first:
             self.first, self.attributes = int(cases[0]), stack.attributes
 
 
 @dataclass(eq=False)
 class Column(_Described):
-    """Values of a variable: `cells` has a row for each case; strings are objects.
+    """One number, string or date for each case; strings are objects.
 
-    present: the cases that have the variable.  absent: the cells that are missing in these cases, because other runs
-    have longer arrays or other labels; None: none is.  first: the lowest of these cases, which decides the attributes.
-    returned: the dtype that each run returned, as an index into `dtypes`.
+    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.
     """
 
-    role: str
-    dims: tuple[str, ...]
     cells: npt.NDArray[Any]
-    attributes: Mapping[str, Any]
-    first: int
     present: npt.NDArray[np.bool_]
-    absent: npt.NDArray[np.bool_] | None = None
-    dtypes: list[np.dtype[Any]] = field(default_factory=list)
-    returned: npt.NDArray[np.int8] | None = None
+    returned: npt.NDArray[np.int8]
+    dtypes: list[np.dtype[Any]]
 
     @staticmethod
-    def empty(count: int, role: str, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
+    def empty(count: int, stack: Stack) -> Column:
         """Return a column for `count` cases without any value."""
-        cells = np.full((count, *shape), missing_value(dtype), dtype)
-        return Column(role, dims, cells, {}, count, np.zeros(count, dtype=bool), None, [], np.zeros(count, np.int8))
+        dtype = _in_memory(stack.values.dtype)
+        cells, present = np.full(count, pad_of(dtype), dtype), np.zeros(count, dtype=bool)
+        return Column(stack.role, (), cells, present, np.zeros(count, np.int8), [])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the cells."""
+        """The common type of the values of all runs."""
         return self.cells.dtype
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The longest array along each dimension."""
-        return self.cells.shape[1:]
+        """No length: there is one value."""
+        return ()
 
-    # rows of different runs may have different lengths, such as ranks
-    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]] | None) -> None:
-        """Set the rows of `cases`, which are in order.  The column grows to the longest row.
+    @property
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """No lengths of each case."""
+        return np.zeros((len(self.cells), 0), np.int64)
 
-        types: the dtypes of numbers in all runs, whose common type the column has.
-        """
-        values = np.asarray(stack.values)
-        shape = values.shape[1:]
-        dtype = self.cells.dtype if types is None else common_type(types)
-        longest = tuple(map(max, self.cells.shape[1:], shape))
-        self.resize(longest, dtype)
+    @property
+    def is_number(self) -> bool:
+        """True for a variable of numbers."""
+        return self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
+
+    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
+        """Set the values of `cases`, which are in order.  types: the dtypes of numbers in all runs."""
         self.describe(cases, stack)
-        if self.returned is not None and types is not None:
-            if values.dtype not in self.dtypes:
-                self.dtypes.append(values.dtype)
-            self.returned[cases] = self.dtypes.index(values.dtype)
-        room = (slice(None), *(slice(0, n) for n in shape))
-        if stack.absent is not None:
-            values = values.astype(dtype)
-            values[stack.absent] = missing_value(dtype)
-        self.cells[room][cases] = values  # a view
-        self.present[cases] = True
-        if self.absent is not None or shape != longest or stack.absent is not None:
-            if self.absent is None:
-                self.absent = np.zeros(self.cells.shape, dtype=bool)
-            self.absent[cases] = True
-            self.absent[room][cases] = False if stack.absent is None else stack.absent
-
-    def resize(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Make room for rows of this shape and type."""
-        if (shape, dtype) == (self.cells.shape[1:], self.cells.dtype):
-            return
-        old, absent = self.cells, self.absent
-        room = (slice(None), *(slice(0, n) for n in old.shape[1:]))
-        self.cells = np.full((len(old), *shape), missing_value(dtype), dtype)
-        self.cells[room] = old
-        if dtype != old.dtype:
-            self.cells[room][~self.present] = missing_value(dtype)
-            if absent is not None:
-                self.cells[room][absent] = missing_value(dtype)
-        if shape != old.shape[1:] or absent is not None:
-            self.absent = np.ones(self.cells.shape, dtype=bool)
-            self.absent[room] = False if absent is None else absent
-
-    def missing(self) -> npt.NDArray[np.bool_]:
-        """Return the cells without a value."""
-        lacks = np.broadcast_to((~self.present).reshape(-1, *[1] * (self.cells.ndim - 1)), self.cells.shape)
-        return lacks if self.absent is None else lacks | self.absent
+        dtype = common_type(types) if types else self.dtype
+        if dtype != self.dtype:
+            cells = np.full(len(self.cells), pad_of(dtype), dtype)
+            cells[self.present] = self.cells[self.present]
+            self.cells = cells
+        own = _in_memory(stack.values.dtype)
+        if own not in self.dtypes:
+            self.dtypes.append(own)
+        self.cells[cases], self.present[cases], self.returned[cases] = stack.values, True, self.dtypes.index(own)
 
     def common(self) -> npt.NDArray[Any] | None:
-        """The common row, if it is equal and complete in all cases that have one; NaN is equal to NaN."""
-        rows = self.cells[self.present]
-        if not len(rows) or (self.absent is not None and self.absent[self.present].any()):
-            return None
-        return np.asarray(rows[0]) if np.all(equal(rows, rows[0])) else None
+        """Return the value of all runs that have one, if it is the same."""
+        values = self.cells[self.present]
+        return np.asarray(values[0]) if len(values) and equal(values, values[0]).all() else None
 
-    def loaded(self) -> Column:
-        """Return the column with its values in memory."""
-        return self
-
-    def own_lengths(self) -> npt.NDArray[np.int64]:
-        """Return the lengths of the values of each case."""
-        there, found = ~self.missing(), np.zeros((len(self.cells), len(self.dims)), np.int64)
-        for axis in range(1, there.ndim):
-            others = tuple(other for other in range(1, there.ndim) if other != axis)
-            places = np.asarray(there.any(axis=others)) * np.arange(1, there.shape[axis] + 1)
-            found[:, axis - 1] = places.max(axis=1, initial=0)
-        return found
+    def loaded(self, lengths: tuple[int, ...] = ()) -> Cells:
+        """Return the values."""
+        return Cells(self.cells, ~self.present)
 
     def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
         """Yield the values of the cases with a row in `row_of`, with the types that runs returned."""
         cases = np.flatnonzero(self.present & (row_of >= 0))
-        numbers = np.zeros(len(cases), np.int8) if self.returned is None or not self.dtypes else self.returned[cases]
-        for number in np.unique(numbers).tolist():
-            own = cases[numbers == number]
-            cells, absent = self.cells[own], None if self.absent is None else self.absent[own]
-            cells = cells.astype(
-                self.dtypes[number] if self.dtypes else str if cells.dtype.kind == "O" else cells.dtype
-            )
-            yield Stack(name, self.dims, row_of[own], cells, self.attributes, self.role, absent)
+        for number in np.unique(self.returned[cases]).tolist():
+            own, dtype = cases[self.returned[cases] == number], self.dtypes[number]
+            values = self.cells[own].astype(str if dtype.kind == "O" else dtype)
+            yield Stack(name, (), row_of[own], values, self.attributes, self.role)
 
 
 @dataclass(eq=False)
 class ArrayColumn(_Described):
-    """Arrays of numbers as pieces of files, which are read when they are used; see `Column`."""
+    """An array for each case, as pieces of files, which are read when they are used."""
 
-    role: str
-    dims: tuple[str, ...]
     data: Packed
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    first: int = 2**62
+
+    is_number = False
+
+    @staticmethod
+    def empty(count: int, stack: Stack) -> ArrayColumn:
+        """Return a column for `count` cases without any array."""
+        return ArrayColumn(stack.role, stack.dims, Packed.empty(count, len(stack.dims)))
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """The cases that have the variable."""
+        """The cases that have an array."""
         return self.data.present
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common type of the arrays of all runs."""
-        return self.data.dtype
+        """The common type of the arrays of all runs, in memory."""
+        return _in_memory(self.data.dtype)
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """The longest array along each dimension."""
         return self.data.shape[1:]
 
-    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]] | None) -> None:
+    @property
+    def own_lengths(self) -> npt.NDArray[np.int64]:
+        """The lengths of the array of each case."""
+        return self.data.shapes
+
+    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
         """Set the arrays of `cases`, which are in order."""
         self.describe(cases, stack)
         self.data.put(cases, stack.values)
 
-    def own_lengths(self) -> npt.NDArray[np.int64]:
-        """Return the lengths of the array of each case."""
-        return self.data.shapes
-
     def common(self) -> npt.NDArray[Any] | None:
-        """The array that all runs with one share, by their checksums; see `Column.common`."""
-        cases = np.flatnonzero(self.present)
-        if not len(cases) or (self.data.shapes[cases] != self.data.shapes[cases[0]]).any():
+        """Return the array of all runs that have one, if it is the same; NaN is equal to NaN."""
+        data = self.data[self.present]
+        if not len(data) or (data.shapes != data.shapes[0]).any():
             return None
-        if len({self.data.forms[form].dtype for form in set(self.data.form[cases].tolist())}) > 1:
-            return self.loaded().common()
-        marks = self.data.pieces[cases][["row", "size", "checksum"]]
-        return np.array(np.asarray(self.data[cases[:1]])[0]) if (marks == marks[:1]).all() else None
+        first = np.asarray(data[:1], self.dtype)[0]
+        if len({(data.forms[form].dtype, data.forms[form].chunk) for form in set(data.form.tolist())}) > 1:
+            is_same = bool(equal(np.asarray(data, self.dtype), first).all())
+        else:
+            marks = data.pieces[["row", "size", "checksum"]]
+            is_same = bool((marks == marks[:1]).all())
+        return first if is_same else None
 
-    def loaded(self) -> Column:
-        """Return the column with its values in memory."""
-        dtype, count = self.dtype, len(self.data)
-        made = Column.empty(count, self.role, self.dims, self.lengths, dtype)
-        made.attributes, made.first, made.present = self.attributes, self.first, self.present
-        absent = np.ones(made.cells.shape, dtype=bool)
-        for cases, values in self.data.arrays(np.flatnonzero(self.present)):
-            place: Any = (cases, *map(slice, values.shape[1:]))
-            made.cells[place], absent[place] = values, False
-        made.absent = absent if absent[self.present].any() else None
-        made.dtypes = [dtype]
-        return made
+    def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
+        """Return the arrays in memory, filled up to `lengths`."""
+        lengths, dtype = self.lengths if lengths is None else lengths, self.dtype
+        values = self.data.padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
+        return Cells(values, self.data.lacks(lengths))
 
     def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
         """Yield the arrays of the cases with a row in `row_of`, with the types that runs returned."""
         cases = np.flatnonzero(self.present & (row_of >= 0))
-        kinds = np.array([str(form.dtype) for form in self.data.forms])[self.data.form[cases]]
+        kinds = np.array([str(_in_memory(form.dtype)) for form in self.data.forms])[self.data.form[cases]]
         for kind in np.unique(kinds).tolist():
             own = cases[kinds == kind]
             yield Stack(name, self.dims, row_of[own], self.data[own], self.attributes, self.role)
+
+
+AnyColumn = Column | ArrayColumn
+
+
+def _in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in memory: strings are objects."""
+    return np.dtype(object) if dtype.kind == "U" else dtype
 
 
 def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which values are equal; NaN is equal to NaN, and NaT to NaT."""
     same = np.asarray(one == other)
     return same | ((one != one) & (other != other)) if one.dtype.kind in "fMm" else same
-
-
-def missing_value(dtype: np.dtype[Any]) -> Any:
-    """Return what a cell without a value has: an empty string, NaN, NaT, or 0, which `Column.missing` marks."""
-    if dtype.kind in "Mm":
-        return np.array("NaT", dtype=dtype)
-    return {"O": "", "f": np.nan}.get(dtype.kind, 0)

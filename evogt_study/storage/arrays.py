@@ -10,15 +10,12 @@ import itertools
 import math
 import os
 import struct
-import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,15 +38,12 @@ LEVEL, SAMPLE = 1, 4096
 LARGEST = 2**63 - 1
 PIECE = np.dtype([("file", "<i4"), ("row", "<i4"), ("offset", "<i8"), ("size", "<i8"), ("checksum", "V16")])
 """Place of the bytes of a run: the number of the file, the row in a chunk of several runs, and the checksum."""
-RAW, WHOLE = -2, -1
-"""Rows of pieces that hold one run: its bytes as they are, or a chunk."""
-OPEN_FILES = 16
+DEFLATED, RAW, WHOLE = -3, -2, -1
+"""Rows of pieces that hold one run: its bytes deflated, its bytes as they are, or a chunk."""
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable of workers: a folder that they share and that is removed with their cluster."""
 LOOK_SECONDS = 0.02
 """Seconds between two attempts to take a lock.  A run timeout takes effect only between two attempts."""
-_OPEN: deque[weakref.ref[File]] = deque()
-_OPEN_LOCK = threading.RLock()  # reentrant: garbage may be collected while it is held
 
 
 # the last dimensions are complete if possible, so that chunks of a file are long stretches of memory
@@ -130,8 +124,18 @@ def pack(values: npt.NDArray[Any]) -> bytes:
 
 def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the array of packed bytes."""
-    planes = np.frombuffer(isal_zlib.decompress(packed), np.uint8).reshape(dtype.itemsize, -1)
+    content = unpack_bytes(packed, math.prod(shape) * dtype.itemsize)
+    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
     return np.ascontiguousarray(planes.T).reshape(-1).view(dtype).reshape(shape)
+
+
+def unpack_bytes(packed: bytes, max_size: int) -> bytes:
+    """Return deflated bytes.  Raises ValueError for more than `max_size`."""
+    stream = isal_zlib.decompressobj()
+    content = bytes(stream.decompress(packed, max_size + 1))
+    if len(content) > max_size or not stream.eof:
+        raise ValueError(f"it must unpack to at most {max_size:,} bytes")
+    return content
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -167,38 +171,39 @@ class Memory:
 
 
 class File:
-    """Pieces in a file.  Few files are open at the same time, so that a study may have any number of shards.
-
-    held: number of runs of each chunk with several runs, by its offset.
-    """
+    """Pieces in a file.  held: number of runs of each chunk with several runs, by its offset."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.held = path, dict[int, int]()
-        self._stream: BinaryIO | None = None
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the file.  Raises ResultError if it cannot be read."""
         try:
-            with _OPEN_LOCK:
-                if self._stream is None:
-                    self._stream = self.path.open("rb", buffering=0)
-                    _OPEN.append(weakref.ref(self))
-                while len(_OPEN) > OPEN_FILES:
-                    first = _OPEN.popleft()()
-                    if first is not None and first is not self:
-                        first.close()
-                return os.pread(self._stream.fileno(), size, offset)
+            return os.pread(_open(self).number, size, offset)
         except OSError as error:
             raise ResultError(f"cannot read {self.path}: {error.strerror or error}") from None
 
-    def close(self) -> None:
-        """Close the file until it is read again."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
+
+class _Descriptor:
+    """An open file, which is closed with its last user."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(AttributeError):  # the file could not be opened
+            os.close(self.number)
+
+
+@lru_cache(maxsize=16)  # few files are open at the same time, so that a study may have any number of shards
+def _open(file: File) -> _Descriptor:
+    return _Descriptor(file.path)
+
+
+def close_files() -> None:
+    """Close the files of pieces until they are read again."""
+    _open.cache_clear()
+    _slab.cache_clear()
 
 
 Source = Memory | File
@@ -237,56 +242,56 @@ class Packed:
 
     @staticmethod
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
-        """Return the arrays, of one dtype: a large one packed in chunks.
+        """Return the arrays, of one dtype: a large one packed in chunks, strings deflated.
 
         share: store equal arrays once.
         """
-        if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share:
-            return Packed._of_small(arrays)
-        made, dtype = Packed.empty(len(arrays), arrays[0].ndim), arrays[0].dtype
-        stored, content, sent, end = stored_dtype(dtype), list[Any](), dict[bytes, tuple[Any, ...]](), 0
+        dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
+        stored, is_text = stored_dtype(dtype), dtype.kind == "U"
+        if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
+            return made._with_small(arrays, stored)
+        contents, sent, end = list[bytes](), dict[bytes, tuple[Any, ...]](), 0
         found: list[list[tuple[Any, ...]]] = []
         for row, array in enumerate(arrays):
             values = np.ascontiguousarray(array, dtype.newbyteorder("<")).reshape(array.shape).view(stored)
-            is_large = values.nbytes > LARGE_BYTES and not share
+            is_large = values.nbytes > LARGE_BYTES and not share and not is_text
             chunk = chunk_shape(values.shape, stored.itemsize) if is_large else None
-            own, blocks = [], [values.reshape(-1).view(np.uint8)]
-            for block in map(pack, chunks_of(values, chunk, pad_of(stored))) if chunk else blocks:
-                mark, size = checksum(block), len(block)
+            if chunk:
+                blocks = [pack(block) for block in chunks_of(values, chunk, pad_of(stored))]
+            else:
+                blocks = [bytes(isal_zlib.compress(values.tobytes(), LEVEL)) if is_text else values.tobytes()]
+            pieces = []
+            for block in blocks:
+                mark = checksum(block)
                 if not share or mark not in sent:
-                    content.append(np.frombuffer(block, np.uint8))
-                    sent[mark] = (0, WHOLE if chunk else RAW, end, size, mark)
-                    end += size
-                own.append(sent[mark])
-            found.append(own)
+                    sent[mark] = (0, WHOLE if chunk else DEFLATED if is_text else RAW, end, len(block), mark)
+                    contents.append(block)
+                    end += len(block)
+                pieces.append(sent[mark])
+            found.append(pieces)
             made.form[row] = made.number_of(Form(dtype, stored, chunk))
             made.shapes[row] = values.shape
             if dtype.kind in "iu" and values.size:
                 made.limits[row] = [min(int(each), LARGEST) for each in (values.min(), values.max())]
         longest = max(map(len, found))
         made.pieces = np.array([own + [(0, 0, 0, 0, b"")] * (longest - len(own)) for own in found], PIECE)
-        made.sources = [Memory(np.concatenate(content) if content else np.zeros(0, np.uint8))]
+        made.sources = [Memory(np.frombuffer(b"".join(contents), np.uint8))]
         return made
 
-    @staticmethod
-    def _of_small(stack: npt.NDArray[Any]) -> Packed:
-        """Return small arrays of one shape, as they are."""
-        made, stored = Packed.empty(len(stack), stack.ndim - 1), stored_dtype(stack.dtype)
+    def _with_small(self, stack: npt.NDArray[Any], stored: np.dtype[Any]) -> Packed:
+        """Hold small arrays of one shape, as they are."""
         values = np.ascontiguousarray(stack, stack.dtype.newbyteorder("<"))
-        content = values.reshape(-1).view(np.uint8)
-        size, made.form[:], made.shapes[:] = values[0].nbytes, 0, values.shape[1:]
-        made.forms, made.sources = [Form(stack.dtype, stored, None)], [Memory(content)]
+        content, size = values.reshape(-1).view(np.uint8), values[0].nbytes
+        self.form[:], self.shapes[:] = self.number_of(Form(stack.dtype, stored, None)), values.shape[1:]
         if stack.dtype.kind in "iu" and values.size:
             rows = values.reshape(len(values), -1)
             limits = np.stack([rows.min(axis=1), rows.max(axis=1)], axis=1)
-            made.limits[:] = np.minimum(limits, LARGEST) if stack.dtype == np.uint64 else limits
-        made.pieces["row"], made.pieces["size"] = RAW, size
-        made.pieces["offset"][:, 0] = np.arange(len(stack)) * size
-        marks = b"".join(
-            xxhash.xxh3_128_digest(content[at : at + size].data) for at in made.pieces["offset"][:, 0].tolist()
-        )
-        made.pieces["checksum"][:, 0] = np.frombuffer(marks, "V16")
-        return made
+            self.limits[:] = np.minimum(limits, LARGEST) if stack.dtype == np.uint64 else limits
+        starts = np.arange(len(stack)) * size
+        marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
+        self.pieces["row"], self.pieces["size"], self.pieces["offset"][:, 0] = RAW, size, starts
+        self.pieces["checksum"][:, 0], self.sources = np.frombuffer(marks, "V16"), [Memory(content)]
+        return self
 
     def number_of(self, form: Form) -> int:
         """Return the index of a form, which is added if it is new."""
@@ -335,11 +340,26 @@ class Packed:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Read all arrays; shorter ones are padded."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
-        whole = np.full(self.shape, pad_of(kind), kind)
-        for rows, values in self.arrays(np.flatnonzero(self.present)):
-            place: Any = (rows, *map(slice, values.shape[1:]))
-            whole[place] = values
-        return whole
+        return self.padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
+
+    def padded(
+        self, rows: npt.NDArray[np.intp], lengths: tuple[int, ...], dtype: np.dtype[Any], blank: Any
+    ) -> npt.NDArray[Any]:
+        """Read the arrays of `rows`, filled up to `lengths` by `blank`."""
+        made, there, done = np.full((len(rows), *lengths), blank, dtype), np.flatnonzero(self.present[rows]), 0
+        for some, values in self.arrays(rows[there]):
+            place: Any = (there[done : done + len(some)], *map(slice, values.shape[1:]))
+            made[place], done = values, done + len(some)
+        return made
+
+    def lacks(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+        """Return which values of the arrays, filled up to `lengths`, are missing."""
+        made = np.broadcast_to(~self.present.reshape(-1, *[1] * len(lengths)), (len(self), *lengths)).copy()
+        for axis, length in enumerate(lengths, 1):
+            room = [1] * made.ndim
+            room[0], room[axis] = len(self), length
+            made |= (np.arange(length) >= self.shapes[:, axis - 1, None]).reshape(room)
+        return made
 
     def put(self, rows: npt.NDArray[np.intp], other: Packed) -> None:
         """Set rows to all rows of another object."""
@@ -369,6 +389,35 @@ class Packed:
             return 1
         return int(math.prod(-(-length // step) for length, step in zip(shape, chunk, strict=True)))
 
+    def check(self, end: int) -> None:
+        """Raise ValueError unless a file of `end` bytes can hold the pieces, in the forms that this package writes."""
+        count, ndim, pieces = len(self), self.ndim - 1, self.pieces
+        is_like = len(self.shapes) == len(pieces) == len(self.limits) == count and pieces.dtype == PIECE
+        if not is_like or pieces.ndim != 2 or not pieces.shape[1]:
+            raise ValueError("pieces have other lengths or types")
+        inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0) & (pieces["row"] >= DEFLATED)
+        if not (inside & (pieces["size"] <= end - pieces["offset"])).all() or (self.shapes < 0).any():
+            raise ValueError("a piece is not in the file")
+        if count and not -1 <= self.form.min() <= self.form.max() < len(self.forms):
+            raise ValueError("an array has no form")
+        for number, (dtype, stored, chunk) in enumerate(self.forms):
+            own, shapes = pieces[self.form == number], self.shapes[self.form == number]
+            rows, size = own["row"][:, 0], shapes.astype(float).prod(axis=1) * stored.itemsize
+            is_right: Any = dtype.kind in "biufMmU" and stored.kind in "iufMmU"
+            if chunk is None:
+                is_right &= np.isin(rows, (RAW, DEFLATED)).all() and (size == own["size"][:, 0])[rows == RAW].all()
+            else:
+                is_slab, step = len(chunk) > ndim, np.array(chunk[-ndim:])
+                is_right &= len(chunk) == ndim + is_slab and min(chunk) > 0
+                is_right &= math.prod(chunk) * stored.itemsize <= 2 * CHUNK_BYTES
+                if is_right and is_slab:
+                    is_right = ((rows >= 0) & (rows < chunk[0])).all() and (shapes <= step).all()
+                elif is_right:
+                    counts = np.ceil(shapes / step).prod(axis=1)
+                    is_right = (rows == WHOLE).all() and counts.max(initial=0) <= pieces.shape[1]
+            if not is_right:
+                raise ValueError(f"arrays of the type {dtype} have another form")
+
     @staticmethod
     def joined(several: Sequence[Packed]) -> Packed:
         """Concatenate the rows."""
@@ -383,7 +432,7 @@ class Packed:
         first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
         begin, is_raw = first["offset"], first["row"] == RAW
         joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
-        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & (first["row"][1:] != WHOLE)
+        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & ~np.isin(first["row"][1:], (WHOLE, DEFLATED))
         joined &= np.where(is_raw[1:], begin[1:] == (begin + first["size"])[:-1], begin[1:] == begin[:-1])
         for part in np.split(rows, np.flatnonzero(~joined) + 1) if len(rows) else ():
             step = max(1, CHUNK_BYTES // max(1, int(self.pieces["size"][part[0], 0]))) if is_raw.any() else len(part)
@@ -397,7 +446,10 @@ class Packed:
         if not math.prod(shape):
             return np.zeros((len(rows), *shape), dtype)
         file, offset, size = self.sources[first["file"]], int(first["offset"]), int(first["size"])
-        if chunk is None:
+        if first["row"] == DEFLATED:
+            content = unpack_bytes(file.read(offset, size), math.prod(shape) * stored.itemsize)
+            values = np.frombuffer(content, stored).reshape(1, *shape)
+        elif chunk is None:
             values = np.frombuffer(file.read(offset, size * len(rows)), stored).reshape(len(rows), *shape)
         elif first["row"] >= 0:
             slab = _slab(file, offset, size, stored, chunk)
@@ -422,5 +474,7 @@ def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def pad_of(dtype: np.dtype[Any]) -> Any:
-    """Return what fills a chunk up."""
-    return {"f": np.nan, "S": b""}.get(dtype.kind, 0)
+    """Return the value of a place without one: NaN, NaT, an empty string, or 0."""
+    if dtype.kind in "Mm":
+        return np.array("NaT", dtype)[()]
+    return {"f": np.nan, "S": b"", "U": "", "O": ""}.get(dtype.kind, 0)

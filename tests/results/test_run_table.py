@@ -64,15 +64,14 @@ def filled(plan, *batches, coordinates=()):
 
 def column(table, name):
     """The values of the one variable of that name."""
-    return table.columns[name].loaded().cells
+    return table.columns[name].loaded().values
 
 
 def state(table):
     """All that a table holds, in a form that compares equal if NaN is NaN and kinds are the same."""
     columns = {
-        name: (found.role, found.cells.dtype.str, found.cells.tolist(), dict(found.attributes), found.first,
-               found.missing().tolist())
-        for name, found in ((name, column.loaded()) for name, column in table.columns.items())
+        name: (found.role, found.dtype.str, [each.tolist() for each in found.loaded()], found.attributes, found.first)
+        for name, found in table.columns.items()
     }  # fmt: skip
     rows = (table.status, table.messages, table.wall_seconds, table.attempts, table.software, table.keys)
     return repr((sorted(columns.items()), [values.tolist() for values in rows]))
