@@ -12,8 +12,8 @@ from helpers import eventually
 
 from evogt_study.cli.main import main
 from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.table import Table
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study
@@ -177,7 +177,7 @@ def written_result(study, path):
     tables, chosen = {}, []
     for phase in study.phases:
         tables[phase.name] = computed_table(phase_plan(study, phase, chosen))
-        chosen += chosen_by(phase, tables[phase.name])
+        chosen += choose_parameters(phase, tables[phase.name])
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}

@@ -242,7 +242,7 @@ def losses_of(values: xr.DataArray) -> xr.DataArray:
 
 
 def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Mask of the chosen candidate over `by` and the candidates, as `results.pilot_choice` chooses.
+    """Mask of the chosen candidate over `by` and the candidates, as `results.decisions` chooses.
 
     The choice has the least mean over the other axes, or as the declared direction says, among the candidates with all
     runs ok.  Ties go to the smaller candidate, or to the first if a candidate has several parameters.  None if runs or

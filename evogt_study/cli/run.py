@@ -275,8 +275,8 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
 
 def _expected(precision: Precision, known: Plan | Table) -> str:
     """Describe the number of runs for a target precision, estimated from finished runs."""
+    from evogt_study.results.decisions import decisions
     from evogt_study.results.table import Table
-    from evogt_study.results.target_precision import decisions
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"

@@ -17,13 +17,13 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
 from evogt_study.results.sources import ResultFile, check_file
 from evogt_study.results.table import Table
-from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN, Status

@@ -31,14 +31,13 @@ from evogt_study.errors import (
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
+from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
 from evogt_study.results.netcdf import open_written, write_result
-from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
-from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished, steadily
@@ -374,8 +373,8 @@ class StudyRun:
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
-            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill, computing=True)
-            chosen += chosen_by(phase, tables[phase.name])
+            tables[phase.name] = fill_until_precise(self.study, phase, chosen, fill, computing=True)
+            chosen += choose_parameters(phase, tables[phase.name])
         return tables
 
     def fill(self, phase: Phase, plan: Plan) -> Table:

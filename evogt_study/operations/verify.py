@@ -16,9 +16,9 @@ from evogt_study.errors import DamagedResultError, InputError, InPythonError, Pi
 from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
+from evogt_study.results.decisions import choose
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
-from evogt_study.results.pilot_choice import choose
 from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
 from evogt_study.results.run_metadata import RECORDED, metadata
 from evogt_study.results.table import Table

@@ -3,8 +3,7 @@
 - `provenance`: software versions that computed a run
 - `shards`: records of one batch on disk
 - `table`: `Table`: one row for each case
-- `pilot_choice`: the parameter values that the pilot chooses
-- `target_precision`: the seeds that each setup needs for a target precision
+- `decisions`: parameter values that the pilot chooses, and seeds that a target precision needs
 - `dataset`: conversion of a table to a labelled Dataset, and of a Dataset to records
 - `run_metadata`: parts that every result has: schema version, run metadata, recorded coordinates
 - `index`: the index at the end of shards and results: records with the place and checksum of each piece

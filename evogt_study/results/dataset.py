@@ -14,6 +14,7 @@ import xarray as xr
 from xarray.core import indexing
 
 from evogt_study.methods.streams import SEED, STREAMS, describe_streams
+from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
@@ -29,7 +30,6 @@ from evogt_study.results.run_metadata import (
     software_sets,
 )
 from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, Column, Table, equal
-from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import (

@@ -29,15 +29,14 @@ from evogt_study.errors import (
 )
 from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
+from evogt_study.results.decisions import choose_so_far, fill_until_precise
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import metadata
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
-from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
@@ -301,8 +300,8 @@ def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished
 
     for phase in study.phases:
         wanted = None if variables is None else (*variables, *phase.deciding)
-        tables[phase.name] = filled_as_needed(study, phase, chosen, partial(fill, wanted))
-        found = chosen_so_far(phase, tables[phase.name])
+        tables[phase.name] = fill_until_precise(study, phase, chosen, partial(fill, wanted))
+        found = choose_so_far(phase, tables[phase.name])
         if found is None:  # the cases of later phases are not known yet
             break
         chosen += found

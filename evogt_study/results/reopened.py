@@ -21,9 +21,9 @@ import xarray as xr
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import opened
 from evogt_study.results.run_metadata import CONCATENATED
-from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description

@@ -5,7 +5,7 @@ from conftest import computed_table
 from helpers import PILOTED
 
 from evogt_study.errors import PilotError
-from evogt_study.results.pilot_choice import choose
+from evogt_study.results.decisions import choose
 from evogt_study.study.plan import provisional_plans
 
 

@@ -1,0 +1,183 @@
+"""Decide from finished runs: parameter values that the pilot chooses, and seeds that a target precision needs.
+
+For each point of `by`, the pilot chooses the candidate with the lowest mean, and the smaller candidate of equal ones.
+Seeds are only added, in the order of the axis: the plan of a resumed study does not depend on when it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.errors import PilotError, StudyError, shortened
+from evogt_study.inference.sequential import Decision, decide
+from evogt_study.results.table import Column, Table
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import SEED, Candidate, Choice, Labels, Phase, Precision, in_words
+from evogt_study.study.plan import Plan, phase_plan
+from evogt_study.study.study import Study
+
+SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
+"""Coordinates over the setups: number of seeds, half width of the confidence interval, reason to stop."""
+
+
+def _numbers(name: str, table: Table) -> npt.NDArray[np.float64] | None:
+    """Return a variable over all cases, NaN for a run that is not ok; None if it is no number."""
+    column = table.columns.get(name)
+    if not isinstance(column, Column) or not column.is_number:
+        return None
+    return np.where(column.present & (table.status == Status.ok), column.cells, np.nan).astype(float)
+
+
+# --- the pilot --------------------------------------------------------------------------------------------------------
+
+
+# mean, not nanmean: a missing run must not make its candidate look better
+def choose(pilot: Choice, table: Table) -> Chosen:
+    """Choose from the pilot's finished runs.
+
+    The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller
+    candidate wins a tie.  A candidate counts only if all of its runs are ok.  A diverged run has an infinite value.
+    Raises PilotError if a point has no candidate left.
+    """
+    message = table.commonest_message()
+    most = f"; most often: {message}" if message else ""
+    measured = _numbers(pilot.minimise, table)
+    if measured is None:
+        found = ", ".join(sorted(table.columns)) or "none"
+        reason = f"the runs returned no such number (they have: {found})"
+        if pilot.minimise in table.columns:
+            reason = f"it is {table.shapes.known[pilot.minimise, False]}, not a number"
+        raise PilotError(f"the pilot cannot minimise `{pilot.minimise}`: {reason}{most}")
+    losses = np.where(table.status == Status.diverged, np.inf, to_losses(measured, pilot.better))
+    space, losses = table.plan.space, losses.reshape(table.plan.space.shape)
+    over = tuple(axis for axis, name in enumerate(space.names) if name not in (*pilot.by, CANDIDATE))
+    means = np.mean(losses, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
+    order = [name for name in space.names if name in pilot.by]
+    choice: dict[tuple[str, ...], Candidate] = {}
+    for position in np.ndindex(means.shape[:-1]):
+        at = {name: space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
+        key = tuple(text_label(at[name]) for name in pilot.by)
+        candidates = pilot.candidates_at(key)
+        usable = [
+            (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
+            for number, (each, mean) in enumerate(zip(candidates, means[position], strict=False))
+            if np.isfinite(mean)
+        ]
+        if not usable:
+            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+            wanted = f"`{in_words(pilot.parameters)}`{' for ' if where else ''}{where}"
+            raise PilotError(
+                f"the pilot cannot choose {wanted}: no candidate of {len(candidates)} has all of its runs ok{most}"
+            )
+        choice[key] = candidates[min(usable)[2]]
+    return Chosen(pilot.parameters, pilot.by, choice)
+
+
+def choose_parameters(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+    """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
+    return () if phase.choice is None else (choose(phase.choice, table),)
+
+
+def choose_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+    """Choose parameters; None if runs that the choice needs are missing, or if no candidate is left."""
+    try:
+        return None if phase.choice is not None and len(table.missing()) else choose_parameters(phase, table)
+    except PilotError:
+        return None
+
+
+# --- the target precision ---------------------------------------------------------------------------------------------
+
+
+def fill_until_precise(
+    study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table], *, computing: bool = False
+) -> Table:
+    """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
+
+    It ends when `fill` returns no more runs, or when every setup has reached the precision or its largest number of
+    seeds.  computing: `fill` computes missing runs; then it raises StudyError if no run has the variable.
+    """
+    precision = phase.precision
+    if precision is None:
+        return fill(phase_plan(study, phase, chosen))
+    counts: dict[Labels, int] = {}
+    while True:
+        table = fill(phase_plan(study, phase, [*chosen, precision.seeds(phase.space, counts)]))
+        known = sorted(name for name, column in table.columns.items() if column.is_number)
+        # only its runs show what a user function returns
+        if computing and precision.variable not in known and np.any(table.status == Status.ok):
+            message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(precision.variable)}"
+            where = f"({study.file}, precision.variable); finished runs are kept, a corrected file takes them"
+            raise StudyError(f"{message} {where}")
+        wanted = {labels: each.wanted for labels, each in decisions(precision, table).items()}
+        if all(count <= counts.get(labels, precision.goal.first) for labels, count in wanted.items()):
+            return table
+        counts = counts | wanted
+
+
+def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
+    """Decide for each setup, by its labels, from the finished runs of a table; see `decide`.
+
+    Both labels of a ratio have the same decision; other labels of its axis have none.
+    """
+    space, numbers = table.plan.space, _numbers(precision.variable, table)
+    seed = space.names.index(SEED)
+    # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
+    both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
+    values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in both)
+    others = [axis for axis in space.axes if axis.name != SEED]
+    at = [axis.name for axis in others].index(precision.axis) if precision.axis else None
+    found: dict[Labels, Decision] = {}
+    for place in np.ndindex(values.shape[:-1]):
+        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+        if at is None:
+            # up to the first seed that is not finished: decisions use the seeds in order
+            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
+        elif labels[at] == precision.pair[0]:
+            shown = list(map(text_label, others[at].values))
+            places = [(*place[:at], shown.index(label), *place[at + 1 :]) for label in precision.pair]
+            count = min(there[each].cumprod().sum() for each in places)
+            made = decide(np.stack([values[each][:count] for each in places]), precision.goal)
+            found |= {(*labels[:at], label, *labels[at + 1 :]): made for label in precision.pair}
+    return found
+
+
+def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
+    """Coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
+    others = [axis for axis in table.plan.space.axes if axis.name != SEED]
+    shape = tuple(len(axis.values) for axis in others)
+    made = decisions(precision, table)
+    seeds, half = np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
+    reason = np.full(shape, "", dtype=object)
+    for place in np.ndindex(shape):
+        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+        if labels in made:
+            seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
+            reason[place] = made[labels].reason or "not finished"
+    dims, comment = tuple(axis.name for axis in others), f"{precision.goal.statistic} of {precision.variable}"
+    return {
+        name: (dims, values, {**COORDINATES[name].attributes, "comment": comment})
+        for name, values in ((SEEDS, seeds), (HALF_WIDTH, half), (REASON, reason))
+    }
+
+
+def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
+    """Return the seeds that results planned together, by their run keys; None without a target precision."""
+    if phase.precision is None:
+        return None
+    names = [name for name in phase.space.names if name != SEED]
+    counts: dict[Labels, int] = {}
+    for data in results:
+        labels = [[text_label(canonical(value)) for value in data[name].values] for name in names]
+        found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
+        for place, count in np.ndenumerate(found.values):
+            setup = tuple(own[i] for own, i in zip(labels, place, strict=True))
+            counts[setup] = max(int(count), counts.get(setup, 0))
+    return phase.precision.seeds(phase.space, counts)
