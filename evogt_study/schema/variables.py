@@ -222,7 +222,8 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
 
     The limits are attributes of the variables.
     """
-    for name, variable in data.data_vars.items():
+    for name in data.data_vars:
+        variable = data.variables[name]  # at once, where a DataArray takes 1 ms if there are 2,000 variables
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
             continue
         values, limit = variable.values, float(variable.attrs[LIMIT])
