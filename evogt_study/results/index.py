@@ -269,7 +269,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
         return end
     pieces, form = packed.pieces.copy(), packed.form.copy()
     if all(isinstance(source, Memory) for source in packed.sources):
-        contents = [source.content.data for source in packed.sources if isinstance(source, Memory)]
+        contents: list[Any] = [source.content.data for source in packed.sources if isinstance(source, Memory)]
         pieces["offset"] += np.cumsum([end, *map(len, contents)])[pieces["file"]]
         end += sum(map(file.write, contents))
     else:
