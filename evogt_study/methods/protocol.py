@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -43,11 +43,6 @@ class Method(ABC):
     """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
     plain_parameters: Collection[str] = ()
     """Parameters that decide neither `BoundCase.setup`, nor what is required, nor the work and memory of a case."""
-    separate_parameters: Sequence[frozenset[str]] = ()
-    """Groups of parameters for `BoundCase.split_setup`.
-
-    The entries of a group in the setup, and whether its values are valid, depend on no parameter of another group.
-    """
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 
@@ -81,10 +76,6 @@ class BoundCase(ABC):
 
         It contains neither parameters that the case does not use nor parameters that have their default value.
         """
-
-    def split_setup(self) -> tuple[str, Mapping[str, str], str]:
-        """Return `setup` as text, an object's ``"name":value`` by name, and text, for `Method.separate_parameters`."""
-        raise NotImplementedError
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
@@ -149,23 +140,27 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
 class KnownTexts(Generic[T]):
     """Texts that `make` makes of names and values, made once as long as the same objects come again.
 
-    Neighbouring cases share most of their values, and to find a text takes a fifth of the time of making it.
+    Neighbouring cases share most of their values, and to find a text takes a tenth of the time of making it.
     """
 
-    def __init__(self, make: Callable[[str, Value], T]) -> None:
+    def __init__(self, names: Iterable[str], make: Callable[[str, Value], T]) -> None:
         self._make = make
-        self._known: dict[tuple[str, int], tuple[T, Value]] = {}
+        self._known: dict[str, dict[int, T]] = {name: {} for name in names}
+        self._values: list[Value] = []  # kept, so that no others have their numbers
 
-    def __call__(self, name: str, value: Value) -> T:
-        """Return the text of this name and value."""
+    def __call__(self, values: Values) -> list[T]:
+        """Return the texts of the names with these values."""
         try:
-            return self._known[name, id(value)][0]
+            return [known[id(values[name])] for name, known in self._known.items()]
         except KeyError:
-            if len(self._known) >= KNOWN:
-                self._known.clear()
-            # with the value, so that no other has its number
-            found = self._known[name, id(value)] = self._make(name, value), value
-            return found[0]
+            if len(self._values) >= KNOWN:
+                self._known = {name: {} for name in self._known}
+                self._values.clear()
+            for name, known in self._known.items():
+                if id(values[name]) not in known:
+                    known[id(values[name])] = self._make(name, values[name])
+                    self._values.append(values[name])
+            return self(values)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -157,18 +157,17 @@ class EvolutionCase(ProblemCase):
     def times_text(self) -> str:
         return _saved_text(self.grid) if arrays(self.method.output) else "null"
 
-    def list_unused(self) -> Iterator[str]:
-        known = self.values.get
-        reference = known("reference")
-        measured = reference not in (None, EXACT)
-        if not measured:
-            yield "reference"
+    def list_unused(self) -> tuple[str, ...]:
+        reference = self.values.get("reference")
+        is_measured = reference not in (None, EXACT)
+        unused: tuple[str, ...] = () if is_measured else ("reference",)
         if reference not in SIZED:
-            yield "reference_points"
-        if not measured or reference in self.method.references or self.reference_step is None:
-            yield "reference_dt"
-        if known("coefficient_reference") in (None, "eigendecomposition"):
-            yield from ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
+            unused += ("reference_points",)
+        if not is_measured or reference in self.method.references or self.reference_step is None:
+            unused += ("reference_dt",)
+        if self.values.get("coefficient_reference") in (None, "eigendecomposition"):
+            unused += ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
+        return unused
 
     @property
     def reference_step(self) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -189,15 +189,13 @@ def integrator_of(values: Values) -> Integrator:
     """The integrator that a case names, with its parameters.  Raises ParameterError."""
     name = str(values["time_integrator"])
     kind = INTEGRATORS[name]
-    parameters = kind.parameters()
-    given = [(own, values[own]) for own in parameters if own in values]
-    if len(given) < len(parameters):
-        for own in kind.required(values):
-            if own not in values:
-                raise ParameterError(own, f"given for {name}", None)
-    return _integrator(kind, *given)
+    return _integrator(kind, name, *[(own, values[own]) for own in kind.parameters() if own in values])
 
 
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
-def _integrator(kind: Callable[..., Integrator], *own: tuple[str, Value]) -> Integrator:
-    return kind(**dict(own))
+def _integrator(kind: type[Integrator], name: str, *own: tuple[str, Value]) -> Integrator:
+    given = dict(own)
+    for missing in kind.required(given):
+        if missing not in given:
+            raise ParameterError(missing, f"given for {name}", None)
+    return kind(**given)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -45,9 +45,6 @@ MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound
 """Upper bounds.  A missing bound says nothing about the run itself."""
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""
-
-RULES = ("quadrature", "validation", "assessment")
-"""Parameters of the methods that are quadrature rules."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +131,11 @@ def _checked(factory: Callable[..., Any], name: str, objects: Mapping[str, bytes
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """Parameters that a case uses, plain ones and others, as they are written in setups, with default values."""
+    """Plain parameters that a case uses, default values, and the entries of the other parameters in its setup."""
 
     plain: tuple[str, ...]
-    others: tuple[str, ...]
-    written: tuple[str, ...]
     defaults: Mapping[str, Value]
     entries: KnownTexts[str]
-    """The entry of one of the others in the setup: "" for its default value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,16 +201,11 @@ class ProblemMethod(Method):
         return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
 
     @cached_property
-    def separate_parameters(self) -> tuple[frozenset[str], ...]:  # type: ignore[override]
-        groups = [self.of_kinds.get("dictionary", ()), *((name,) for name in RULES if name in self.parameters)]
-        return tuple(frozenset(group).difference(self.source.parameters) for group in groups)
-
-    @cached_property
     def defaults(self) -> Mapping[str, Value]:
         """Default values of the parameters that have one."""
         return get_defaults(self.parameters)
 
-    def find_usage(self, values: Values, unused: Iterable[str] = ()) -> Usage:
+    def find_usage(self, values: Values, unused: tuple[str, ...] = ()) -> Usage:
         """How a case with this dictionary and integrator uses its parameters, except those that are `unused`."""
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
@@ -228,13 +217,13 @@ class ProblemMethod(Method):
             used = sorted({*values} - others, key=self.written_name)
             defaults = {**get_defaults(own), **self.defaults}
             texts = {name: json_text(value) for name, value in defaults.items()}
-            names = tuple(name for name in used if name not in self.plain_parameters)
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.plain_parameters),
-                names,
-                tuple(map(self.written_name, names)),
                 defaults,
-                KnownTexts(lambda name, value: self.make_entry(name, value, texts.get(name))),
+                KnownTexts(
+                    [name for name in used if name not in self.plain_parameters],
+                    lambda name, value: self.make_entry(name, value, texts.get(name)),
+                ),
             )
         return self.known_usages[key]
 
@@ -332,14 +321,17 @@ class ProblemCase(BoundCase):
     method: Any
     values: Values
 
-    def list_unused(self) -> Iterable[str]:
+    def list_unused(self) -> tuple[str, ...]:
         """Return parameters of the method that the case does not use, or that say what holds without them."""
         return ()
 
-    @cached_property
+    @property
     def usage(self) -> Usage:
         """How it uses its parameters."""
-        usage: Usage = self.method.find_usage(self.values, tuple(self.list_unused()))
+        known = self.__dict__  # the lock of `cached_property` takes a tenth of the time of a key
+        if "_usage" not in known:
+            known["_usage"] = self.method.find_usage(self.values, self.list_unused())
+        usage: Usage = known["_usage"]
         return usage
 
     @property
@@ -357,15 +349,10 @@ class ProblemCase(BoundCase):
 
     @property
     def setup(self) -> str:
-        opening, entries, closing = self.split_setup()
-        return f"{opening}{','.join(entries.values())}{closing}"
-
-    def split_setup(self) -> tuple[str, Mapping[str, str], str]:
-        method, values, usage = self.method, self.values, self.usage
+        method = self.method
         fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
-        made = [usage.entries(name, values[name]) for name in usage.others]
-        entries = {name: entry for name, entry in zip(usage.written, made, strict=True) if entry}
-        return f'{{"fixed":{fixed},"times":{self.times_text},"values":{{', entries, "}}"
+        entries = ",".join(filter(None, self.usage.entries(self.values)))
+        return f'{{"fixed":{fixed},"times":{self.times_text},"values":{{{entries}}}}}'
 
 
 @lru_cache(maxsize=KNOWN)
