@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
-from evogt_study.inference.kernels import Array
+from evogt_study.inference.kernels import Array, Bools
 
 WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
@@ -26,7 +26,6 @@ RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
 """Scales of an effect.  share: difference of shares of ones.  margin: wins less losses, in parts of a unit's runs."""
 MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}
 """Fewest units of a test of means.  From 8 differences on, their skewness shows whether the tail is seen."""
-Bools = npt.NDArray[np.bool_]
 Ends = tuple[float, float]
 
 
@@ -95,11 +94,9 @@ def holm(p: Array) -> Array:
 
 def holm_levels(p: Array, alpha: float) -> Array:
     """Level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
-    found, adjusted = np.full(p.shape, alpha), holm(p)
-    order = np.argsort(np.where(np.isnan(p), np.inf, p), kind="stable")
-    count, rejected = int((~np.isnan(p)).sum()), int((adjusted <= alpha).sum())
-    for place, which in enumerate(order[:count]):
-        found[which] = alpha / (count - min(place, rejected))
+    found, order = np.full(p.shape, alpha), np.argsort(p, kind="stable")  # NaN come last
+    count, rejected = int((~np.isnan(p)).sum()), int((holm(p) <= alpha).sum())
+    found[order[:count]] = alpha / (count - np.minimum(np.arange(count), rejected))
     return found
 
 
@@ -128,7 +125,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
     """Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric mean.
 
     sign: 1 if lower is better, else -1.  failed: samples with failed runs, about which a mean says nothing.  No test is
-    made where the tail of the differences, on the side where i is worse, is not seen: fewer units than 25 times their
+    made if the tail of the differences, on the side on which i is worse, is not seen: fewer units than 25 times their
     squared skewness (Cochran, Sampling Techniques, 2.15).
     """
     count = len(units)
@@ -140,17 +137,16 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         d = d[np.isfinite(d)]
         n[i, j], wins[i, j], losses[i, j] = len(d), (d < 0).sum(), (d > 0).sum()
         ahead[i, j] = -d.mean() if len(d) else -np.inf
+        tail = max(skewness(d), 0.0) if len(d) and of == MEAN and ahead[i, j] > 0 else 0.0
         if len(d) < MIN_UNITS[of]:
             reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {word}s with both values, there are {len(d)}"
         elif ahead[i, j] > 0 and failed[i]:
             reason[i, j] = f"{names[i]} has failed runs, which a mean leaves out"
         elif np.ptp(d) <= 1e-12 * np.abs(d).max():
             reason[i, j] = "the differences have no spread"
-        elif (
-            of == MEAN and ahead[i, j] > 0 and (skewness(d) > 0) and 25.0 * skewness(d) ** 2 > len(d) - MIN_UNITS[MEAN]
-        ):
-            need = math.ceil(25.0 * skewness(d) ** 2 + MIN_UNITS[MEAN])
-            reason[i, j] = f"{len(d)} {word}s do not show its tail: a skewness of {skewness(d):.1f} needs {need}"
+        elif 25.0 * tail**2 > len(d) - MIN_UNITS[of]:
+            need = math.ceil(25.0 * tail**2 + MIN_UNITS[of])
+            reason[i, j] = f"{len(d)} {word}s do not show its tail: a skewness of {tail:.1f} needs {need}"
         elif ahead[i, j] > 0:
             t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
             p[i, j] = 2.0 * scipy.special.stdtr(len(d) - 1.0, -abs(t))
@@ -163,8 +159,7 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp]) -> tuple
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)
     lead = int(p.max(axis=-1).argmin() if p.max(axis=-1).min() <= alpha else ahead.min(axis=-1).argmax())
-    rivals = [each for each in range(len(part)) if each != lead]
-    rivals.sort(key=lambda each: (-p[lead, each], ahead[lead, each]))
+    rivals = sorted({*range(len(part))} - {lead}, key=lambda each: (-p[lead, each], ahead[lead, each]))
     return int(part[lead]), [int(part[each]) for each in rivals]
 
 
@@ -176,28 +171,18 @@ def effect_of_wins(
     margins: of the pair, (U,).  worst: value in place of a failed run, an infinity.  Both agree with the sign test.
     """
     decided = ~np.isnan(margins) & (margins != 0)
-    if scale == MARGIN:
-        d = margins[decided]
-    elif scale == SHARE:  # McNemar: from the units that differ alone
+    if scale == SHARE:  # McNemar: from the units that differ alone
         n, wins = int((~np.isnan(margins)).sum()), int((margins > 0).sum())
-        turn = -1.0 if worst > 0 else 1.0
-        ends = [
-            turn * (2.0 * end - 1.0) * decided.sum() / max(n, 1)
-            for end in win_interval(wins, int(decided.sum()), alpha)
-        ]
-        value = turn * (2.0 * wins - decided.sum()) / max(n, 1)
-        return float(value), (float(min(ends)), float(max(ends))) if decided.any() else (-1.0, 1.0)
-    else:
+        part = (-1.0 if worst > 0 else 1.0) * decided.sum() / max(n, 1)
+        low, high = sorted(part * (2.0 * end - 1.0) for end in win_interval(wins, int(decided.sum()), alpha))
+        value = part * (2.0 * wins / max(decided.sum(), 1) - 1.0)
+        return float(value), (float(low), float(high)) if decided.any() else (-1.0, 1.0)
+    d = margins[decided]
+    if scale != MARGIN:
         a, b = (np.where(np.isnan(each[decided]), worst, each[decided]) for each in (first, second))
         with np.errstate(divide="ignore", invalid="ignore"):
-            d = (
-                np.log(np.where(a == -np.inf, 0.0, a)) - np.log(np.where(b == -np.inf, 0.0, b))
-                if scale == RATIO
-                else a - b
-            )
-    limits = median_interval(d, alpha)
-    value = float(np.median(d)) if len(d) else 0.0
-    return _exponential(value, limits) if scale == RATIO else (value, limits)
+            d = np.log(np.maximum(a, 0.0)) - np.log(np.maximum(b, 0.0)) if scale == RATIO else a - b
+    return _to_scale(float(np.median(d)) if len(d) else 0.0, median_interval(d, alpha), scale)
 
 
 def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
@@ -212,13 +197,13 @@ def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: flo
         return None if ends is None else (float(x.mean() / y.mean()), ends)
     d = x - y
     half = scipy.special.stdtrit(len(d) - 1.0, 1 - alpha / 2) * d.std(ddof=1) / math.sqrt(len(d))
-    ends = float(d.mean() - half), float(d.mean() + half)
-    if of == MEAN or scale == DIFFERENCE:
-        return float(d.mean()), ends
-    return _exponential(float(d.mean()), ends)
+    return _to_scale(float(d.mean()), (float(d.mean() - half), float(d.mean() + half)), scale)
 
 
-def _exponential(value: float, ends: Ends) -> tuple[float, Ends]:
+def _to_scale(value: float, ends: Ends, scale: str) -> tuple[float, Ends]:
+    """The effect and its interval, which are logarithms if the scale is a ratio."""
+    if scale != RATIO:
+        return value, ends
     with np.errstate(over="ignore"):
         found, low, high = np.exp([value, *ends]).tolist()
     return found, (low, high)

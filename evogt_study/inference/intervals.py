@@ -13,22 +13,12 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # it imports scipy.stats at the first use, which takes most of a second
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels, means
-from evogt_study.inference.kernels import (
-    Array,
-    Kernel,
-    kernel_of,
-    logarithms,
-    probability_of,
-    quantile_error,
-    quantile_interval,
-    without_infinite,
-)
-from evogt_study.inference.means import BATCH, resampled_statistic
+from evogt_study.inference.kernels import Array, Kernel, kernel_of, logarithms, probability_of, without_infinite
+from evogt_study.inference.means import BATCH, normal_quantile, resampled_statistic
 
 CONFIDENCE = 0.95
 RESAMPLES = 999
@@ -79,6 +69,11 @@ class Interval:
     - bonett: of the logarithm of std, with its kurtosis (Bonett, Comput. Stat. Data Anal. 50, 2006).
     - bca: bias-corrected and accelerated (Efron, J. Am. Stat. Assoc. 82, 1987), by scipy.stats.bootstrap.  Its cost
       grows as n^2.
+
+    Examples
+    --------
+    >>> Interval("median").chosen
+    'order'
     """
 
     of: str = "mean"
@@ -126,10 +121,10 @@ def interval(samples: Array, how: Interval) -> Array:
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
-    counts = (~np.isnan(rows)).any(axis=-1).sum(axis=-1)
+    few = (~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.min_units
     with np.errstate(over="ignore"):
         known = rows if how.chosen == "order" else without_infinite(rows)
-        found, few = _limits(known, how), counts < how.min_units
+        found = _limits(known, how)
         found[few] = _limits(known[few], replace(how, method="student")) if how.of in _OF_MEANS else np.nan
     return found.reshape(*lead, 2)
 
@@ -137,7 +132,7 @@ def interval(samples: Array, how: Interval) -> Array:
 def _limits(rows: Array, how: Interval) -> Array:
     probability = probability_of(how.of)
     if how.chosen == "order" and probability is not None:
-        return quantile_interval(rows, probability, how.confidence)
+        return kernels.quantile_interval(rows, probability, how.confidence)
     if how.of == "mean" and how.chosen != "bca":
         return ratio_interval(*means.unit_sums(rows), how)
     if how.of == "geometric_mean" and how.chosen in OF_MEANS_ONLY:
@@ -145,7 +140,7 @@ def _limits(rows: Array, how: Interval) -> Array:
         # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
-    return _resampled(rows, kernel_of(how.of)[0], how)
+    return _resampled_interval(rows, kernel_of(how.of)[0], how)
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
@@ -155,7 +150,7 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
     inverse ratio has the inverse ends.
     """
     found = np.full((len(above), 2), np.nan)
-    for which, fit, scale in means.fits(above, below):
+    for which, fit, scale in means.fits(above, below, max(1, BATCH // how.resamples)):
         if how.chosen == "student":
             limits = means.student_interval(fit, how.confidence, logarithmic)
         elif how.chosen == "percentile":
@@ -177,7 +172,7 @@ def share_interval(units: Array, confidence: float) -> tuple[float, float]:
     n, total = len(units), float((~np.isnan(units)).sum())
     if not n:
         return 0.0, 1.0
-    share, k, z = float(np.nansum(units)) / total, total / n, float(scipy.special.ndtri(0.5 + confidence / 2.0))
+    share, k, z = float(np.nansum(units)) / total, total / n, normal_quantile(confidence)
     if k > 1.0 and n > 1:
         rare = total * min(share, 1.0 - share)
         spread = float(np.nanmean(units, axis=-1).var(ddof=1))
@@ -188,10 +183,9 @@ def share_interval(units: Array, confidence: float) -> tuple[float, float]:
         total = 1.0  # one unit
     middle, scale = share + z**2 / (2.0 * total), 1.0 + z**2 / total
     half = z * math.sqrt(share * (1.0 - share) / total + z**2 / (4.0 * total**2))
-    # at the ends exactly, where rounding would leave 1e-17
-    return 0.0 if share == 0.0 else max(0.0, (middle - half) / scale), 1.0 if share == 1.0 else min(
-        1.0, (middle + half) / scale
-    )
+    # at the ends exactly, because rounding would leave 1e-17
+    low = 0.0 if share == 0.0 else max(0.0, (middle - half) / scale)
+    return low, 1.0 if share == 1.0 else min(1.0, (middle + half) / scale)
 
 
 def share_intervals(samples: Array, confidence: float) -> Array:
@@ -203,76 +197,60 @@ def share_intervals(samples: Array, confidence: float) -> Array:
     return found
 
 
-def _resampled(rows: Array, kernel: Kernel, how: Interval) -> Array:
-    """Return the percentile or bca interval of any statistic, (m, n, k) -> (m, 2)."""
+def _resampled_interval(rows: Array, kernel: Kernel, how: Interval) -> Array:
+    """Return the percentile, bca or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
     found = np.full((len(rows), 2), np.nan)
-    ok = np.isfinite(rows)
-    units: npt.NDArray[np.bool_] = np.asarray(ok.any(axis=-1))
+    units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
     counts = units.sum(axis=-1)
     # rows with equally many units are resampled in one call
-    for size in np.unique(counts[counts > 1]):
+    for size in np.unique(counts[counts > 1]).tolist():
         which = np.flatnonzero(counts == size)
-        values = rows[which][units[which]].reshape(len(which), int(size), rows.shape[-1])
-        flat = np.where(np.isfinite(values), values, np.nan).reshape(len(which), -1)
-        low, high = np.nanmin(flat, axis=-1), np.nanmax(flat, axis=-1)
+        values = rows[which][units[which]].reshape(len(which), size, rows.shape[-1])
+        flat = values.reshape(len(which), -1)
         # every resample is the same value, and bca would be 0/0
-        same = low == high
+        same = kernels.minimum(flat) == kernels.maximum(flat)
         found[which[same]] = kernel(flat[same])[:, None]
         found[which[~same]] = _resampled_group(values[~same], kernel, how)
     return found
 
 
 def _resampled_group(values: Array, kernel: Kernel, how: Interval) -> Array:
-    single = (np.isfinite(values).sum(axis=-1) == 1).all()
-    if single and how.chosen == "bonett":
-        return _bonett(np.nansum(np.where(np.isfinite(values), values, np.nan), axis=-1), how.confidence)
-    if single:  # SciPy's bootstrap takes one value for each unit
-        return _by_scipy(np.nansum(np.where(np.isfinite(values), values, np.nan), axis=-1), kernel, how)
-    if how.chosen == "bca" and how.method:
+    if (kernels.count(values) == 1).all():
+        rows = np.nansum(values, axis=-1)
+        # SciPy's bootstrap takes one value for each unit
+        return _bonett(rows, how.confidence) if how.chosen == "bonett" else _by_scipy(rows, kernel, how)
+    if how.chosen == "bca":
         return np.full((len(values), 2), np.nan)
     found = resampled_statistic(values, kernel, how.resamples, how.seed)
-    return np.quantile(found, _tails(how), axis=-1).T
+    return np.quantile(found, [(1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0], axis=-1).T
 
 
 def _bonett(rows: Array, confidence: float) -> Array:
     """Bonett's interval of the standard deviation of complete rows (m, n); NaN for fewer than 5 values."""
-    n = rows.shape[1]
+    n, z = rows.shape[1], normal_quantile(confidence)
     if n < 5:
         return np.full((len(rows), 2), np.nan)
-    z = float(scipy.special.ndtri(0.5 + confidence / 2.0))
-    cut = int(n / (2.0 * math.sqrt(n - 4.0)))  # values that the trimmed mean leaves out at either end
-    cut = min(cut, (n - 1) // 2)
+    cut = min(int(n / (2.0 * math.sqrt(n - 4.0))), (n - 1) // 2)  # values that the trimmed mean leaves out at each end
     middle = np.sort(rows, axis=-1)[:, cut : n - cut].mean(axis=-1)
-    s = kernels.std(rows)
+    s, factor = kernels.std(rows), n / (n - z)
     fourth = (((rows - middle[:, None]) / s[:, None]) ** 4).sum(axis=-1) * n / (n - 1.0) ** 2
-    factor = n / (n - z)
     half = z * factor * np.sqrt(np.maximum(fourth - (n - 3.0) / n, 0.0) / (n - 1.0))
     return np.exp(np.stack([-half, half], axis=-1) / 2.0) * (math.sqrt(factor) * s)[:, None]
 
 
-def _tails(how: Interval) -> tuple[float, float]:
-    return (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
-
-
 def _by_scipy(rows: Array, kernel: Kernel, how: Interval) -> Array:
     """Return scipy.stats.bootstrap's interval for complete rows (m, n), none with equal values: bca would be 0/0."""
-    found = np.empty((len(rows), 2))
-    step = max(1, BATCH // (how.resamples * rows.shape[1]))
-    for which in (np.arange(start, min(start + step, len(rows))) for start in range(0, len(rows), step)):
+    found, step = np.empty((len(rows), 2)), max(1, BATCH // (how.resamples * rows.shape[1]))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)  # the interval is NaN
             limits = scipy.stats.bootstrap(
-                (rows[which],),
-                lambda values, axis: kernel(np.moveaxis(values, axis, -1)),
-                axis=-1,
-                vectorized=True,
-                confidence_level=how.confidence,
-                n_resamples=how.resamples,
-                method="BCa" if how.chosen == "bca" else "percentile",
-                batch=max(1, BATCH // rows[which].size),
-                rng=np.random.default_rng(how.seed),
-            ).confidence_interval
-        found[which] = np.stack([limits.low, limits.high], axis=-1)
+                (part,), lambda values, axis: kernel(np.moveaxis(values, axis, -1)), axis=-1, vectorized=True,
+                confidence_level=how.confidence, n_resamples=how.resamples, batch=max(1, BATCH // part.size),
+                method="BCa" if how.chosen == "bca" else "percentile", rng=np.random.default_rng(how.seed),
+            ).confidence_interval  # fmt: skip
+        found[start : start + step] = np.stack([limits.low, limits.high], axis=-1)
     return found
 
 
@@ -301,29 +279,28 @@ def _errors(rows: Array, of: str) -> Array:
         return np.full(len(rows), np.nan)
     if of == "geometric_mean":
         return kernel(flat) * ratio_error(*means.unit_sums(logarithms(rows)))
-    if (np.isfinite(rows).sum(axis=-1) > 1).any():
+    if (kernels.count(rows) > 1).any():
         found = np.full(len(rows), np.nan)
-        for row in np.flatnonzero(np.isfinite(rows).any(axis=-1).sum(axis=-1) > 1):
-            units = rows[row][np.isfinite(rows[row]).any(axis=-1)]
-            found[row] = resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
+        for row, values in enumerate(rows):
+            units = values[~np.isnan(values).all(axis=-1)]
+            if len(units) > 1:
+                found[row] = resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
         return found
-    return _std_error(flat) if probability is None else quantile_error(flat, probability)
+    return _std_error(flat) if probability is None else kernels.quantile_error(flat, probability)
 
 
 def ratio_error(above: Array, below: Array) -> Array:
     """Return the standard error of sum(above) / sum(below) over units that have both, (m, n) -> (m,)."""
     found = np.full(len(above), np.nan)
-    for which, fit, scale in means.fits(above, below):
+    for which, fit, scale in means.fits(above, below, max(1, len(above))):
         found[which] = fit.error * scale
     return found
 
 
 def _std_error(samples: Array) -> Array:
-    n = kernels.count(samples).astype(float)
-    s = kernels.std(samples)
+    n, s = kernels.count(samples).astype(float), kernels.std(samples)
     # in units of s: the fourth power of large values may overflow
     apart = (samples - kernels.mean(samples)[:, None]) / np.where(s > 0.0, s, 1.0)[:, None]
-    fourth = kernels.mean(apart**4)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error: Array = s * np.sqrt(np.maximum(fourth - (n - 3.0) / (n - 1.0), 0.0) / n) / 2.0
+        error: Array = s * np.sqrt(np.maximum(kernels.mean(apart**4) - (n - 3.0) / (n - 1.0), 0.0) / n) / 2.0
     return error

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference import kernels
-from evogt_study.inference.kernels import Array
+from evogt_study.inference.kernels import Array, Bools
 
 BATCH = 2**21
 """Counts or resampled values at a time: 16 MB, which is little for a Python process."""
@@ -39,10 +39,8 @@ class Fit(NamedTuple):
 
 def unit_sums(values: Array) -> tuple[Array, Array]:
     """Sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
-    there = ~np.isnan(values)
-    counts = there.sum(axis=-1)
-    sums = np.where(there, values, 0.0).sum(axis=-1)
-    return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
+    counts = kernels.count(values)
+    return np.where(counts > 0, np.nansum(values, axis=-1), np.nan), np.where(counts > 0, counts, np.nan)
 
 
 def setup_means(values: Array) -> Array:
@@ -56,14 +54,14 @@ def setup_means(values: Array) -> Array:
 def block_fit(values: Array) -> tuple[Array, Array]:
     """Setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with gaps."""
     there = np.isfinite(values)
-    y, rows, columns = np.where(there, values, 0.0), there.sum(axis=1), np.maximum(there.sum(axis=0), 1)
+    y, columns = np.where(there, values, 0.0), np.maximum(there.sum(axis=0), 1)
     matrix, right = _normal_equations(y, there)
     a = np.linalg.lstsq(matrix, right, rcond=None)[0]
     units = np.where(there.any(axis=0), (y.sum(axis=0) - there.T @ a) / columns, 0.0)
-    return np.where(rows > 0, a + units[there.any(axis=0)].mean(), np.nan), units
+    return np.where(there.any(axis=1), a + units[there.any(axis=0)].mean(), np.nan), units
 
 
-def _normal_equations(y: Array, there: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+def _normal_equations(y: Array, there: Bools) -> tuple[Array, Array]:
     """Equations (N, N), (N,) of the setup effects, which add up to zero, without the unit effects."""
     weights = there / np.maximum(there.sum(axis=0), 1)
     matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float)
@@ -76,8 +74,7 @@ def pseudo_values(values: Array) -> Array:
     Units without any value are left out.  Their mean over the units is the setup mean.
     """
     values = values[:, np.isfinite(values).any(axis=0)]
-    there = np.isfinite(values)
-    count = values.shape[1]
+    there, count = np.isfinite(values), values.shape[1]
     if there.all() or count < 2:
         return values
     y, columns = np.where(there, values, 0.0), there.sum(axis=0)
@@ -88,60 +85,46 @@ def pseudo_values(values: Array) -> Array:
         less = matrix - np.diag(own) + np.outer(own, own) / columns[unit]
         side = right - y[:, unit] + own * y[:, unit].sum() / columns[unit]
         a = np.linalg.lstsq(less, side, rcond=None)[0]
-        effects = np.delete((y.sum(axis=0) - there.T @ a) / columns, unit)
-        left[:, unit] = a + effects.mean()
+        left[:, unit] = a + np.delete((y.sum(axis=0) - there.T @ a) / columns, unit).mean()
     found: Array = whole[:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
     return found
 
 
-def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
-    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
-
-    Rows with an infinite value in such a unit are left out: they have no spread.
-    """
-    stacked = np.stack(columns)
-    ok: npt.NDArray[np.bool_] = np.asarray(~np.isnan(stacked).any(axis=0))
-    counts = ok.sum(axis=-1)
-    counts[(np.isinf(stacked).any(axis=0) & ok).any(axis=-1)] = 0
-    # usually nothing is missing, and nothing is copied
-    if len(ok) and counts.min() == ok.shape[1] > 1:
-        yield np.arange(len(ok)), list(columns)
-        return
-    for size in np.unique(counts[counts > 1]):
-        which = np.flatnonzero(counts == size)
-        yield which, [column[which][ok[which]].reshape(len(which), int(size)) for column in columns]
-
-
-def fits(above: Array, below: Array) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
-    """Ratios of sums over the units that both columns (m, n) have, rows of equally many together.
+def fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
+    """Ratios of sums over the units that both columns (m, n) have, at most `rows` rows of equally many units together.
 
     Yields positions of rows, their fit, and a power of two by which its numbers are to be multiplied: squares of very
-    large and very small values are not.
+    large and very small values are not.  Rows of fewer than two units or with an infinite value are left out.
     """
-    for which, (over, under) in complete_groups(above, below):
-        scales = [np.exp2(np.frexp(np.abs(each).max(axis=-1))[1] - 1.0) for each in (over, under)]
-        fit = fitted(over / scales[0][:, None], under / scales[1][:, None])
-        yield which, fit, scales[0] / scales[1]
+    ok = ~(np.isnan(above) | np.isnan(below))
+    counts = np.where(((np.isinf(above) | np.isinf(below)) & ok).any(axis=-1), 0, ok.sum(axis=-1))
+    for size in np.unique(counts[counts > 1]).tolist():
+        every = np.flatnonzero(counts == size)
+        for start in range(0, len(every), rows):
+            which = every[start : start + rows]
+            over, under = (each[which][ok[which]].reshape(-1, size) for each in (above, below))
+            scales = [np.exp2(np.frexp(np.abs(each).max(axis=-1))[1] - 1.0) for each in (over, under)]
+            yield which, fit_ratio(over / scales[0][:, None], under / scales[1][:, None]), scales[0] / scales[1]
 
 
-def fitted(above: Array, below: Array) -> Fit:
-    """The ratio of sums over n > 1 units, (m, n), with its standard error; exact where all units have one ratio."""
+def fit_ratio(above: Array, below: Array) -> Fit:
+    """The ratio of sums over n > 1 units, (m, n), with its standard error; exact if all units have one ratio."""
     n = above.shape[-1]
     total = below.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio, shares, each = above.sum(axis=-1) / total, below / total[:, None], above / below
-        ratio = np.where((each == each[:, :1]).all(axis=-1), each[:, 0], ratio)  # to the last digit
+        same = (each == each[:, :1]).all(axis=-1)
+        ratio = np.where(same, each[:, 0], ratio)  # to the last digit
         residuals = (above - ratio[:, None] * below) / total[:, None]
-        residuals[(each == each[:, :1]).all(axis=-1)] = 0.0
-    # n/(n - 1): where all weights are equal this is the standard error of a mean, std/sqrt(n)
+        residuals[same] = 0.0
+    # n/(n - 1): if all weights are equal this is the standard error of a mean, std/sqrt(n)
     return Fit(ratio, np.sqrt((residuals**2).sum(axis=-1) * n / (n - 1.0)), residuals, shares)
 
 
 def student_interval(fit: Fit, confidence: float, logarithmic: bool) -> Array:
     """Student's interval, (m, 2)."""
     quantile = student_quantile(fit.residuals.shape[-1], confidence)
-    ends = np.broadcast_to([-quantile, quantile], (len(fit.ratio), 2))
-    return from_t(fit, ends, _on_logarithms(fit, logarithmic))
+    return _from_t(fit, np.array([[-quantile, quantile]]), _on_logarithms(fit, logarithmic))
 
 
 def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resamples: int, seed: int) -> Array:
@@ -149,79 +132,59 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
 
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
     log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
-    out.  A lower end that the mean of positive values cannot have gives way to `_positive`.
-    """
-    student = student_quantile(fit.residuals.shape[-1], confidence)
-    steps = max(1, BATCH // resamples)
-    found = np.empty((len(fit.ratio), 2))
-    for start in range(0, len(found), steps):
-        part = Fit(*(each[start : start + steps] for each in fit))
-        logs = _on_logarithms(part, logarithmic)
-        t = studentised(part, logs, resamples, seed)
-        low, high = (kernels.quantile(t, 0.5 + side * confidence / 2.0) for side in (-1.0, 1.0))
-        wide = np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1)
-        found[start : start + steps] = _positive(from_t(part, wide, logs), part, confidence)
-    return found
-
-
-def _positive(limits: Array, fit: Fit, confidence: float) -> Array:
-    """The intervals, from the least value of a unit on where a lower end is not positive and all values are.
+    out.  If the lower end is not positive and all values are, it is the least value of a unit.
 
     All n values are above the mean of a distribution that is symmetric, or skewed to the right, with 2^-n at the most:
     of so few that this is beyond the tail (1 - confidence) / 2, below 6 at 95 %, the lower end is zero.
     """
+    n, logs = fit.residuals.shape[-1], _on_logarithms(fit, logarithmic)
+    student, t = student_quantile(n, confidence), _studentise(fit, logs, resamples, seed)
+    low, high = (kernels.quantile(t, 0.5 + side * confidence / 2.0) for side in (-1.0, 1.0))
+    limits = _from_t(fit, np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1), logs)
     with np.errstate(divide="ignore", invalid="ignore"):
         least = (fit.residuals / fit.shares).min(axis=-1) + fit.ratio
     beyond = (least > 0.0) & (limits[:, 0] <= 0.0)
-    end = least if 2.0 ** -fit.residuals.shape[-1] <= (1.0 - confidence) / 2.0 else 0.0
-    return np.stack([np.where(beyond, end, limits[:, 0]), limits[:, 1]], axis=-1)
+    limits[beyond, 0] = least[beyond] if 2.0**-n <= (1.0 - confidence) / 2.0 else 0.0
+    return limits
 
 
 def percentile_interval(fit: Fit, confidence: float, resamples: int, seed: int) -> Array:
     """Quantiles of the resampled ratios, (m, 2)."""
-    steps = max(1, BATCH // resamples)
-    found = np.empty((len(fit.ratio), 2))
-    tails = (1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0
-    for start in range(0, len(found), steps):
-        part = Fit(*(each[start : start + steps] for each in fit))
-        ratios = part.ratio[:, None] + _moved(part, resamples, seed)[0]
-        found[start : start + steps] = np.quantile(ratios, tails, axis=-1).T
-    return found
+    ratios = fit.ratio[:, None] + _resample(fit, resamples, seed)[0]
+    return np.quantile(ratios, [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0], axis=-1).T
 
 
-def studentised(fit: Fit, logs: npt.NDArray[np.bool_], resamples: int, seed: int) -> Array:
+def _studentise(fit: Fit, logs: Bools, resamples: int, seed: int) -> Array:
     """t* of each resample, (m, resamples), on logarithms where `logs`; NaN for resamples without spread."""
     n = fit.residuals.shape[-1]
-    moved, below, squares = _moved(fit, resamples, seed)
+    moved, below, squares = _resample(fit, resamples, seed)
     largest = np.maximum(squares, 0.0)
-    some = largest > NO_SPREAD * (fit.error**2)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(largest * (n / (n - 1.0))) / below
         now = fit.ratio[:, None] + moved
         t = np.where(logs[:, None], np.log(now / fit.ratio[:, None]) * now / error, moved / error)
-    return np.where(some & np.isfinite(t), t, np.nan)
+    return np.where((largest > NO_SPREAD * (fit.error**2)[:, None]) & np.isfinite(t), t, np.nan)
 
 
-def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
+def _resample(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
     """Return, for each resample, R* - R, its share of the denominators, and its sum of squared residuals."""
     e, c = fit.residuals, fit.shares
-    n = e.shape[-1]
     if (c == c[:, :1]).all():  # as many values in each unit: two sums instead of five
         sums, squares = resampled_sums(np.stack([e, e**2]), resamples, seed)
-        return sums, np.ones_like(sums), squares - sums**2 / n
+        return sums, np.ones_like(sums), squares - sums**2 / e.shape[-1]
     sums, below, squares, mixed, weights = resampled_sums(np.stack([e, c, e**2, e * c, c**2]), resamples, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = sums / below
         return moved, below, squares - 2.0 * moved * mixed + moved**2 * weights
 
 
-def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
+def _on_logarithms(fit: Fit, logarithmic: bool) -> Bools:
     """Return the mask of rows whose interval uses logarithms: every part of the ratio is positive."""
     whole = fit.residuals + fit.ratio[:, None] * fit.shares
     return np.asarray(logarithmic & (whole > 0.0).all(axis=-1) & (fit.shares > 0.0).all(axis=-1))
 
 
-def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
+def _from_t(fit: Fit, ends: Array, logs: Bools) -> Array:
     """Interval R - t s, or R exp(-t s / R), at the upper and the lower t of `ends` (m, 2)."""
     steps = -ends[:, ::-1] * fit.error[:, None]  # R - t s: the upper quantile of t makes the lower end
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -234,49 +197,37 @@ def student_quantile(n: float, confidence: float) -> float:
     return float(scipy.special.stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 
 
+def normal_quantile(confidence: float) -> float:
+    """Quantile of the normal distribution that |z| exceeds with 1 - confidence."""
+    return float(scipy.special.ndtri(0.5 + confidence / 2.0))
+
+
 def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
     """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
-    flat = columns.reshape(-1, columns.shape[-1])
-    blocks = [flat @ counts.astype(float).T for counts in _counts(columns.shape[-1], resamples, seed)]
+    size = columns.shape[-1]
+    draw = _keep_counts if size * resamples <= KEPT else _draw_counts
+    blocks = [columns.reshape(-1, size) @ counts.astype(float).T for counts in draw(size, resamples, seed)]
     return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
+
+
+def _draw_counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
+    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
+    rng, step = np.random.default_rng(seed), max(1, BATCH // size)
+    for start in range(0, resamples, step):
+        shape = (min(step, resamples - start), size)
+        # each resample counts into a stretch of its own, so that one bincount does for all
+        places = rng.integers(0, size, shape) + size * np.arange(shape[0])[:, None]
+        yield np.bincount(places.ravel(), minlength=places.size).reshape(shape).astype(np.uint16)
+
+
+@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and figures of them the same
+def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
+    return list(_draw_counts(size, resamples, seed))
 
 
 def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resamples: int, seed: int) -> Array:
     """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
     rows, units, within = values.shape
-    rng = np.random.default_rng(seed)
-    places = rng.integers(0, units, (resamples, units), dtype=np.int32)
-    step = max(1, BATCH // max(1, values.size))
-    found = [
-        kernel(values[:, part].reshape(rows, len(part), units * within))
-        for part in (places[start : start + step] for start in range(0, resamples, step))
-    ]
-    return np.concatenate(found, axis=-1)
-
-
-def _counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
-    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
-    if size * resamples > KEPT:
-        yield from _drawn(size, resamples, seed)
-        return
-    kept, step = _kept_counts(size, resamples, seed), max(1, BATCH // size)
-    for start in range(0, resamples, step):
-        yield kept[start : start + step]
-
-
-@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and pictures of them the same
-def _kept_counts(size: int, resamples: int, seed: int) -> _Counts:
-    counts = np.concatenate(list(_drawn(size, resamples, seed)))
-    counts.flags.writeable = False
-    return counts
-
-
-def _drawn(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
-    rng = np.random.default_rng(seed)
-    step = max(1, BATCH // size)
-    for start in range(0, resamples, step):
-        count = min(step, resamples - start)
-        # each resample counts into a stretch of its own, so that one bincount does for all
-        places = rng.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
-        found = np.bincount(places.ravel(), minlength=count * size).reshape(count, size)
-        yield found.astype(np.uint16)  # a unit is in no resample 65,536 times
+    places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=np.int32)
+    parts = np.array_split(places, -(-resamples * max(1, values.size) // BATCH))
+    return np.concatenate([kernel(values[:, each].reshape(rows, len(each), units * within)) for each in parts], axis=-1)
