@@ -21,9 +21,10 @@ from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.performance import performance, share
 from evogt_study.analysis.runs import KEYS, finished_runs
-from evogt_study.analysis.sensitivity import known, sensitivity, variance_shares
+from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
 from evogt_study.analysis.statistics import summary
-from evogt_study.errors import InputError, ResultError
+from evogt_study.analysis.summary_table import find_variables
+from evogt_study.errors import ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.run_metadata import with_status_names
 from evogt_study.schema.variables import MAIN, PILOT, STATUS_NAMES, Status, status_codes
@@ -87,7 +88,7 @@ class Result:
         names = "summary, compare, performance, share, orders, sensitivity, variance_shares, plot, failures, runs"
         return f"ds.evogt: {names}, design"
 
-    def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
+    def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Return `evs.summary` of a variable, over the planned runs."""
         return summary(self._values(variable), over, planned=self._planned(), **options)
 
@@ -98,12 +99,14 @@ class Result:
         return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._planned())
 
     def compare(
-        self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+        self, dim: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Return `evs.compare` of the values of the axis `dim`, over the finished runs."""
         return compare(self._values(variable), dim, over, **{"planned": finished_runs(self._data), **options})
 
-    def variance_shares(self, variable: str = "error", axes: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
+    def variance_shares(
+        self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
+    ) -> xr.Dataset:
         """Return `evs.variance_shares`: the shares of axes and seeds in the variance of a variable."""
         return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
 
@@ -126,20 +129,20 @@ class Result:
         return share(self._data, condition, over, **{"planned": finished_runs(self._data), **options})
 
     def orders(
-        self, along: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+        self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Return `evs.observed_orders` along a numeric axis."""
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
 
     def sensitivity(
-        self, variable: str = "error", over: str | Iterable[str] | None = None, **options: Any
+        self, variable: str | None = None, over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
         """Return `evs.sensitivity` of a variable to the parameters of a sample.
 
         Raises InputError, also if the result is a plain grid or all values are equal.
         """
         values = self._values(variable)
-        return known(sensitivity(values, over, planned=self._planned(), **options), values)
+        return check_known(sensitivity(values, over, planned=self._planned(), **options), values)
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,
@@ -201,11 +204,9 @@ class Result:
         """Return a row for each planned run, as `evogt export` writes it."""
         return data_frame(run_table(self._data))
 
-    def _values(self, variable: str) -> xr.DataArray:
-        if variable not in self._data.data_vars:
-            known = ", ".join(map(str, self._data.data_vars))
-            raise InputError(f"`variable` must be one of {known}, got {variable!r}")
-        return self._data[variable]
+    def _values(self, variable: str | None) -> xr.DataArray:
+        """Return the values of a variable, by default the first one of the user."""
+        return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]
 
     def _planned(self) -> xr.DataArray | None:
         """Return the run keys; None if the Dataset does not have them."""

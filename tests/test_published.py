@@ -12,7 +12,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.analysis.tables import rendered, rows
+from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.paper.agreement import Verdict
 from evogt_study.paper.published import TABLES, judged, known_differences, published, read_csv
 from evogt_study.results.netcdf import read_result
@@ -191,5 +191,5 @@ def test_what_explains_the_difference_of_the_fixed_operator():
 
 
 def test_the_page_on_the_paper_shows_this_table(result):
-    header, body = rows(evs.summary(result("oscillatory_1d").error, over="seed"))
-    assert rendered(header, body, "text") in (ROOT / "docs/tutorials/paper.md").read_text()
+    header, body = make_table(evs.summary(result("oscillatory_1d").error, over="seed")).flatten(NumberFormat())
+    assert render_table(header, body, "text") in (ROOT / "docs/tutorials/paper.md").read_text()

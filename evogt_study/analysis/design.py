@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from evogt_study.analysis.reduce import check_array
 from evogt_study.analysis.runs import DRAWN, KEYS
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
@@ -92,31 +93,30 @@ class Design:
         >>> Design.of(error, common="all").common
         ('n',)
         """
-        if not isinstance(values, xr.DataArray):
-            raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
+        check_array(values)
         keys = values.coords.get(KEYS) if planned is None else planned
         dims = [str(dim) for dim in (values.dims if keys is None else keys.dims) if dim in values.dims]
         own = [dim for dim in values.dims if dim not in dims]  # such as time
         ok = values.notnull().any(own).transpose(*dims).reset_coords(drop=True)
-        lines = []
-        if keys is None:
-            runs = xr.ones_like(ok)
-            if not bool(ok.all()):
-                lines.append("missing values count as failed runs, because no run keys show excluded cases")
-        else:
-            runs = (keys if keys.dtype.kind == "b" else keys != "").transpose(*dims).reset_coords(drop=True)
-        samples = tuple(_sample(values, dim) for dim in sample_dimensions(values) if dim in dims)
-        drawn = {sample.dim for sample in samples}
-        axes = tuple(dim for dim in dims if dim not in (DRAWN, *drawn))
-        streams, assumed = _streams(values, axes, samples, common)
-        return cls(axes, samples, streams, runs, ok, tuple(lines), tuple(assumed))
+        runs = xr.ones_like(ok) if keys is None else keys if keys.dtype.kind == "b" else keys != ""
+        unknown = keys is None and not bool(ok.all())
+        assumed = ("missing values count as failed runs, because no run keys show excluded cases",) * unknown
+        samples = []
+        for dim in (dim for dim in sample_dimensions(values) if dim in dims):
+            stated = design_of(values, dim)
+            rule = str(stated.get("rule", stated.get("kind", "unstated")))
+            samples.append(Sample(dim, tuple(_parameters_along(values, dim)), rule))
+        axes = tuple(dim for dim in dims if dim not in (DRAWN, *(sample.dim for sample in samples)))
+        streams, of_streams = _find_streams(values, axes, samples, common)
+        runs = runs.transpose(*dims).reset_coords(drop=True)
+        return cls(axes, tuple(samples), streams, runs, ok, assumed, of_streams)
 
     def check_grid(self, dims: Sequence[str]) -> None:
         """Raise InputError for dimensions that are no full grid of axes."""
         for sample in self.samples:
             if sample.dim in dims:
-                message = f"`{sample.dim}` is a sample of {', '.join(sample.parameters)}, and no crossed axis"
-                raise InputError(f"{message}. Use evs.sensitivity.")
+                names = ", ".join(sample.parameters)
+                raise InputError(f"`{sample.dim}` is a sample of {names}, and no crossed axis. Use evs.sensitivity.")
         empty = ~(self.planned.any(DRAWN) if DRAWN in self.planned.dims else self.planned)
         if bool(empty.any()):
             first = np.argwhere(empty.values)[0]
@@ -143,24 +143,17 @@ class Design:
         return "; ".join(filter(None, dict.fromkeys([*more, *assumed, self.count_lost()])))
 
 
-def _sample(values: xr.DataArray, dim: str) -> Sample:
-    stated = design_of(values, dim)
-    rule = stated.get("rule", stated.get("kind", "unstated"))
-    return Sample(dim, tuple(_along(values, dim)), str(rule))
-
-
-def _streams(
+def _find_streams(
     values: xr.DataArray, axes: Sequence[str], samples: Sequence[Sample], common: str | Iterable[str] | None
-) -> tuple[tuple[str, ...], list[str]]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Dimensions along which a seed is one stream, and the assumptions about it."""
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
-    assumed: list[str] = []
-    chosen = common
-    if chosen is None and DRAWN in values.dims:
+    chosen, assumed = common, tuple[str, ...]()
+    if common is None and DRAWN in values.dims:
         stated = values[DRAWN].attrs.get(STREAMS) if DRAWN in values.coords else None
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
-            assumed = ["seeds count as common to all runs, which the result does not state"]
+            assumed = ("seeds count as common to all runs, which the result does not state",)
     if chosen is None or chosen == NONE:
         return (), assumed
     if chosen == ALL:
@@ -169,16 +162,15 @@ def _streams(
     if common is not None and (unknown := [name for name in names if name not in parameters]):
         raise InputError(f"`common` must be all, none, or of {', '.join(parameters)}, got {', '.join(unknown)}")
     # along a sample a seed is one stream if it is one along all of its parameters
-    along = [dim for dim, own in parameters.items() if dim in names or set(own) <= set(names)]
-    return tuple(along), assumed
+    return tuple(dim for dim, own in parameters.items() if dim in names or set(own) <= set(names)), assumed
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class SamplePoints:
     """Parameters (D,) and their values at the points (n, D).  Strings are numbered in alphabetical order.
 
     dims: dimensions of the sample; the points are their product in C order.  seeds: whether `seed` is pooled too.
-    words: the strings of each parameter by their numbers, empty for numbers.  along: the dimension of each parameter.
+    strings: strings of each parameter by their numbers, empty for numbers.  along: the dimension of each parameter.
     levels: levels of Morris' trajectories.
     """
 
@@ -186,18 +178,18 @@ class Sampled:
     points: Array
     dims: tuple[str, ...]
     seeds: bool
-    words: tuple[tuple[str, ...], ...]
+    strings: tuple[tuple[str, ...], ...]
     along: Mapping[str, str]
     levels: int = LEVELS
 
     def describe(self, number: int, value: float) -> str:
-        """A value of a parameter in words."""
-        words = self.words[number]
-        return words[int(value)] if words else f"{value:.4g}"
+        """A value of a parameter as text."""
+        strings = self.strings[number]
+        return strings[int(value)] if strings else f"{value:.4g}"
 
 
 def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
-    """The description of the design along a dimension, empty where it is none."""
+    """The stated design along a dimension, empty if none is stated."""
     try:
         found = json.loads(str(data[dim].attrs.get(DESIGN, "{}"))) if dim in data.coords else {}
     except ValueError:
@@ -206,10 +198,10 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 
 
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
-    """Dimensions along which several parameters vary, those that a design describes first."""
+    """Dimensions along which several parameters vary, those with a stated design first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
     # a single one may follow an axis by a rule, as gamma follows the dictionary
-    along = [name for name in names if design_of(data, name) or len(_along(data, name)) > 1]
+    along = [name for name in names if design_of(data, name) or len(_parameters_along(data, name)) > 1]
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 
@@ -223,47 +215,41 @@ def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
     return name is not None and name in data.coords and data[name].dims in [(dim,) for dim in drawn_dimensions(data)]
 
 
-def sampled(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> Sampled:
-    """The sample along the dimensions `over`, less the seed.
+def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
+    """The points of the sample along the dimensions `over`, less the seed.
 
-    Parameters of a dimension are those that its design names, or all coordinates of one value a point; without such,
-    the dimension itself.  `parameters` takes some of them.  Raises InputError where there are none.
+    Parameters of a dimension are those that its design names, or all coordinates with one value for each point; without
+    such, the dimension itself.  `parameters` selects some of them.  Raises InputError if there are none.
     """
     dims = [dim for dim in over if dim != DRAWN]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")
-    known = {name: dim for dim in dims for name in _along(values, dim)}
-    unknown = [name for name in parameters or () if name not in known]
+    along = {name: dim for dim in dims for name in _parameters_along(values, dim)}
+    unknown = [name for name in parameters or () if name not in along]
     if unknown:
-        raise InputError(f"`parameters` must be of {', '.join(known)}, got {', '.join(unknown)}")
-    names = [name for name in known if parameters is None or name in parameters]
-    if not names:
+        raise InputError(f"`parameters` must be of {', '.join(along)}, got {', '.join(unknown)}")
+    along = {name: dim for name, dim in along.items() if parameters is None or name in parameters}
+    if not along:
         raise InputError(f"`over` must name dimensions along which a parameter varies, got {', '.join(over)}")
-    shape = tuple(values.sizes[dim] for dim in dims)
-    places = np.indices(shape).reshape(len(dims), -1)
-    numbers = {name: _numbers(values, name, known[name]) for name in names}
-    columns = [numbers[name][0][places[dims.index(known[name])]] for name in names]
-    words = tuple(each for _, each in numbers.values())
-    along = {name: known[name] for name in names}
-    levels = [int(str(design.get("levels", LEVELS))) for dim in dims for design in [design_of(values, dim)]]
-    return Sampled(tuple(names), np.stack(columns, axis=-1), tuple(dims), DRAWN in over, words, along, levels[0])
+    places = np.indices(tuple(values.sizes[dim] for dim in dims)).reshape(len(dims), -1)
+    columns, strings = [], []
+    for name, dim in along.items():
+        column, own = values[name].values, tuple[str, ...]()
+        if column.dtype.kind not in "iufb":
+            codes, found = pd.factorize(column.astype(str), sort=True)
+            column, own = codes, tuple(map(str, found))
+        columns.append(np.asarray(column, dtype=float)[places[dims.index(dim)]])
+        strings.append(own)
+    levels = int(str(design_of(values, dims[0]).get("levels", LEVELS)))
+    return SamplePoints(
+        tuple(along), np.stack(columns, axis=-1), tuple(dims), DRAWN in over, tuple(strings), along, levels
+    )
 
 
-def _along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def _parameters_along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Parameters along a dimension."""
     stated = design_of(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):
         return [name for name in map(str, stated) if name in own]
     return [name for name in own if values[name].dtype.kind in "iufbOU"] or [dim]
-
-
-def _numbers(values: xr.DataArray, name: str, dim: str) -> tuple[Array, tuple[str, ...]]:
-    """Values of a parameter along its dimension as numbers, of words their places in order; positions of neither."""
-    if name not in values.coords:
-        return np.arange(values.sizes[dim], dtype=float), ()
-    column = values[name].values
-    if column.dtype.kind in "iufb":
-        return np.asarray(column, dtype=float), ()
-    places, words = pd.factorize(column.astype(str), sort=True)
-    return places.astype(float), tuple(map(str, words))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
-import scipy  # it imports scipy.special and scipy.stats at the first use
+import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.reduce import BOUND, check_options, dimensions
+from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, dimensions
 from evogt_study.analysis.runs import DRAWN, layout, planned_runs
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.intervals import share_interval
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import student_quantile
+from evogt_study.inference.intervals import share_intervals
+from evogt_study.inference.kernels import Array, Bools
+from evogt_study.inference.means import normal_quantile, student_quantile
 from evogt_study.schema.variables import HIGHER, LOWER, declared_attributes
 
 _MEASURES = {
@@ -83,65 +84,56 @@ def performance(
     0.5
     """
     (dim,) = dimensions(estimate, [over])
+    check_confidence(confidence)
     design = Design.of(estimate, planned=planned)
     given = [each for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat([each.notnull() for each in given], "part", coords="minimal", compat="override").all("part")
     runs = (design.planned & xr.ones_like(ok)) if dim in design.planned.dims else xr.ones_like(ok)
     ok = ok & runs
-    limits = (lower, upper) if lower is not None and upper is not None else None
-    if limits is None and se is not None:
-        z = float(scipy.special.ndtri(0.5 + confidence / 2.0))
-        limits = (estimate - z * se if lower is None else lower, estimate + z * se if upper is None else upper)
-    found = _errors(estimate.astype(float).where(ok), truth, dim, se)
-    if limits is not None:
-        found |= _coverages(estimate.astype(float).where(ok), truth, dim, limits, null, confidence)
-    return _labelled(found, ok.sum(dim), runs.sum(dim), estimate, over).assign(note=design.note(streams=False))
-
-
-def _labelled(
-    found: dict[str, xr.DataArray], n: xr.DataArray, planned: xr.DataArray, estimate: xr.DataArray, over: str
-) -> xr.Dataset:
-    """The measures with their long names, and the counts of runs."""
-    made = xr.Dataset({**found, "n_ok": n, "n_planned": planned, "failed": planned - n})
-    for name, long_name in _MEASURES.items():
-        if name in made:
-            made[name].attrs["long_name"] = long_name
-            made[f"{name}_mcse"].attrs["long_name"] = f"Monte Carlo standard error of {name}"
+    if se is not None and (lower is None or upper is None):
+        half = normal_quantile(confidence) * se
+        lower, upper = estimate - half if lower is None else lower, estimate + half if upper is None else upper
+    b = estimate.astype(float).where(ok)
+    n, made = ok.sum(dim), xr.Dataset(_find_errors(b, truth, dim, se))
+    if lower is not None and upper is not None:
+        made = made.assign(_find_coverages(b, truth, dim, lower, upper, null, confidence))
+    for name in (name for name in _MEASURES if name in made):
+        made[name].attrs["long_name"] = _MEASURES[name]
+        made[f"{name}_mcse"].attrs["long_name"] = f"Monte Carlo standard error of {name}"
+    made = made.assign(n_ok=n, n_planned=runs.sum(dim), failed=runs.sum(dim) - n, note=design.note(streams=False))
     return made.assign_attrs(of=str(estimate.name), over=over)
 
 
-def _errors(b: xr.DataArray, truth: xr.DataArray | float, dim: str, se: xr.DataArray | None) -> dict[str, xr.DataArray]:
+def _find_errors(
+    b: xr.DataArray, truth: xr.DataArray | float, dim: str, se: xr.DataArray | None
+) -> dict[str, xr.DataArray]:
     """Measures of the estimates `b`, and of their standard errors, with Monte Carlo standard errors."""
-    n = b.notnull().sum(dim)
-    found: dict[str, xr.DataArray] = {}
-
-    def measure(name: str, value: Any, error: Any) -> None:
-        found[name], found[f"{name}_mcse"] = value, error
-
-    spread, squares = b.std(dim, ddof=1), (b - truth) ** 2
-    measure("bias", (b - truth).mean(dim), spread / np.sqrt(n))
+    n, spread, squares = b.notnull().sum(dim), b.std(dim, ddof=1), (b - truth) ** 2
+    mse, mse_error = squares.mean(dim), squares.std(dim, ddof=1) / np.sqrt(n)
     with np.errstate(divide="ignore", invalid="ignore"):  # of a truth of zero
         relative = (b - truth) / truth
-        measure("relative_bias", relative.mean(dim), relative.std(dim, ddof=1) / np.sqrt(n))
-    measure("empirical_se", spread, spread / np.sqrt(2.0 * (n - 1)))
-    measure("mse", squares.mean(dim), squares.std(dim, ddof=1) / np.sqrt(n))
-    root = np.sqrt(found["mse"])
-    measure("rmse", root, found["mse_mcse"] / (2.0 * root))
+        found: dict[str, tuple[Any, Any]] = {
+            "bias": ((b - truth).mean(dim), spread / np.sqrt(n)),
+            "relative_bias": (relative.mean(dim), relative.std(dim, ddof=1) / np.sqrt(n)),
+            "empirical_se": (spread, spread / np.sqrt(2.0 * (n - 1))),
+            "mse": (mse, mse_error),
+            "rmse": (np.sqrt(mse), mse_error / (2.0 * np.sqrt(mse))),
+        }
     if se is not None:
         variances = (se.astype(float) ** 2).where(b.notnull())
         model, part = np.sqrt(variances.mean(dim)), variances.var(dim, ddof=1) / (4.0 * n)
-        measure("model_se", model, np.sqrt(part) / model)
         ratio = model / spread
-        measure("relative_error_se", ratio - 1.0, ratio * np.sqrt(part / model**4 + 0.5 / (n - 1)))
-    return found
+        found["model_se"] = model, np.sqrt(part) / model
+        found["relative_error_se"] = ratio - 1.0, ratio * np.sqrt(part / model**4 + 0.5 / (n - 1))
+    return {f"{name}{end}": each for name, two in found.items() for end, each in zip(("", "_mcse"), two, strict=True)}
 
 
-def _coverages(
-    b: xr.DataArray, truth: xr.DataArray | float, dim: str, limits: tuple[xr.DataArray, xr.DataArray],
+def _find_coverages(
+    b: xr.DataArray, truth: xr.DataArray | float, dim: str, lower: xr.DataArray, upper: xr.DataArray,
     null: xr.DataArray | float, confidence: float,
 ) -> dict[str, xr.DataArray]:  # fmt: skip
     """Shares of intervals with the truth, with the mean estimate and without the null value, with their errors."""
-    (lower, upper), n, found = limits, b.notnull().sum(dim), dict[str, xr.DataArray]()
+    n, found = b.notnull().sum(dim), dict[str, xr.DataArray]()
     hits = {
         "coverage": (lower <= truth) & (truth <= upper),
         "bias_eliminated_coverage": (lower <= b.mean(dim)) & (b.mean(dim) <= upper),
@@ -156,15 +148,10 @@ def _coverages(
 
 def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
     """Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
-
-    def ends(values: Array) -> Array:
-        units = values.reshape(values.shape[0], -1)
-        known = not np.isnan(units).all()
-        return np.array(share_interval(units, confidence) if known else (np.nan, np.nan))
-
     found: xr.DataArray = xr.apply_ufunc(
-        ends, hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]], vectorize=True
-    )
+        lambda each: share_intervals(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
+        hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]],
+    )  # fmt: skip
     return found.assign_coords({BOUND: ["lower", "upper"]})
 
 
@@ -214,69 +201,53 @@ def share(
     >>> round(float(found["share"]), 3), int(found["failed"])
     (0.667, 1)
     """
+    check_confidence(confidence)
     used: list[xr.DataArray] = []
     try:
         tree = ast.parse(condition, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        raise InputError(
-            f"`condition` must be a comparison such as 'lower <= truth <= upper', got {condition!r}"
-        ) from None
-    hit = _evaluated(tree, data, used, condition)
+        message = "`condition` must be a comparison such as 'lower <= truth <= upper'"
+        raise InputError(f"{message}, got {condition!r}") from None
+    hit = _evaluate(tree, data, used, condition)
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
         raise InputError(f"`condition` must compare variables, got {condition!r}")
-    dims = dimensions(hit.astype(float).rename(condition), over)
-    ok = xr.ones_like(hit)
-    for each in used:
-        ok = ok & each.notnull()
-    runs = planned_runs(hit, planned)
-    ok = ok if runs is None else ok & (runs >= 0)
-    laid_out = layout(hit, dims, None, None)
-    hits = hit.where(ok)
-    count = xr.ones_like(hit).sum(dims) if runs is None else ((runs >= 0) & xr.ones_like(hit)).sum(dims)
-    data = xr.Dataset({
-        "share": hits.mean(dims), "share_ci": _share_ci(hits, list(laid_out.dims), confidence), "n_ok": ok.sum(dims),
-        "n_planned": count, "failed": count - ok.sum(dims),
-    })  # fmt: skip
-    return data.assign_attrs(condition=condition, over=" ".join(dims))
+    dims, runs = dimensions(hit.astype(float).rename(condition), over), planned_runs(hit, planned)
+    wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & (runs >= 0)
+    ok = reduce(operator.and_, (each.notnull() for each in used), wanted)
+    hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
+    share_ci = _share_ci(hits, list(layout(hit, dims, None, None).dims), confidence)
+    found = {"share": hits.mean(dims), "share_ci": share_ci, "n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
+    return xr.Dataset(found, attrs={"condition": condition, "over": " ".join(dims)})
 
 
-def _evaluated(node: ast.AST, data: xr.Dataset, used: list[xr.DataArray], condition: str) -> Any:
+def _evaluate(node: ast.AST, data: xr.Dataset, used: list[xr.DataArray], condition: str) -> Any:
     """The value of a part of a condition; variables are added to `used`.  Raises InputError for anything else."""
 
     def value(inner: ast.AST) -> Any:
-        return _evaluated(inner, data, used, condition)
+        return _evaluate(inner, data, used, condition)
 
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str)):
-        return node.value
-    if isinstance(node, ast.Name):
-        if node.id not in data.variables:
-            known = ", ".join(map(str, [*data.data_vars, *data.coords]))
-            raise InputError(f"`condition` must name variables ({known}), got {node.id!r}")
-        used.append(data[node.id])
-        return data[node.id]
-    if isinstance(node, ast.Compare):
-        terms = [node.left, *node.comparators]
-        values = [value(each) for each in terms]
-        found = [_OPERATIONS[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False)
-                 if type(op) in _OPERATIONS]  # fmt: skip
-        if len(found) == len(node.ops):
-            return _joined(operator.and_, found)
-    if isinstance(node, ast.BoolOp):
-        return _joined(_OPERATIONS[type(node.op)], [value(each) for each in node.values])
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATIONS:
-        return _OPERATIONS[type(node.op)](value(node.operand))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
-        return abs(value(node.args[0]))
+    match node:
+        case ast.Constant(int() | float() | str() as constant):
+            return constant
+        case ast.Name(name):
+            if name not in data.variables:
+                known = ", ".join(map(str, [*data.data_vars, *data.coords]))
+                raise InputError(f"`condition` must name variables ({known}), got {name!r}")
+            used.append(data[name])
+            return data[name]
+        case ast.Compare(left, ops, others) if {*map(type, ops)} <= {*_OPERATIONS}:
+            values = [value(each) for each in (left, *others)]
+            pairs = zip(ops, values, values[1:], strict=False)
+            return reduce(operator.and_, [_OPERATIONS[type(op)](a, b) for op, a, b in pairs])
+        case ast.BoolOp(op, parts):
+            return reduce(_OPERATIONS[type(op)], [value(each) for each in parts])
+        case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](value(left), value(right))
+        case ast.UnaryOp(op, operand) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](value(operand))
+        case ast.Call(ast.Name("abs"), [operand], []):
+            return abs(value(operand))
     raise InputError(f"`condition` must be made of names, numbers, comparisons, and, or, not, abs, got {condition!r}")
-
-
-def _joined(operation: Callable[[Any, Any], Any], values: list[Any]) -> Any:
-    found = values[0]
-    for each in values[1:]:
-        found = operation(found, each)
-    return found
 
 
 def over_problems(
@@ -333,61 +304,49 @@ def over_problems(
     check_options(units=(units, ("seed", "problem", "stratified")))
     direction = better or declared_attributes(values)[0] or LOWER
     check_options(better=(direction, (LOWER, HIGHER)))
-    v = values.transpose(dim, problem, over).values.astype(float)
+    check_confidence(confidence)
+    v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)
     if (v <= 0.0).any():
         raise ParameterError("values", "positive", float(np.nanmin(v)))
-    data, each = _over_problems(1.0 / v if direction == HIGHER else v, np.array([*factors], float), units, confidence)
     lost = int(np.isnan(v).sum())
     note = f"{lost} of {v.size} runs have no value; they have the last rank" if lost else ""
+    found = _over_problems(1.0 / v if direction == HIGHER else v, factor, units, confidence)
     made = xr.Dataset(
-        {name: (tuple({"dim": dim}.get(d, d) for d in dims), column) for name, (dims, column) in data.items()}
+        {
+            name: (tuple(dim if each == "dim" else each for each in dims), column)
+            for name, (dims, column) in found.items()
+        }
     )
-    kept = kept_coordinates(values, [problem, over])
-    made = made.assign(note=note).assign_coords({"factor": each, BOUND: ["lower", "upper"]}).assign_coords(kept)
+    coords = {"factor": factor, BOUND: ["lower", "upper"]}
+    made = made.assign(note=note).assign_coords(coords).assign_coords(kept_coordinates(values, [problem, over]))
     return made.assign_attrs(better=direction, units=units)
 
 
-def _over_problems(
-    v: Array, each_factor: Array, units: str, confidence: float
-) -> tuple[dict[str, tuple[tuple[str, ...], Array]], Array]:
+def _over_problems(v: Array, factor: Array, units: str, confidence: float) -> dict[str, tuple[tuple[str, ...], Array]]:
     """Numbers of values (methods, problems, seeds), the lower ones ahead, by name with their dimensions."""
     losses = np.where(np.isnan(v), np.inf, v)
     middle = np.nanmedian(np.where(np.isfinite(v), v, np.nan), axis=(0, 2), keepdims=True)
     ranks, logs = scipy.stats.rankdata(losses, axis=0), np.log(losses / middle)
-    least = losses.min(axis=0)[..., None]
-    within = (losses[..., None] <= least * each_factor) & np.isfinite(losses)[..., None]
+    within = (losses[..., None] <= losses.min(axis=0)[..., None] * factor) & np.isfinite(losses)[..., None]
 
-    def numbers(kept: Array) -> Array:
+    def numbers(kept: Bools) -> Array:
         means = scipy.stats.trim_mean(logs[:, kept], 0.25, axis=1)
         return np.array([ranks[:, kept].mean(axis=1), means, *np.moveaxis(within[:, kept].mean(axis=1), -1, 0)])
 
+    at = np.indices(v.shape[1:])
+    by_problem, by_seed = ([where != each for each in range(n)] for where, n in zip(at, v.shape[1:], strict=True))
+    strata = {DRAWN: [by_seed], "problem": [by_problem]}.get(units, [[a | b for b in by_seed] for a in by_problem])
+    freedom = sum(len(each) - 1 for each in strata)
     with np.errstate(invalid="ignore"):
-        whole, half = _jackknifed(numbers, v.shape[1:], units, confidence)
-    ends = np.stack([whole - half, whole + half], axis=-1)
+        whole = numbers(np.ones(v.shape[1:], dtype=bool))
+        variance = sum((len(each) - 1) * np.array([numbers(kept) for kept in each]).var(axis=0) for each in strata)
+        half = (student_quantile(freedom + 1, confidence) if freedom else np.nan) * np.sqrt(variance)
+        ends = np.stack([whole - half, whole + half], axis=-1)
     medians = np.median(losses, axis=-1)
     led = ((medians == medians.min(axis=0)) & np.isfinite(medians)).sum(axis=-1)
-    data: dict[str, tuple[tuple[str, ...], Array]] = {
+    return {
         "problems_led": (("dim",), led), "mean_rank": (("dim",), whole[0]),
         "mean_rank_ci": (("dim", BOUND), ends[0].clip(1.0, len(v))), "iqm": (("dim",), np.exp(whole[1])),
         "iqm_ci": (("dim", BOUND), np.exp(ends[1])), "profile": (("factor", "dim"), whole[2:]),
         "profile_ci": (("factor", "dim", BOUND), ends[2:].clip(0.0, 1.0)),
     }  # fmt: skip
-    return data, each_factor
-
-
-def _jackknifed(
-    numbers: Callable[[Array], Array], shape: tuple[int, ...], units: str, confidence: float
-) -> tuple[Array, Array]:
-    """Numbers of all runs (problems, seeds), and half widths of their intervals by the jackknife over the units."""
-    at = np.indices(shape)
-    by_seed = [at[1] != seed for seed in range(shape[1])]
-    by_problem = [at[0] != each for each in range(shape[0])]
-    strata = {
-        DRAWN: [by_seed], "problem": [by_problem],
-        "stratified": [[other | seed for seed in by_seed] for other in by_problem],
-    }[units]  # fmt: skip
-    variance = sum((len(each) - 1) * np.array([numbers(kept) for kept in each]).var(axis=0) for each in strata)
-    freedom = sum(len(each) - 1 for each in strata)
-    if freedom < 1:
-        return numbers(np.ones(shape, dtype=bool)), np.full_like(variance, np.nan)
-    return numbers(np.ones(shape, dtype=bool)), student_quantile(freedom + 1, confidence) * np.sqrt(variance)

@@ -7,9 +7,8 @@ counts once and enters a statistic once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array
+from evogt_study.inference.means import unit_sums
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
@@ -137,11 +137,8 @@ class Layout:
 
     def means(self, samples: Array) -> Array:
         """Mean over the values of each unit, (..., n) -> (..., count); a single value as it is."""
-        blocks = self.blocks(samples)
-        there = ~np.isnan(blocks)
-        counts = there.sum(axis=-1)
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.where(counts > 0, np.where(there, blocks, 0.0).sum(axis=-1) / np.maximum(counts, 1), np.nan)
+            return np.divide(*unit_sums(self.blocks(samples)))
 
     def counts(self, samples: Array, cells: Numbers) -> list[Array]:
         """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
@@ -212,7 +209,7 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
 def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
     """The dimensions among `names`, in their order, and for each point of them the labels of all `names`.
 
-    A name is one of `dims`, or of a coordinate over some of them: a parameter that follows.  A dimension of one label
+    A name is one of `dims`, or of a coordinate over some of them: a parameter that follows.  A dimension of one value
     may be left out.  Raises InputError if another is, and for an unknown name or a name that occurs twice.
     """
     order = [name for name in names if name in dims]
@@ -223,21 +220,12 @@ def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[
         raise InputError(f"`rows` and `columns` must be of {known}, got {', '.join(unknown)}")
     lacking = [dim for dim in dims if dim not in order and data.sizes[dim] > 1]
     if lacking or len(set(names)) < len(names):
-        left_out = f"; {', '.join(lacking)} is left out" if lacking else ""
-        raise InputError(
-            f"`rows` and `columns` must name each of {', '.join(dims)} once, got {', '.join(names) or 'none'}{left_out}"
-        )
+        got = (", ".join(names) or "none") + (f"; {', '.join(lacking)} is left out" if lacking else "")
+        raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
     order += [dim for dim in dims if dim not in order]
-    columns = {name: _along(data, name, order) for name in names}
-    points = product(*(range(data.sizes[dim]) for dim in order))
-    return order, [tuple(columns[name](point) for name in names) for point in points]
-
-
-def _along(data: xr.Dataset, name: str, order: Sequence[str]) -> Callable[[tuple[int, ...]], str]:
-    """The label of a name at a point of the dimensions `order`."""
-    if name in order:
-        labels, place = shown(data, name), order.index(name)
-        return lambda point: labels[point[place]]
-    coord = data[name]
-    places = [order.index(str(dim)) for dim in coord.dims]
-    return lambda point: text_label(canonical(coord.values[tuple(point[i] for i in places)]))
+    columns = [(data[name].dims, data[name].values) for name in names]
+    points = [dict(zip(order, point, strict=True)) for point in np.ndindex(*(data.sizes[dim] for dim in order))]
+    return order, [
+        tuple(text_label(canonical(values[tuple(point[str(dim)] for dim in dims)])) for dims, values in columns)
+        for point in points
+    ]

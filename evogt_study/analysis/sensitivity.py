@@ -12,31 +12,20 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.design import GIVEN, Design, Sampled, design_of, sample_dimensions, sampled
-from evogt_study.analysis.reduce import (
-    BOUND,
-    COUNTS,
-    NOTE,
-    RUNS,
-    IncompleteWarning,
-    check_options,
-    check_policy,
-    dimensions,
-    reduced,
-    tell_missing_runs,
-)
-from evogt_study.analysis.runs import DRAWN, Numbers, numeric_variables, planned_runs
+from evogt_study.analysis import reduce
+from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
+from evogt_study.analysis.reduce import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning
+from evogt_study.analysis.runs import DRAWN, Numbers, planned_runs
 from evogt_study.analysis.statistics import kept_coordinates
-from evogt_study.analysis.summary_table import Question, select_runs
-from evogt_study.analysis.tables import NumberFormat, rendered, rows
+from evogt_study.analysis.summary_table import TableRequest, find_variables, select_runs
+from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.errors import InputError, warn
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference import variance_components as components
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, logarithms, without_infinite
+from evogt_study.inference.kernels import Array, Bools, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
 from evogt_study.inference.variance_components import UNKNOWN, Moments, Part
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, declared_attributes, status_codes
@@ -46,29 +35,22 @@ RUN, MEAN = "run", "mean"
 """Estimands: shares of the variance of one run with a fresh seed, or of the mean over the seeds."""
 SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
 METHODS = (SALTELLI, MORRIS, CHAOS, SHAPLEY)
-OUTPUTS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "first_order": ((PARAMETER,), "first-order Sobol index"),
-    "total": ((PARAMETER,), "total Sobol index"),
-    "shapley": ((PARAMETER,), "Shapley effect"),
-    "second_order": ((PARAMETER, OTHER), "second-order Sobol index"),
-    "seed_share": ((), "share of the seed in the variance"),
-    "unexplained": ((), "share of the variance that the polynomials do not explain"),
-    "mu": ((PARAMETER,), "mean elementary effect"),
-    "mu_star": ((PARAMETER,), "mean magnitude of the elementary effects"),
-    "sigma": ((PARAMETER,), "standard deviation of the elementary effects"),
-}
-"""Dimensions and words of every number, by name; an interval has the name of its number and _ci."""
-WITHOUT_INTERVAL = ("unexplained", "mu", "sigma")
-CORNER = ("failure_p", "failure_range")
-INFINITE = "infinite"
-FAILURE = "failure"
-"""Name of the variable made from the status: 1 if a run is not ok, 0 if it is."""
-SEED_SHARE = "seed_share"
-COLUMNS = (
-    "first_order", "first_order_ci", "total", "total_ci", "shapley", "shapley_ci", "mu", "mu_star", "mu_star_ci",
-    "sigma",
-)  # fmt: skip
-"""Numbers of a parameter, in the order of the columns; pairs of parameters have a table of their own."""
+STATUS, FAILURE = "run_status", "failure"
+"""The variable made from the status has the name `FAILURE`: 1 if a run is not ok, 0 if it is."""
+_LONG_NAMES: Mapping[str, str] = {
+    "first_order": "first-order Sobol index", "total": "total Sobol index", "shapley": "Shapley effect",
+    "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
+    "unexplained": "share of the variance that the polynomials do not explain", "mu": "mean elementary effect",
+    "mu_star": "mean magnitude of the elementary effects", "sigma": "standard deviation of the elementary effects",
+    "failure_p": "p of failures that do not depend on the parameter, where they do",
+    "failure_range": "values of the parameter where runs fail, where failures depend on it",
+    "n_ok": "number of units that have all runs they need", "n_planned": "number of units planned",
+    NOTE: "doubts about the indices",
+}  # fmt: skip
+_DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
+"""Dimensions of the numbers that do not have one for each parameter."""
+_WITHOUT_INTERVAL = ("unexplained", "mu", "sigma")
+_COLUMNS = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
 
 
 class CornerWarning(IncompleteWarning):
@@ -93,7 +75,7 @@ def sensitivity(
     Parameters
     ----------
     values : DataArray
-        Values of one variable.  The `status` counts as 1 if a run is not ok, else as 0, to find the parameters that
+        Values of one variable.  The `run_status` counts as 1 if a run is not ok, else as 0, to find the parameters that
         explain failures.
     over : str or list of str, optional
         Dimensions of the sample, and `seed` to pool the seeds.  Default: the dimension along which several parameters
@@ -109,10 +91,8 @@ def sensitivity(
         Use log(values).
     interval : Interval
         Confidence of the intervals; number and seed of the resamples of elementary effects.
-    missing, planned
-        As in `evs.summary`.
-    design : Design, optional
-        Design of the study, by default `Design.of(values)`.  `Design.of(values, common=...)` states the streams.
+    missing, planned, design
+        As in `evs.summary`; `Design.of(values, common=...)` states the random streams.
 
     Returns
     -------
@@ -123,28 +103,28 @@ def sensitivity(
 
     Raises
     ------
-    InputError
-        For unknown dimensions or parameters, points that are not of the method, and dependent parameters.
-    ParameterError
-        For an unknown option.
+    InputError, ParameterError
+        For unknown names or options, points that are not of the method, and dependent parameters.
 
-    Warns
-    -----
-    CornerWarning
-        If failures depend on the parameters.  The indices are of the part of the sample where runs have a value.
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((40, 2))
+    >>> y = xr.DataArray(x[:, 0], {"a": ("point", x[:, 0]), "b": ("point", x[:, 1])}, "point")
+    >>> sensitivity(y).first_order.values.round(2) + 0.0
+    array([1., 0.])
     """
+    reduce.check_array(values)
     values = _as_numbers(values, log)
-    over = dimensions(values, _default_over(values) if over is None else over)
-    check_policy(missing)
-    check_options(estimand=(estimand, (RUN, MEAN)))
+    over = reduce.dimensions(values, _default_over(values) if over is None else over)
+    reduce.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, MEAN)))
     design = design or Design.of(values, planned=planned)
-    sample = sampled(values, over, parameters)
-    return _sensitivity(values, sample, design, method, estimand == RUN, interval, missing, planned)
+    points = find_points(values, over, parameters)
+    return _sensitivity(values, points, design, method, estimand == RUN, interval, missing, planned)
 
 
 def _sensitivity(
-    values: xr.DataArray, sample: Sampled, design: Design, method: str, of_run: bool, interval: Interval, missing: str,
-    planned: xr.DataArray | None,
+    values: xr.DataArray, sample: SamplePoints, design: Design, method: str, of_run: bool, interval: Interval,
+    missing: str, planned: xr.DataArray | None,
 ) -> xr.Dataset:  # fmt: skip
     """`sensitivity` of a sample."""
     name = choose_method(method, sample)
@@ -159,31 +139,33 @@ def _sensitivity(
         found = estimator.compute(without_infinite(rows))
         units = there.any(axis=2).reshape(len(rows), -1, estimator.members).any(axis=2).sum(axis=1)
         known, infinite = ((each(rows) & there).sum(axis=(1, 2)) for each in (lambda a: ~np.isnan(a), np.isinf))
-        counts = [each.astype(float) for each in (units, known, there.sum(axis=(1, 2)), infinite)]
-        every = (*found, *_corners(rows, there, sample), *counts)
-        return [each.reshape((*samples.shape[:-1], *each.shape[1:])) for each in every]
+        every = (*found, *_find_corners(rows, there, sample), units, known, there.sum(axis=(1, 2)), infinite)
+        return [each.astype(float).reshape((*samples.shape[:-1], *each.shape[1:])) for each in every]
 
-    outputs = {**estimator.outputs, "n_ok": (), CORNER[0]: (PARAMETER,), CORNER[1]: (PARAMETER, BOUND)}
-    outputs |= dict.fromkeys(("n_planned", *RUNS, INFINITE), ())
-    sizes = {PARAMETER: len(sample.names), OTHER: len(sample.names)}
+    outputs = {**estimator.outputs, "n_ok": (), "failure_p": (PARAMETER,), "failure_range": (PARAMETER, BOUND)}
+    outputs |= dict.fromkeys(("n_planned", *RUNS, "infinite"), ())
+    sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
-    found = reduced(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
-    found = found.assign({each: found[each].astype(np.int64) for each in (*COUNTS, *RUNS)})
+    found = reduce.reduce_blocks(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
     rules = {each.rule for each in design.samples if each.dim in sample.dims}
     if name == CHAOS and "sobol" in rules and len(sample.names) > 3:
         notes.append("Sobol points can show an interaction of four parameters as one of fewer")
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
-    notes += estimator.notes
-    found = _noted(tell_missing_runs(values, found, runs, missing), sample, missing, [*notes, *design.assumptions])
-    return _labelled(found, values, sample, pooled, name)
+    notes += [*estimator.notes, *design.assumptions]
+    found = _add_notes(reduce.report_missing_runs(values, found, runs, missing), sample, missing, notes)
+    of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
+    for key in map(str, found.data_vars):
+        text = _LONG_NAMES.get(key) or f"interval of the {_LONG_NAMES[key.removesuffix('_ci')]}"
+        own = units if key.startswith(("mu", "sigma")) else "1"
+        found[key].attrs = {"long_name": f"{text} of {of}", "units": own}
+    labels = {dim: list(sample.names) for dim in (PARAMETER, OTHER) if dim in found.dims} | {BOUND: ["lower", "upper"]}
+    kept = {key: coord for key, coord in kept_coordinates(values, pooled).items() if key not in labels}
+    return found.assign_coords(kept | labels).assign_attrs(method=name, over=", ".join(pooled))
 
 
-def choose_method(method: str, sample: Sampled) -> str:
-    """Return the method, or for "" the one that the points are made for.
-
-    Raises ParameterError for an unknown name, InputError if the method does not suit the points.
-    """
-    check_options(method=(method, ("", *METHODS)))
+def choose_method(method: str, sample: SamplePoints) -> str:
+    """Return the method, or for "" the one that the points are made for.  Raises InputError if it does not suit."""
+    reduce.check_options(method=(method, ("", *METHODS)))
     fitting = [CHAOS, SHAPLEY]
     if estimates.is_morris(sample.points):
         fitting.insert(0, MORRIS)
@@ -195,27 +177,26 @@ def choose_method(method: str, sample: Sampled) -> str:
     return method or fitting[0]
 
 
-def _check_independent(values: xr.DataArray, sample: Sampled, design: Design, method: str) -> list[str]:
+def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Design, method: str) -> list[str]:
     """Return notes on the independence of the parameters.  Raises InputError if they depend on each other."""
     notes, rules = [], {each.dim: each.rule for each in design.samples}
-    planned = design.planned.any(DRAWN) if DRAWN in design.planned.dims else design.planned
-    planned = planned.any([dim for dim in planned.dims if dim not in sample.dims]).transpose(*sample.dims)
+    planned = design.planned.any([dim for dim in design.planned.dims if dim not in sample.dims]).transpose(*sample.dims)
     kept = planned.values.reshape(-1)
     odd = estimates.excluded_inside(sample.points, kept)
-    reason = (
-        f"{', '.join(sample.names)} depend on each other: {odd} points inside their values are excluded" if odd else ""
-    )
+    names = ", ".join(sample.names)
+    reason = f"{names} depend on each other: {odd} points inside their values are excluded" if odd else ""
     places = np.indices(tuple(values.sizes[dim] for dim in sample.dims)).reshape(len(sample.dims), -1)
     for number, dim in enumerate(sample.dims):
         own = [i for i, name in enumerate(sample.names) if sample.along[name] == dim]
         if len(own) < 2 or rules.get(dim, "unstated") not in GIVEN:
             continue
         _, first = np.unique(places[number][kept], return_index=True)
-        points, names = sample.points[kept][first][:, own], [sample.names[i] for i in own]
-        reason = reason or estimates.dependence(points, names)
+        points, own_names = sample.points[kept][first][:, own], [sample.names[i] for i in own]
+        reason = reason or estimates.dependence(points, own_names)
         if not reason and method != SHAPLEY:
-            least = estimates.detectable_correlation(len(points), len(names))
-            notes.append(f"independence of {', '.join(names)} is tested, correlations below {least:.2f} may pass")
+            least = estimates.detectable_correlation(len(points), len(own_names))
+            text = f"independence of {', '.join(own_names)} is tested"
+            notes.append(f"{text}, correlations below {least:.2f} may pass")
     if reason and method not in (SHAPLEY, MORRIS):
         raise InputError(f'{reason}. Sobol indices need independent parameters. Use method="shapley".')
     return [reason, *notes] if reason else notes
@@ -227,114 +208,98 @@ class _Estimator:
     members: points of a unit (a block, a trajectory, a point).  notes: findings of the computation.
     """
 
-    def __init__(self, sample: Sampled, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
+    def __init__(self, sample: SamplePoints, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
         self.sample, self.method, self.fresh, self.of_run, self.how = sample, method, fresh, of_run, how
         self.notes: list[str] = []
         d = len(sample.names)
         block = estimates.saltelli_block(sample.points) if method == SALTELLI else 0
         self.members = {SALTELLI: block, MORRIS: d + 1}.get(method, 1)
-        self.pairs = [(j, k) for j in range(d) for k in range(j + 1, d)] if block == 2 * d + 2 else []
-        self.seeded = sample.seeds and of_run
+        self.pairs = list(combinations(range(d), 2)) if block == 2 * d + 2 else []
         names = {
             SALTELLI: ["first_order", "total", *(["second_order"] if self.pairs else [])],
             CHAOS: ["first_order", "total", "unexplained"], SHAPLEY: ["shapley", "first_order"],
             MORRIS: ["mu", "mu_star", "sigma"],
         }[method]  # fmt: skip
-        self.names = [*names, *([SEED_SHARE] if self.seeded and method in (SALTELLI, CHAOS) else [])]
-        self.bases: dict[bytes, Bases] = {}
-
-    @property
-    def outputs(self) -> dict[str, tuple[str, ...]]:
-        """Dimensions of the numbers and of their intervals."""
-        found: dict[str, tuple[str, ...]] = {}
-        for name in self.names:
-            found[name] = OUTPUTS[name][0]
-            if name not in WITHOUT_INTERVAL:
-                found[f"{name}_ci"] = (*OUTPUTS[name][0], BOUND)
-        return found
+        names += ["seed_share"] if sample.seeds and of_run and method in (SALTELLI, CHAOS) else []
+        self.outputs: dict[str, tuple[str, ...]] = {}
+        for name in names:
+            self.outputs[name] = _DIMS.get(name, (PARAMETER,))
+            if name not in _WITHOUT_INTERVAL:
+                self.outputs[f"{name}_ci"] = (*self.outputs[name], BOUND)
+        self.bases: tuple[bytes, Bases] | None = None
 
     def compute(self, values: Array) -> list[Array]:
         """Numbers and intervals in the order of `outputs`, then n_ok, of values (L, n, R)."""
-        cells = [self._morris(each) if self.method == MORRIS else self._parts(each) for each in values]
+        sizes, cells = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}, []
+        for each in values:
+            empty = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
+            cells.append(empty | (self._estimate_morris(each) if self.method == MORRIS else self._estimate(each)))
         return [np.array([cell[name] for cell in cells], dtype=float) for name in [*self.outputs, "n_ok"]]
 
-    def _empty(self, n_ok: int) -> dict[str, Any]:
-        sizes = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}
-        found = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
-        return {**found, "n_ok": n_ok}
-
-    def _parts(self, y: Array) -> dict[str, Any]:
+    def _estimate(self, y: Array) -> dict[str, Any]:
         """Sobol indices or Shapley effects of values (n, R)."""
-        known = np.asarray(np.isfinite(y).any(axis=1))
-        found = self._empty(int(known.reshape(-1, self.members).any(axis=1).sum()))
-        seeds = np.isfinite(y).any(axis=0)
+        known, seeds = np.asarray(np.isfinite(y).any(axis=1)), np.isfinite(y).any(axis=0)
+        empty = {"n_ok": int(known.reshape(-1, self.members).any(axis=1).sum())}
         if not components.varies(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
-            return found
+            return empty
         if self.method == SHAPLEY:
             means = np.nanmean(y[known], axis=1)
             effects, alone = shapley_effects(self.sample.points[known], means, self.how.confidence)
-            for name, parts in (("shapley", effects), ("first_order", alone)):
-                _put(found, name, parts)
-            return found
+            return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
         whole = np.full((len(y), int(seeds.sum())), np.nan)
         kept = y[known][:, seeds]
         whole[known] = components.fill(kept, common=not self.fresh, least=1)
-        runs = 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean())
-        moments, unseen = self._moments(whole, known, runs)
+        moments, unseen = self._find_moments(whole, known, 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean()))
         if moments is None:
-            return found
+            return empty
         if self.fresh and whole.shape[1] > 1 and (p := components.common_effect_p(whole[known])) < 1e-3:
             message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
         *parts, seed = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
         d = len(self.sample.names)
-        _put(found, "first_order", parts[:d])
-        _put(found, "total", parts[d : 2 * d])
-        for (j, k), part in zip(self.pairs, parts[2 * d :], strict=True):
-            found["second_order"][j, k], found["second_order_ci"][j, k] = part.value, part[1:]
-        if SEED_SHARE in found and whole.shape[1] > 1:
-            found[SEED_SHARE], found[f"{SEED_SHARE}_ci"] = np.array(seed.value), np.array(seed[1:])
-        if "unexplained" in found:
-            total = moments.variance + self.of_run * moments.seed
-            found["unexplained"] = np.array(unseen / total if total > 0.0 else np.nan)
-        return found | {"n_ok": moments.n_ok}
+        found = _to_columns("first_order", parts[:d]) | _to_columns("total", parts[d : 2 * d])
+        if self.pairs:
+            table = np.full((d, d, 3), np.nan)
+            table[tuple(np.transpose(self.pairs))] = parts[2 * d :]
+            found |= {"second_order": table[..., 0], "second_order_ci": table[..., 1:]}
+        if "seed_share" in self.outputs and whole.shape[1] > 1:
+            found |= {"seed_share": np.array(seed.value), "seed_share_ci": np.array(seed[1:])}
+        total = moments.variance + self.of_run * moments.seed
+        unexplained = np.array(unseen / total if total > 0.0 else np.nan)
+        return found | {"unexplained": unexplained, "n_ok": moments.n_ok}
 
-    def _moments(self, y: Array, known: npt.NDArray[np.bool_], runs: float) -> tuple[Moments | None, float]:
-        d = len(self.sample.names)
+    def _find_moments(self, y: Array, known: Bools, runs: float) -> tuple[Moments | None, float]:
+        d, mask = len(self.sample.names), known.tobytes()
         if self.method == SALTELLI:
             return estimates.moments_of_blocks(y.reshape(-1, self.members, y.shape[1]), d), 0.0
-        mask = known.tobytes()
-        if mask not in self.bases:
-            self.bases = {mask: Bases(self.sample.points[known])}  # one, since a run mostly fails at all times or none
-        return moments_of_fit(self.bases[mask], d, y[known], runs, fresh=self.fresh)
+        if self.bases is None or self.bases[0] != mask:
+            self.bases = mask, Bases(self.sample.points[known])  # one, since a run mostly fails at all times or none
+        return moments_of_fit(self.bases[1], d, y[known], runs, fresh=self.fresh)
 
-    def _morris(self, y: Array) -> dict[str, Any]:
+    def _estimate_morris(self, y: Array) -> dict[str, Any]:
         """Elementary effects of the mean over the seeds, of the seeds that the whole trajectory has."""
         paths = y.reshape(-1, self.members, y.shape[1])
         there = np.asarray(np.isfinite(paths).all(axis=1))
         sums, counts = np.where(there[:, None], paths, 0.0).sum(axis=-1), there.sum(axis=-1)[:, None]
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-        made = estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
-        return {name: getattr(made, name) for name in ("mu", "mu_star", "mu_star_ci", "sigma", "n_ok")}
+        return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)._asdict()
 
 
-def _put(found: dict[str, Any], name: str, parts: Sequence[Part]) -> None:
+def _to_columns(name: str, parts: Sequence[Part]) -> dict[str, Array]:
     table = np.array(parts, dtype=float)
-    found[name], found[f"{name}_ci"] = table[:, 0], table[:, 1:]
+    return {name: table[:, 0], f"{name}_ci": table[:, 1:]}
 
 
 # a report draws unknown indices too, but the table of the command explains why there are none
-def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
+def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
     """Return `found`.  Raises InputError if it has no index because axes or values do not vary."""
     if found["first_order" if "first_order" in found else "mu"].notnull().any():
         return found
     dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
     points = math.prod(values.sizes[dim] for dim in dims)
     if points < MIN_POINTS and not any(design_of(values, dim) for dim in dims):
-        raise InputError(
-            f"`over` must name a sample of at least {MIN_POINTS} points, {', '.join(dims)} has {points}; axes of a "
-            "few values have no sampled parameters"
-        )
+        message = f"`over` must name a sample of at least {MIN_POINTS} points, {', '.join(dims)} has {points}"
+        raise InputError(f"{message}; axes of a few values have no sampled parameters")
     numbers = _as_numbers(values, log=False)
     low, high = float(numbers.min()), float(numbers.max())
     if low == high and np.isfinite(low):
@@ -344,20 +309,19 @@ def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 
 def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
-    if isinstance(values, xr.DataArray) and values.name == "run_status":
+    if values.name == STATUS:
         codes = values.copy(data=status_codes(values))
         failed = (codes != Status.ok).where(codes != Status.not_run)
         values = failed.rename(FAILURE).assign_attrs(long_name="failure of the run", units="1")
-    if log and isinstance(values, xr.DataArray):
-        named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}
-        values = xr.apply_ufunc(lambda each: logarithms(each.astype(float)), values, dask="allowed").assign_attrs(named)
-    return values
+    if not log:
+        return values
+    named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}
+    logs: xr.DataArray = xr.apply_ufunc(lambda each: logarithms(each.astype(float)), values, dask="allowed")
+    return logs.assign_attrs(named)
 
 
 def _default_over(values: xr.DataArray) -> list[str]:
-    """The sample's dimension, and seed.  Raises InputError where there is none, or no DataArray."""
-    if not isinstance(values, xr.DataArray):
-        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
+    """The sample's dimension, and seed.  Raises InputError if there is none."""
     found = sample_dimensions(values)[:1]
     if not found:
         dims = ", ".join(map(str, values.dims)) or "none"
@@ -365,7 +329,7 @@ def _default_over(values: xr.DataArray) -> list[str]:
     return [*found, *([DRAWN] if DRAWN in values.dims else [])]
 
 
-def _corners(rows: Array, there: npt.NDArray[np.bool_], sample: Sampled) -> list[Array]:
+def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array]:
     """p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the others."""
     p = np.full((len(rows), len(sample.names)), np.nan)
     ends = np.full((*p.shape, 2), np.nan)
@@ -379,150 +343,95 @@ def _corners(rows: Array, there: npt.NDArray[np.bool_], sample: Sampled) -> list
     return [p, ends]
 
 
-def _noted(found: xr.Dataset, sample: Sampled, missing: str, more: Sequence[str]) -> xr.Dataset:
+def _add_notes(found: xr.Dataset, sample: SamplePoints, missing: str, more: Sequence[str]) -> xr.Dataset:
     """The numbers with notes on failures in a corner and with `more` notes, and a warning of the first corner."""
-    p = found[CORNER[0]].transpose(..., PARAMETER)
-    ends = found[CORNER[1]].transpose(..., PARAMETER, BOUND).values
-    notes = np.full(p.shape[:-1], "", dtype=object)
-    for place in np.ndindex(*notes.shape):
-        notes[place] = _note(p.values[place], ends[place], sample)
-    texts = [note for note in notes.ravel().tolist() if note]
-    endless = found[INFINITE].transpose(*p.dims[:-1]).values > 0
-    notes[endless] = [f"infinite values; {note}".removesuffix("; ") for note in notes[endless]]
-    if texts and missing != "drop":
-        text = f"{texts[0]}; indices are of the part of the sample where runs have a value"
-        warn(text, CornerWarning)
-    for place in np.ndindex(*notes.shape):
-        notes[place] = "; ".join(filter(None, [str(notes[place]), *more]))
-    return found.drop_vars(INFINITE).assign({NOTE: (p.dims[:-1], notes)})
 
+    def describe(p: Array, ends: Array) -> str:
+        ranges = []
+        for i in np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())].tolist():
+            low, high = (sample.describe(i, end) for end in ends[i])
+            ranges.append(
+                f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} mostly from {low} to {high}"
+            )
+        return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""
 
-def _note(p: Array, ends: Array, sample: Sampled) -> str:
-    """Description of the corner in which runs fail, by p (D,) and ranges (D, 2); empty where there is none."""
-    which = [int(i) for i in np.argsort(p, kind="stable") if np.isfinite(p[i])]
-    words = [[sample.describe(i, end) for end in ends[i]] for i in which]
-    ranges = [
-        f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} mostly from {low} to {high}"
-        for i, (low, high) in zip(which, words, strict=True)
-    ]
-    return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""
-
-
-def _labelled(
-    found: xr.Dataset, values: xr.DataArray, sample: Sampled, pooled: Sequence[str], method: str
-) -> xr.Dataset:
-    """The numbers with coordinates, and names that say what they are."""
-    of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
-    words = {name: text for name, (_, text) in OUTPUTS.items()}
-    words |= {f"{name}_ci": f"interval of the {text}" for name, text in words.items()} | {
-        CORNER[0]: "p of failures that do not depend on the parameter, where they do",
-        CORNER[1]: "values of the parameter where runs fail, where failures depend on it",
-        COUNTS[0]: "number of units that have all runs they need", COUNTS[1]: "number of units planned",
-        NOTE: "doubts about the indices",
-    }  # fmt: skip
-    for name in map(str, found.data_vars):
-        own = units if name in ("mu", "mu_star", "mu_star_ci", "sigma") else "1"
-        found[name].attrs = {"long_name": f"{words[name]} of {of}", "units": own}
-    names = list(sample.names)
-    labels = {PARAMETER: names, BOUND: ["lower", "upper"]} | ({OTHER: names} if OTHER in found.dims else {})
-    known = kept_coordinates(values, pooled)
-    found = found.assign_coords({name: coord for name, coord in known.items() if name not in labels} | labels)
-    return found.assign_attrs(method=method, over=", ".join(pooled))
-
-
-def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | None, log: bool = False) -> str:
-    """The table of the sensitivity of the question's first variable over a sample (None: the one there is).
-
-    Raises as `summary_table`, and InputError where there is no sample, or values that are all equal.
-    """
-    name = question.variables[0]
-    variables = [*numeric_variables(data)]
-    if name not in variables:
-        raise InputError(f"`--sensitivity` must be one of {', '.join(variables)}, got {name!r}")
-    values = select_runs(data[name], question.at)
-    found = sensitivity(
-        values, over, log=log, interval=question.interval, missing=question.missing,
-        planned=select_runs(data["run_key"], question.at),
+    corners = xr.apply_ufunc(
+        describe, found["failure_p"], found["failure_range"], input_core_dims=[[PARAMETER], [PARAMETER, BOUND]],
+        vectorize=True, output_dtypes=[object],
     )  # fmt: skip
-    return sensitivity_table(
-        largest_first(known(found, values)), question.form, replace(question.numbers, notation="plain")
-    )
+    texts = [text for text in np.ravel(corners.values).tolist() if text]
+    if texts and missing != "drop":
+        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
+    notes = xr.apply_ufunc(
+        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *more])),
+        corners, found["infinite"], vectorize=True, output_dtypes=[object],
+    )  # fmt: skip
+    return found.drop_vars("infinite").assign({NOTE: notes})
+
+
+def shares_table(
+    data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
+) -> str:
+    """The table of the sensitivity of a variable over a sample (None: the one there is).
+
+    Raises as `summary_table`, and InputError if there is no sample, or if values are all equal.
+    """
+    names = (variable,) if variable == STATUS else find_variables(data, variable)
+    values = select_runs(data[names[0]], request.at)
+    found = sensitivity(
+        values, over, log=log, interval=request.interval, missing=request.missing,
+        planned=select_runs(data["run_key"], request.at),
+    )  # fmt: skip
+    numbers = replace(request.numbers, notation="plain")
+    return sensitivity_table(check_known(found, values), request.form, numbers)
 
 
 def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """The tables of `sensitivity` in one of `FORMATS`, pairs of parameters below.
+    """The tables of `sensitivity` in one of `FORMATS`, the largest parameters first, pairs of parameters below.
 
     The row `seed` has the share of the seed.  Lines below the text name the parameters on which failures depend, and
-    the share that the polynomials do not explain.  Raises InputError for an unknown format.
+    the share that the polynomials do not explain.
     """
-    rest = [str(dim) for dim in found["n_ok"].dims]
-    kept = found[[name for name in COLUMNS if name in found]].transpose(*rest, ...)
-    kept = _with_seed(kept, found) if SEED_SHARE in found else kept
-    head, body = rows(_counted(kept, found, [PARAMETER]), [*rest, PARAMETER], numbers)
-    parts = [rendered(head, [_without_first_order(head, row) for row in body], form)]
+    by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
+    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
+    order = np.argsort(-largest, kind="stable")
+    found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
+    kept = found[[name for each in _COLUMNS for name in (each, f"{each}_ci") if name in found]]
+    if "seed_share" in found:
+        row = xr.full_like(kept.isel({PARAMETER: [0]}), np.nan).assign_coords({PARAMETER: [DRAWN]})
+        row["total"] = found["seed_share"].expand_dims({PARAMETER: [DRAWN]})
+        row["total_ci"] = found["seed_share_ci"].expand_dims({PARAMETER: [DRAWN]})
+        kept = xr.concat([kept, row], PARAMETER, coords="minimal", compat="override", combine_attrs="override")
+    parts = [_render_shares(kept, found, form, numbers)]
     if "second_order" in found:
-        pairs = _pairs(found)
-        if pairs.sizes[PARAMETER]:
-            parts.append(rendered(*rows(_counted(pairs, found, [PARAMETER]), [*rest, PARAMETER], numbers), form))
+        pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
+        known = pairs["second_order"].notnull().any([dim for dim in pairs["second_order"].dims if dim != "pair"])
+        names = [f"{a}, {b}" for a, b in zip(pairs[PARAMETER].values, pairs[OTHER].values, strict=True)]
+        pairs = pairs.drop_vars([PARAMETER, OTHER]).rename(pair=PARAMETER).assign_coords({PARAMETER: names})
+        pairs = pairs.isel({PARAMETER: np.flatnonzero(known.values)})
+        parts += [_render_shares(pairs, found, form, numbers)] if pairs.sizes[PARAMETER] else []
     if form in ("text", "markdown"):
-        parts += _told(found)
+        lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
+        if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
+            ends = dict.fromkeys(
+                f"{float(each):.2g}" for each in (found["unexplained"].min(), found["unexplained"].max())
+            )
+            lines.append(f"not explained by the polynomials, and in the intervals: {' to '.join(ends)} of the variance")
+        parts += ["\n".join(lines)] if lines else []
     return "\n\n".join(parts)
 
 
-def largest_first(found: xr.Dataset) -> xr.Dataset:
-    """The indices with the parameters in order of their largest total index, or mean magnitude of effects."""
-    by = found["total" if "total" in found else "mu_star"]
-    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
-    order = np.argsort(-largest, kind="stable")
-    return found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
-
-
-def _with_seed(kept: xr.Dataset, found: xr.Dataset) -> xr.Dataset:
-    """A further row, whose total is the share of the seed."""
-    row = xr.full_like(kept.isel({PARAMETER: [0]}), np.nan).assign_coords({PARAMETER: [DRAWN]})
-    row["total"] = found[SEED_SHARE].expand_dims({PARAMETER: [DRAWN]}, -1)
-    row["total_ci"] = found[f"{SEED_SHARE}_ci"].expand_dims({PARAMETER: [DRAWN]}, -2)
-    return xr.concat(
-        [kept, row], PARAMETER, coords="minimal", compat="override", join="outer", combine_attrs="override"
-    )
-
-
-def _without_first_order(head: list[str], row: list[str]) -> list[str]:
-    """Return the row, without first-order numbers for the seed: only its whole share is known."""
-    if row[head.index(PARAMETER)] != DRAWN:
-        return row
-    return ["" if name.startswith("first_order") else text for name, text in zip(head, row, strict=True)]
-
-
-def _pairs(found: xr.Dataset) -> xr.Dataset:
-    """Second-order indices along one dimension of pairs, those that are known."""
-    names = found[PARAMETER].values.tolist()
-    upper = [(i, j) for i in range(len(names)) for j in range(len(names)) if bool(found["second_order"][
-        {PARAMETER: i, OTHER: j}].notnull().any())]  # fmt: skip
-    label = xr.Variable(PARAMETER, [f"{names[i]}, {names[j]}" for i, j in upper])
-    first, second = (
-        xr.Variable(PARAMETER, np.array(each, dtype=int)) for each in ([i for i, _ in upper], [j for _, j in upper])
-    )
-    data = found[["second_order", "second_order_ci"]].drop_vars([PARAMETER, OTHER])
-    rest = [str(dim) for dim in found["n_ok"].dims]
-    data = data.isel({PARAMETER: first, OTHER: second}).assign_coords({PARAMETER: label})
-    return data.transpose(*rest, PARAMETER, BOUND)
-
-
-def _counted(data: xr.Dataset, found: xr.Dataset, own: list[str]) -> xr.Dataset:
-    """The numbers with the counts of `found` at every parameter."""
-    sizes = {name: data.sizes[name] for name in own}
-    return data.assign({name: found[name].expand_dims(sizes, range(-len(own), 0)) for name in COUNTS})
-
-
-def _told(found: xr.Dataset) -> list[str]:
-    """Return the notes on failures, each once, and the unexplained share."""
-    lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
-    if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
-        low, high = (float(each) for each in (found["unexplained"].min(), found["unexplained"].max()))
-        share = f"{high:.2g}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:.2g} to {high:.2g}"
-        lines.append(f"not explained by the polynomials, and in the intervals: {share} of the variance")
-    return ["\n".join(lines)] if lines else []
+def _render_shares(data: xr.Dataset, found: xr.Dataset, form: str, numbers: NumberFormat) -> str:
+    """A table with a row for each parameter, with the counts of `found`.  Of the seed only the whole share is known."""
+    data = data.assign({name: found[name].expand_dims({PARAMETER: data[PARAMETER].values}, -1) for name in COUNTS})
+    header, body = make_table(data).flatten(numbers)
+    place = header.index(PARAMETER)
+    body = [
+        ["" if row[place] == DRAWN and name.startswith("first_order") else cell
+         for name, cell in zip(header, row, strict=True)]
+        for row in body
+    ]  # fmt: skip
+    return render_table(header, body, form)
 
 
 def variance_shares(
@@ -581,12 +490,12 @@ def variance_shares(
     >>> variance_shares(x).source.values.tolist()
     ['a', 'seed', 'seed:setups']
     """
+    reduce.check_options(estimand=(estimand, (RUN, MEAN)))
+    reduce.check_confidence(confidence)
     given = [str(dim) for dim in values.dims if dim != over] if axes is None else list(axes)
-    dims = dimensions(values, [*given, *([over] if over in values.dims else [])])
-    dims = [dim for dim in dims if dim != over]
+    dims = [dim for dim in reduce.dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
     if not dims:
         raise InputError(f"`axes` must name an axis beside {over}, got none")
-    check_options(estimand=(estimand, (RUN, MEAN)))
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
     log = declared_attributes(values)[1] == GEOMETRIC_MEAN if log is None else log
@@ -605,33 +514,30 @@ def _variance_shares(
         raise InputError(f"`{values.name}` must be positive to have logarithms. Use log=False.")
     numbers = logarithms(numbers) if log else numbers
     fresh = design.is_fresh(dims) if over in values.dims else False
-    shape = numbers.shape[: len(rest)]
+    shape, several = numbers.shape[: len(rest)], numbers.shape[-1] > 1
+    subsets = [each for size in range(1, len(dims) + 1) for each in combinations(range(len(dims)), size)]
+    sources = list(dict.fromkeys(_name_source(dims, each, order) for each in subsets))
+    if estimand == RUN and several:
+        sources += ["run"] if fresh else ["seed", "seed:setups"]
     found = [
         _shares_of_grid(numbers[place], dims, fresh, estimand == RUN, order, confidence) for place in np.ndindex(*shape)
     ]
-    subsets = [each for size in range(1, len(dims) + 1) for each in combinations(range(len(dims)), size)]
-    sources = list(dict.fromkeys(_source(dims, each, order) for each in subsets))
-    if estimand == RUN and numbers.shape[-1] > 1:
-        sources += ["run"] if fresh else ["seed", "seed:setups"]
-    columns = {
-        "share": ((SOURCE,), [[shares.get(name, UNKNOWN)[0] for name in sources] for shares, _, _ in found]),
-        "share_ci": ((SOURCE, BOUND), [[shares.get(name, UNKNOWN)[1:] for name in sources] for shares, _, _ in found]),
-        "component": ((SOURCE,), [[parts.get(name, UNKNOWN)[0] for name in sources] for _, parts, _ in found]),
-        "total": ((AXIS,), [[totals[dim][0] for dim in dims] for _, _, totals in found]),
-        "total_ci": ((AXIS, BOUND), [[totals[dim][1:] for dim in dims] for _, _, totals in found]),
-    }
-    data = {
-        name: ((*rest, *own), (table := np.array(column, dtype=float)).reshape((*shape, *table.shape[1:])))
-        for name, (own, column) in columns.items()
-    }
-    several = numbers.shape[-1] > 1
+    names = (sources, sources, dims)
+    tables = [
+        np.array([[each[i].get(name, UNKNOWN) for name in own] for each in found], dtype=float)
+        .reshape(*shape, len(own), 3)
+        for i, own in enumerate(names)
+    ]  # fmt: skip
+    share, component, total = tables
+    no_interval = 1.0 if several else np.nan
     more = [f"of log({values.name})" if log else "", "" if several else "one value for each setup, so no intervals"]
-    counts = {"n_ok": int((design.ok & design.planned).sum()), "n_planned": int(design.planned.sum())}
-    made = xr.Dataset({**data, **counts, NOTE: design.note(*more, streams=several)}, {
-        SOURCE: sources, AXIS: dims, BOUND: ["lower", "upper"],
-    })  # fmt: skip
-    if not several:
-        made = made.assign({name: np.nan * made[name] for name in ("share_ci", "total_ci")})
+    made = xr.Dataset({
+        "share": ((*rest, SOURCE), share[..., 0]), "share_ci": ((*rest, SOURCE, BOUND), share[..., 1:] * no_interval),
+        "component": ((*rest, SOURCE), component[..., 0]), "total": ((*rest, AXIS), total[..., 0]),
+        "total_ci": ((*rest, AXIS, BOUND), total[..., 1:] * no_interval),
+        "n_ok": int((design.ok & design.planned).sum()), "n_planned": int(design.planned.sum()),
+        NOTE: design.note(*more, streams=several),
+    }, {SOURCE: sources, AXIS: list(dims), BOUND: ["lower", "upper"]})  # fmt: skip
     kept = {name: coord for name, coord in kept_coordinates(values, [*dims, over]).items() if name not in made.coords}
     return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=estimand)
 
@@ -641,14 +547,14 @@ def _shares_of_grid(
 ) -> tuple[dict[str, Part], dict[str, Part], dict[str, Part]]:
     """Shares and components by source, and total shares by axis; unknown for values that do not vary."""
     if np.isinf(table).any() or not components.varies(table):
-        return {}, {}, dict.fromkeys(dims, UNKNOWN)
+        return {}, {}, {}
     if np.isnan(table).all(axis=-1).any():
         raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
     own, seeds = components.grid_components(table, fresh=fresh, confidence=confidence)
     seeds = seeds if of_run else {}
     parts: dict[str, list[Part]] = {}
     for subset, part in own.items():
-        parts.setdefault(_source(dims, subset, order), []).append(part)
+        parts.setdefault(_name_source(dims, subset, order), []).append(part)
     named = {name: components.add(each) for name, each in parts.items()} | seeds
     shares = {
         name: components.divide(part, components.add(other for key, other in named.items() if key != name))
@@ -664,6 +570,6 @@ def _shares_of_grid(
     return shares, named, totals
 
 
-def _source(dims: Sequence[str], subset: Sequence[int], order: int) -> str:
+def _name_source(dims: Sequence[str], subset: Sequence[int], order: int) -> str:
     """Name of an effect: "a", "a:b", or "higher" for more axes than `order`."""
     return ":".join(sorted(dims[j] for j in subset)) if len(subset) <= order else "higher"

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.reduce import (
-    BOUND,
-    COUNTS,
-    FEW,
-    NOTE,
-    NOTED,
-    RUNS,
-    IncompleteWarning,
-    check_options,
-    check_policy,
-    dimensions,
-    noted,
-    reduced,
-    tail_kernels,
-    tell_missing_runs,
-)
+from evogt_study.analysis import reduce
+from evogt_study.analysis.reduce import BOUND, COUNTS, MISSING, NOTE, NOTED, RUNS, IncompleteWarning
 from evogt_study.analysis.runs import Numbers, each_once, keep_first, layout, mark_first, planned_runs
 from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals, kernels
@@ -67,38 +52,62 @@ def summary(
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
-    """Statistics over dimensions `over`: mean, sample standard deviation, median and their intervals, as a default.
+    """Compute statistics over dimensions, each with its number of units.
 
-    statistics: of mean; std (divisor n - 1, NaN for one value); median; geometric_mean (NaN where a value is negative);
-    min; max; quantiles in percent, as q25 (linear between sorted values); each of these with _se, its standard error,
-    or _ci, its 95 % interval with dimension `bound` (lower, upper), as median_ci; and ci, the interval that `interval`
-    describes, of the mean as a default.  `interval` gives confidence, resamples and seed of all intervals.
+    Parameters
+    ----------
+    values : DataArray
+        Values of one variable, such as ``ds.error``.  Values in a file, or held by Dask, are read block by block.
+    over : str or list of str, default "seed"
+        Dimensions that are pooled.
+    statistics : str or list of str
+        mean; std (divisor n - 1, NaN for one value); median; geometric_mean (NaN if a value is negative); min; max;
+        quantiles in percent, as q25 (linear between sorted values); each of these with _se, its standard error, or _ci,
+        its confidence interval; and ci, the interval that `interval` describes, of the mean by default.
+    interval : Interval
+        Confidence, resamples and seed of all intervals, and statistic and method of ci.
+    units : str or list of str, optional
+        Dimensions in `over` whose points are independent: their values at the other pooled points belong together, and
+        are resampled together.  Default: seed if it is pooled, else each run is a unit.
+    incomplete : {"blocks", "setups", "omit"}, default "blocks"
+        Pooled units of which runs failed.  blocks: the mean is the mean of the least-squares means of all setups, value
+        = setup + unit + rest, so a failed run costs one value; setups: the mean of the setups' own means; omit: the
+        mean over whole units.  Other statistics are over whole units.
+    missing : {"warn", "drop", "raise"}, default "warn"
+        Policy for runs without a value: an IncompleteWarning, silence, or an error.
+    planned : DataArray, optional
+        Run keys, "" if no run is planned, or booleans.  Default: the keys that the values carry.  Values with equal
+        keys share a run, which enters once and counts once.
 
-    Returns a Dataset of these over the other dimensions, with n_ok, the units without a missing run, and n_planned, the
-    planned units.  With an interval of the mean, or of std, comes `note`, which says where it is
-    not to be relied on: few units, a heavy tail, or infinite values.
+    Returns
+    -------
+    xarray.Dataset
+        The statistics over the other dimensions, intervals along `bound` (lower, upper), n_ok, the units without a
+        missing run, and n_planned.  With an interval of the mean or of std, `note` says why it is not reliable: few
+        units, a heavy tail, or infinite values.
 
-    units: dimensions among `over` whose points were drawn independently; their values at the other pooled points belong
-    together, and are resampled together.  None: seed where it is pooled, else each run.
+    Raises
+    ------
+    InputError, ParameterError
+        For an unknown dimension, statistic or option.
+    IncompleteError
+        If runs have no value and `missing` is "raise".
 
-    planned: case keys of the runs, or "" if no run is planned (default: the keys that the values carry, as in Datasets
-    of `evs.open` and `evs.run`).  Values with equal keys share a run, which enters once and counts once.  Booleans mask
-    the planned runs.  Without keys or booleans, all values have different runs.
+    Warns
+    -----
+    IncompleteWarning
+        If runs have no value.
+    UndefinedIntervalWarning
+        If a bca interval is not defined.
 
-    incomplete: pooled units of which runs failed.  "blocks": the mean is the mean of the least-squares means of all
-    setups, value = setup + unit + rest, so a failed run costs one value; "setups": the mean of the setups' own means;
-    "omit": the mean over whole units.  Other statistics are over whole units.
-
-    missing: "warn" gives an IncompleteWarning if runs have no value, "drop" does not, "raise" raises IncompleteError.
-    n_ok < n_planned shows it too.
-
-    Values in a file, or held by dask, are read block by block of the other dimensions and never as a whole.
-
-    Raises InputError for a dimension that `values` does not have, ParameterError for an unknown statistic or policy.
+    Examples
+    --------
+    >>> x = xr.DataArray([[1.0, 2.0, 6.0], [2.0, 2.0, 2.0]], dims=("n", "seed"))
+    >>> summary(x, statistics="mean")["mean"].values
+    array([3., 2.])
     """
-    dims, names = dimensions(values, over), each_once(statistics)
-    check_policy(missing)
-    check_options(incomplete=(incomplete, INCOMPLETE))
+    dims, names = reduce.dimensions(values, over), each_once(statistics)
+    reduce.check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
     return _summary(values, dims, names, interval, units, incomplete, missing, planned_runs(values, planned))
 
 
@@ -109,11 +118,12 @@ def _summary(
     """`summary` with checked names."""
     computed = {name: _kernel(name, interval) for name in names}
     intervals_of = {_interval_of(name, interval) for name in names} & {"mean", "std"}
-    computed |= tail_kernels() if intervals_of else {}
+    computed |= reduce.tail_kernels() if intervals_of else {}
     laid_out = layout(values, dims, units, runs)
-    shares = _shares(values, names, interval)
+    shares = [name for name in names if _interval_of(name, interval) == "mean" and not interval.method]
+    shares = shares if shares and _are_two_valued(values) else []
     means = [name for name in names if "mean" in (name.removesuffix(ERROR), _interval_of(name, interval))]
-    means += tail_kernels()
+    means += reduce.tail_kernels()
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
         unlike = laid_out.units(samples, cells)
@@ -121,24 +131,25 @@ def _summary(
         if laid_out.within > 1 and incomplete != OMIT:
             every: Array = laid_out.blocks(keep_first(samples, cells))
             planned = np.asarray(laid_out.blocks(mark_first(cells)).any(axis=-2))
-            pooled = dict.fromkeys(means, unit_means(unlike, every, planned, incomplete))
-            pooled |= dict.fromkeys(shares, every)
-        found = [(shares.get(name) or each)(pooled.get(name, unlike)) for name, each in computed.items()]
+            pooled = dict.fromkeys(means, unit_means(unlike, every, planned, incomplete)) | dict.fromkeys(shares, every)
+        found = [
+            share_intervals(pooled[name], interval.confidence) if name in shares else each(pooled.get(name, unlike))
+            for name, each in computed.items()
+        ]
         return [*found, *laid_out.counts(samples, cells)]
 
     outputs: dict[str, tuple[str, ...]] = {name: (BOUND,) if _interval_of(name, interval) else () for name in computed}
     outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
-    found = reduced(values, laid_out.dims, on_samples, outputs, runs=runs)
-    found = found.assign({name: found[name].astype(np.int64) for name in (*COUNTS, *RUNS)})
-    found = tell_missing_runs(values, found, runs, missing)
-    _tell_undefined(found, interval)
+    found = reduce.reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=runs)
+    found = reduce.report_missing_runs(values, found, runs, missing)
+    if CI in found and interval.method == "bca":
+        undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] >= interval.min_units)).sum())
+        if undefined:
+            message = f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {interval.of}"
+            warn(f'{message}, which is NaN there; method="percentile" has one', UndefinedIntervalWarning)
     if intervals_of:
-        least = interval.min_units if not shares else 0
-        found = noted(found, FEW, least, std="std" in intervals_of)
-    found = _labelled(found, values, dims, interval, pooled=laid_out.within > 1)
-    for name in shares:
-        found[name].attrs["long_name"] = re.sub(r"\(.*?\)", "(Wilson)", found[name].attrs["long_name"], count=1)
-    return found
+        found = reduce.add_notes(found, 0 if shares else interval.min_units, std="std" in intervals_of)
+    return _add_labels(found, values, dims, interval, laid_out.within > 1, shares)
 
 
 def unit_means(whole: Array, every: Array, planned: npt.NDArray[np.bool_], incomplete: str) -> Array:
@@ -196,14 +207,6 @@ def _check(of: str, name: str) -> None:
         )
 
 
-def _shares(values: xr.DataArray, names: Iterable[str], how: Interval) -> dict[str, Kernel]:
-    """Return kernels for intervals of the mean of zeros and ones, a share; none for other values."""
-    asked = [name for name in names if _interval_of(name, how) == "mean" and not how.method]
-    if not asked or not _are_two_valued(values):
-        return {}
-    return dict.fromkeys(asked, lambda units: share_intervals(units, how.confidence))
-
-
 def _are_two_valued(values: xr.DataArray) -> bool:
     """Test whether all values are 0 or 1, or booleans; read slab by slab, and the first one usually decides."""
     if values.dtype.kind == "b" or values.attrs.get("flag_meanings") == TRUTH_MEANINGS:
@@ -218,51 +221,37 @@ def _are_two_valued(values: xr.DataArray) -> bool:
     return known
 
 
-def _tell_undefined(found: xr.Dataset, how: Interval) -> None:
-    if CI not in found or how.method != "bca":
-        return
-    undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] >= how.min_units)).sum())
-    if undefined:
-        warn(
-            f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {how.of}, which is NaN there; "
-            'method="percentile" has one',
-            UndefinedIntervalWarning,
-        )
-
-
-def _labelled(
-    found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Interval, *, pooled: bool
+def _add_labels(
+    found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Interval, pooled: bool, shares: Sequence[str]
 ) -> xr.Dataset:
     """Return the numbers with the remaining coordinates, units and long names."""
     units, of = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
-    over = ", ".join(dims)
+    plain = {
+        "n_ok": "number of units without a missing run",
+        "n_planned": "number of units planned",
+        NOTE: "doubts about the interval of the mean, or of the standard deviation",
+        **NOTED,
+    }
     for name in map(str, found.data_vars):
-        plain = name in (*COUNTS, *NOTED, NOTE)
-        found[name].attrs = {
-            "long_name": f"{_words(name, how, pooled)} over {over} of {of}",
-            "units": "1" if plain else units,
-        }
+        text = plain.get(name) or _describe(name, how, pooled, name in shares)
+        found[name].attrs = {"long_name": f"{text} over {', '.join(dims)} of {of}"}
+        found[name].attrs["units"] = "1" if name in plain else units
         if name.endswith((CI, ERROR)) or name == "std":
             found[name].attrs["comment"] = TWO_NEEDED
     bounds = {BOUND: ["lower", "upper"]} if BOUND in found.dims else {}
     return found.assign_coords(kept_coordinates(values, dims) | bounds)
 
 
-def _words(name: str, how: Interval, pooled: bool) -> str:
-    special = {
-        "n_ok": "number of units without a missing run",
-        "n_planned": "number of units planned",
-        NOTE: "doubts about the interval of the mean, or of the standard deviation",
-        **NOTED,
-    }
+def _describe(name: str, how: Interval, pooled: bool, share: bool) -> str:
+    """Long name of a statistic, interval or standard error."""
     of = _interval_of(name, how)
     if of:
         method = how.chosen if of == how.of else Interval(of).chosen
         method = "percentile" if pooled and method == "bonett" else method  # units of several values
-        return f"{100.0 * how.confidence:g}% confidence interval ({_METHODS[method]}) of the {kernel_of(of)[1]}"
-    if name.endswith(ERROR):
-        return f"standard error of the {kernel_of(name.removesuffix(ERROR))[1]}"
-    return special[name] if name in special else kernel_of(name)[1]
+        label = "Wilson" if share else _METHODS[method]
+        return f"{100.0 * how.confidence:g}% confidence interval ({label}) of the {kernel_of(of)[1]}"
+    text = kernel_of(name.removesuffix(ERROR))[1]
+    return f"standard error of the {text}" if name.endswith(ERROR) else text
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:

@@ -1,6 +1,8 @@
-"""Format statistics as text, Markdown, LaTeX or CSV: one row for each setup, or a pivot with axes across.
+"""Format statistics as text, Markdown, LaTeX or CSV: one row for each setup, or axes across.
 
-The column n, or k/n in a cell of a pivot, gives the number of planned runs n and the number of them with a value k.
+A `Table` has row labels and columns of numbers.  Without axes across, and in CSV, each number is a cell, followed by
+k/n: of n planned runs or units, k have a value.  With axes across, a cell has all statistics, and k/n if runs are
+missing.
 """
 
 from __future__ import annotations
@@ -8,23 +10,24 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE, NOTED, heavy
+from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE, NOTED, is_heavy
 from evogt_study.analysis.runs import across, heads
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference.kernels import Array, Counts
 from evogt_study.text import shown
 
-NOTATIONS = ("scientific", "plain")
+NOTATIONS = ("auto", "scientific", "plain")
 FORMATS = ("text", "markdown", "latex", "csv")
+PLAIN_FROM, PLAIN_BELOW = 1e-3, 1e4
+"""Sizes of numbers that are plain in the notation "auto"."""
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: "\\" + character for character in "_%&#${}"
 }
@@ -35,87 +38,230 @@ MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]
 
 @dataclass(frozen=True)
 class NumberFormat:
-    r"""Significant digits, and notation: scientific (4.50e-02) or plain (0.0450).  Raises ParameterError.
+    r"""Format of the numbers in a table.
 
-    >>> NumberFormat(3).text(0.04497), NumberFormat(3).latex(0.04497), NumberFormat(3, "plain").text(26.35)
-    ('4.50e-02', '4.50\\times10^{-2}', '26.4')
+    Parameters
+    ----------
+    digits : int, default 4
+        Significant digits.
+    notation : {"auto", "scientific", "plain"}, default "auto"
+        scientific: 4.50e-02.  plain: 0.0450.  auto: plain for zero and numbers from 1e-3 to 1e4, else scientific.
+
+    Raises
+    ------
+    ParameterError
+        If a value is not valid.
+
+    Examples
+    --------
+    >>> NumberFormat(3).text(0.04497), NumberFormat(3).text(4.497e-4), NumberFormat(3, "plain").text(26.35)
+    ('0.0450', '4.50e-04', '26.4')
+    >>> NumberFormat(3, "scientific").latex(0.04497)
+    '4.50\\times10^{-2}'
     """
 
     digits: int = 4
-    notation: str = "scientific"
+    notation: str = "auto"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.digits <= 17:  # 17 tell any two doubles apart
+        if not 1 <= self.digits <= 17:  # any two doubles differ in 17 digits
             raise ParameterError("digits", "from 1 to 17", self.digits, remedy="use e.g. 3")
         if self.notation not in NOTATIONS:
             raise ParameterError("notation", f"one of {', '.join(NOTATIONS)}", self.notation)
 
     def text(self, value: float) -> str:
-        """The number as it is read."""
-        if not math.isfinite(value) or self.notation == "scientific":
-            return f"{value:.{self.digits - 1}e}"
-        return format(Decimal(f"{value:.{self.digits - 1}e}"), "f")  # a float's own "f" has a fixed number of decimals
+        """Format the number for a reader."""
+        scientific = f"{value:.{self.digits - 1}e}"
+        if not self._is_plain(value, scientific):
+            return scientific
+        if value == 0.0 and self.notation == "auto":
+            return "0"
+        return format(Decimal(scientific), "f")  # the "f" of a float has a fixed number of decimals
 
     def latex(self, value: float) -> str:
-        """The number in mathematics; numbers from 1 to 10 without a power of ten, as the paper has them."""
+        """Format the number for mathematics; numbers from 1 to 10 have no power of ten, as in the paper."""
         if not math.isfinite(value):
             return r"\mathrm{nan}" if math.isnan(value) else (r"\infty" if value > 0 else r"-\infty")
-        mantissa, _, exponent = f"{value:.{self.digits - 1}e}".partition("e")
-        if self.notation == "plain":
+        scientific = f"{value:.{self.digits - 1}e}"
+        if self._is_plain(value, scientific):
             return self.text(value)
+        mantissa, _, exponent = scientific.partition("e")
         return mantissa if int(exponent) == 0 else rf"{mantissa}\times10^{{{int(exponent)}}}"
 
+    def _is_plain(self, value: float, scientific: str) -> bool:
+        inside = value == 0.0 or PLAIN_FROM <= abs(float(scientific)) < PLAIN_BELOW
+        return math.isfinite(value) and (self.notation == "plain" or (self.notation == "auto" and inside))
 
-def rows(
-    statistics: xr.Dataset,
-    names: Sequence[str] | None = None,
-    form: NumberFormat = NumberFormat(),
-) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a summary: one row for each point, labels first, then its statistics in `form`, then k/n.
 
-    Notes on the interval of the mean come last.  If a mean is unknown, the median comes before it.
+def format_ratio(value: float, form: NumberFormat) -> str:
+    """A ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
 
-    names: the dimensions in the order in which rows go through them, and parameters that follow them (all dimensions,
-    in their order).  Points where no run is planned have no row.
 
-    Raises InputError where a dimension is not among the names, or a name is none.
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Statistics of all rows under one heading: names with 1 number or 2, the numbers (rows, K), and the counts."""
+
+    heading: str
+    sizes: dict[str, int]
+    numbers: Array
+    n_ok: Counts
+    n_planned: Counts
+    is_ratio: bool = False
+
+    def show_cell(self, row: int, form: NumberFormat, *, latex: bool) -> str:
+        """All statistics of a row: "mean (std) [interval] k/n"."""
+        if not self.n_planned[row]:
+            return "--" if latex else ""
+        single, intervals, place = list[str](), list[str](), 0
+        for size in self.sizes.values():
+            values = self.numbers[row, place : place + size].tolist()
+            texts = [
+                format_ratio(each, form) if self.is_ratio else form.latex(each) if latex else form.text(each)
+                for each in values
+            ]
+            if size == 1:
+                single += texts
+            elif not math.isnan(values[0]) and not (latex and self.is_ratio):
+                intervals.append(f"[{', '.join(texts)}]")
+            place += size
+        inside = [f"({', '.join(single[1:])})"] if single[1:] else []
+        parts = [*single[:1], *inside, *intervals]
+        some = f"{self.n_ok[row]}/{self.n_planned[row]}" if self.n_ok[row] < self.n_planned[row] else ""
+        if not latex:
+            return " ".join([*parts, *filter(None, [some])])
+        two = len(single) == 2 and not intervals
+        text = rf"\meanstd{{{single[0]}}}{{{single[1]}}}" if two else " ".join(f"${part}$" for part in parts)
+        return text + (rf"\,{{\scriptsize {some}}}" if some else "")
+
+    @property
+    def number_names(self) -> list[str]:
+        """A name for each number; an interval has "NAME lower" and "NAME upper"."""
+        ends = (" lower", " upper")
+        return [f"{name}{end}".strip() for name, size in self.sizes.items() for end in (ends if size == 2 else ("",))]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Names of the row heads, their labels in each row, columns, and a note for each row or none."""
+
+    names: tuple[str, ...]
+    heads: tuple[tuple[str, ...], ...]
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def legend(self) -> str:
+        """Contents of a cell: "mean (std), k/n: of n planned runs, k have a value"."""
+        first, *others = [name for name, size in self.columns[0].sizes.items() if size == 1] or [""]
+        wide = [f"[{name}]" for name, size in self.columns[0].sizes.items() if size == 2]
+        text = " ".join(filter(None, [first, f"({', '.join(others)})" if others else "", *wide]))
+        if any(each.is_ratio and bool(np.isfinite(each.numbers[:, 1]).any()) for each in self.columns):
+            text += "; ratio of means [its interval]"
+        some = any(bool((each.n_ok < each.n_planned).any()) for each in self.columns)
+        return text + ("; k/n: of n planned runs, k have a value" if some else "")
+
+    def flatten(self, form: NumberFormat) -> tuple[list[str], list[list[str]]]:
+        """Header and rows with one cell for each number, each column followed by its k/n."""
+        header, body = [*self.names], [[*head] for head in self.heads]
+        for column in self.columns:
+            header += [f"{column.heading} {name}".strip() for name in (*column.number_names, "n")]
+            for row, values, ok, planned in zip(body, column.numbers, column.n_ok, column.n_planned, strict=True):
+                row += [form.text(float(value)) if planned else "" for value in values]
+                row.append(f"{ok}/{planned}" if planned else "")
+        if any(self.notes):
+            header.append(NOTE)
+            body = [[*row, note] for row, note in zip(body, self.notes, strict=True)]
+        return header, body
+
+    def render(self, form: str, numbers: NumberFormat = NumberFormat()) -> str:
+        """The table with axes across in one of `FORMATS`, with its legend except in CSV."""
+        if form == "csv":
+            return render_table(*self.flatten(numbers), form)
+        latex, places = form == "latex", range(len(self.heads))
+        body = [
+            [*self.heads[row], *(column.show_cell(row, numbers, latex=latex) for column in self.columns)]
+            for row in places
+        ]
+        header = [*self.names, *(column.heading for column in self.columns)]
+        if not latex:
+            return f"{render_table(header, body, form)}\n\n{self.legend}"
+        two = [MEANSTD] if any(r"\meanstd" in cell for row in body for cell in row) else []
+        lines = [f"% {self.legend}; needs the package booktabs", *two]
+        return "\n".join([*lines, render_table(header, body, form, len(self.names))])
+
+
+def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None) -> Table:
+    """Return the table of a summary, with the dimensions `columns` across.
+
+    names: dimensions that go down, in their order, and parameters that follow them; by default all others.  Rows
+    without a planned run are left out.  If a mean is unknown, the medians come first.  Raises InputError if a dimension
+    is neither down nor across, or a name is unknown.
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
-    names = dims if names is None else list(names)
-    order, labels = heads(statistics, names, dims)
-    columns = dict(_columns(statistics, order))
-    texts = [[form.text(number) for number in column] for column in columns.values()]
-    n_ok, n_planned = (statistics[name].transpose(*order).values.ravel().tolist() for name in COUNTS)
-    counts = [f"{ok}/{planned}" if planned else "" for ok, planned in zip(n_ok, n_planned, strict=True)]
-    notes = statistics[NOTE].transpose(*order).values.ravel().tolist() if NOTE in statistics else []
-    last = [[count, note] for count, note in zip(counts, notes, strict=True)] if any(notes) else [[n] for n in counts]
-    body = [[*head, *cells, *end] for head, *cells, end in zip(labels, *texts, last, strict=True) if end[0]]
-    return [*names, *columns, "n", *([NOTE] if any(notes) else [])], body
+    names = [dim for dim in dims if dim not in columns] if names is None else list(names)
+    both = heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
+    following = [name for name in columns if name not in dims]
+    if following:
+        axes = ", ".join(map(str, statistics[following[0]].dims))
+        message = f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows {axes}; use --rows"
+        raise InputError(message)
+    slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
+    if slanting:
+        raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
+    down = [dim for dim in both if dim not in columns]
+    order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
+    headings = [" ".join(each) for each in product(*(across(statistics, name) for name in columns))]
+    data = statistics.transpose(*order, *columns, ...)
+    sizes = {name: data[name].sizes.get(BOUND, 1) for name in _headline_first(statistics)}
+    shape = (len(labels), len(headings), -1)
+    numbers = np.concatenate([data[name].values.reshape(shape) for name in sizes], axis=-1).astype(float)
+    counts = [data[name].values.reshape(shape[:2]) for name in COUNTS]
+    kept = np.flatnonzero(counts[1].any(axis=1))
+    notes = data[NOTE].values.ravel()[kept].tolist() if NOTE in data and not columns else []
+    found = [
+        Column(heading, sizes, numbers[kept, i], *(each[kept, i] for each in counts))
+        for i, heading in enumerate(headings)
+    ]
+    return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
-def headline_first(statistics: xr.Dataset) -> list[str]:
-    """Names of the statistics of a table, the median's first where a mean is not known."""
+def with_ratios(table: Table, heading: str, ratios: xr.Dataset) -> Table:
+    """The table with one more column: ratios of means, with their intervals and units of their own."""
+    dims = [str(dim) for dim in ratios["n_ok"].dims]
+    order, labels = heads(ratios, [name for name in table.names if name in ratios.coords or name in dims], dims)
+    places = [labels.index(head) for head in table.heads]
+    data = ratios.transpose(*order, ...)
+    ends = data["ratio_ci"].values.reshape(-1, 2)
+    numbers = np.column_stack([data["ratio_of_means"].values.ravel(), ends])[places]
+    n_ok, n_planned = (data[name].values.ravel()[places] for name in COUNTS)
+    column = Column(heading, {"": 1, " ": 2}, numbers, n_ok, n_planned, is_ratio=True)
+    return replace(table, columns=(*table.columns, column))
+
+
+def _headline_first(statistics: xr.Dataset) -> list[str]:
+    """Names of the statistics of a table, medians first if a mean is not known."""
     names = [str(name) for name in statistics.data_vars if name not in (*COUNTS, *NOTED, NOTE)]
-    if NOTE not in statistics or not bool(heavy(statistics).any()):
+    if NOTE not in statistics or not bool(is_heavy(statistics).any()):
         return names
     return sorted(names, key=lambda name: not name.startswith("median"))
 
 
-def _columns(statistics: xr.Dataset, order: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
-    """Heading and numbers of each column; an interval has two."""
-    for name in headline_first(statistics):
-        values: npt.NDArray[np.float64] = statistics[name].transpose(*order, ...).values
-        if BOUND in statistics[name].dims:
-            yield f"{name} lower", values[..., 0].ravel().tolist()
-            yield f"{name} upper", values[..., 1].ravel().tolist()
-        else:
-            yield name, values.ravel().tolist()
-
-
-def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) -> str:
-    """The table in one of `FORMATS`, with cells in which nothing acts or forges a row.  Raises InputError."""
+def check_format(form: str) -> None:
+    """Raise ParameterError for an unknown format."""
     if form not in FORMATS:
-        raise InputError(f"`format` must be one of {', '.join(FORMATS)}, got {form!r}")
+        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
+
+
+def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
+    """Return a table in one of `FORMATS`.  No cell acts on a terminal or adds a row.
+
+    n_heads: in LaTeX only so many cells of a row are text, without labels that repeat those above, and the others are
+    LaTeX already.  Raises ParameterError for an unknown format.
+    """
+    check_format(form)
     kept = "\n" if form == "csv" else ""  # which is quoted there
     header, *body = ([shown(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
@@ -123,205 +269,31 @@ def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) ->
         csv.writer(text, lineterminator="\n").writerows([header, *body])
         return text.getvalue().rstrip("\n")
     if form == "latex":
-        return _latex(header, body)
+        return _render_latex(header, body, n_heads)
     if form == "markdown":
         body = [[cell.replace("|", "\\|") for cell in row] for row in body]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *body]]
-    if form == "markdown":
-        lines.insert(1, ["-" * width for width in widths])
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     lines.insert(1, ["-" * width for width in widths])
+    if form == "markdown":
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def _latex(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    lines = [" & ".join(escaped(cell) for cell in row) + r" \\" for row in [header, *body]]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads: int | None) -> str:
+    """A tabular of booktabs."""
+    count, lines, above = len(header) if n_heads is None else n_heads, list[str](), list[str]()
+    for row in body:
+        same = [n_heads is not None and row[: i + 1] == above[: i + 1] and i + 1 < count for i in range(count)]
+        labels = ["" if repeats else escape_latex(cell) for cell, repeats in zip(row[:count], same, strict=True)]
+        lines.append(" & ".join([*labels, *row[count:]]) + r" \\")
+        above = [*row[:count]]
+    columns = "l" * count + "c" * (len(header) - count)
+    first = " & ".join(map(escape_latex, header)) + r" \\"
+    start = [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"\toprule", first, r"\midrule"]
+    return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def escaped(cell: str) -> str:
+def escape_latex(cell: str) -> str:
     """The cell with every character that means something to LaTeX written out."""
     return "".join(_LATEX.get(character, character) for character in cell)
-
-
-class Cell(NamedTuple):
-    """The numbers of a point, and the runs that they rest on."""
-
-    numbers: tuple[float, ...]
-    n_ok: int
-    n_planned: int
-    ratio: bool = False
-
-    @property
-    def missing(self) -> str:
-        """ "k/n" where runs are missing, else empty."""
-        return f"{self.n_ok}/{self.n_planned}" if self.n_ok < self.n_planned else ""
-
-
-@dataclass(frozen=True)
-class Pivot:
-    """A table: names of the row heads and of the numbers in a cell, headings across, and rows of heads and cells."""
-
-    names: tuple[str, ...]
-    statistics: tuple[str, ...]
-    across: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[Cell, ...]], ...]
-
-    @property
-    def legend(self) -> str:
-        """Contents of a cell: "mean (std), k/n where runs are missing"."""
-        first, *others = self.statistics
-        text = f"{first} ({', '.join(others)})" if others else first
-        some = any(cell.missing for _, cells in self.rows for cell in cells)
-        if any(cell.ratio and math.isfinite(cell.numbers[1]) for _, cells in self.rows for cell in cells):
-            text += "; ratio of means [its interval]"
-        return text + ("; k/n: of n planned runs, k have a value" if some else "")
-
-
-def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | None = None) -> Pivot:
-    """The table of a summary with the dimensions `columns` across; `rows` are the others, or as said.
-
-    `rows` may name parameters that follow its dimensions.  Raises InputError where a dimension is in neither, or a name
-    is none, and for an interval, which is two numbers.
-    """
-    dims = [str(dim) for dim in statistics["n_ok"].dims]
-    names = [dim for dim in dims if dim not in columns] if rows is None else list(rows)
-    shown = headline_first(statistics)
-    wide = [name for name in shown if statistics[name].ndim > len(dims)]
-    if wide:
-        raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
-    both = heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
-    following = [name for name in columns if name not in dims]
-    if following:
-        raise InputError(
-            f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows "
-            f"{', '.join(map(str, statistics[following[0]].dims))}; use --rows"
-        )
-    slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
-    if slanting:
-        raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
-    down = [dim for dim in both if dim not in columns]
-    order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
-    arrays = [statistics[name].transpose(*order, *columns).values.ravel().tolist() for name in [*shown, *COUNTS]]
-    cells = [Cell(tuple(numbers), n_ok, n_planned) for *numbers, n_ok, n_planned in zip(*arrays, strict=True)]
-    headings = tuple(" ".join(words) for words in product(*(across(statistics, name) for name in columns)))
-    width = len(headings)
-    body = tuple((head, tuple(cells[width * i : width * (i + 1)])) for i, head in enumerate(labels))
-    return Pivot(tuple(names), tuple(shown), headings, tuple(row for row in body if any(c.n_planned for c in row[1])))
-
-
-def with_ratios(table: Pivot, heading: str, compared: xr.Dataset, columns: Sequence[str]) -> Pivot:
-    """The table with a further column: the ratio of means of two labels of its one column axis, and its interval."""
-    dims = [str(dim) for dim in compared["n_ok"].dims]
-    order, labels = heads(compared, [name for name in table.names if name in compared.coords or name in dims], dims)
-    if len(columns) != 1:
-        raise InputError(f"`ratio` must have one axis across, got {', '.join(columns) or 'none'}")
-    arrays = [compared[name].transpose(*order).values.ravel().tolist() for name in ("ratio_of_means", *COUNTS)]
-    limits = compared["ratio_ci"].transpose(*order, BOUND).values.reshape(-1, 2).tolist()
-    cells = [
-        Cell((number, *ends), n_ok, n_planned, ratio=True)
-        for number, n_ok, n_planned, ends in zip(*arrays, limits, strict=True)
-    ]
-    beside = dict(zip(labels, cells, strict=True))
-    body = tuple((head, (*row, beside[head])) for head, row in table.rows)
-    return replace(table, across=(*table.across, heading), rows=body)
-
-
-def rendered_pivot(table: Pivot, form: str, numbers: NumberFormat = NumberFormat()) -> str:
-    """The table in one of `FORMATS`, with its legend but in CSV.  Raises ParameterError for another."""
-    if form not in FORMATS:
-        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
-    if form == "csv":
-        return _csv(table, numbers)
-    if form == "latex":
-        return _latex_pivot(table, numbers)
-    body = [[*head, *(_text(cell, numbers) for cell in cells)] for head, cells in table.rows]
-    return f"{rendered([*table.names, *table.across], body, form)}\n\n{table.legend}"
-
-
-def _text(cell: Cell, numbers: NumberFormat) -> str:
-    if not cell.n_planned:
-        return ""
-    some = f" {cell.missing}" if cell.missing else ""
-    if cell.ratio:
-        first, *ends = (ratio_text(value, numbers) for value in cell.numbers)
-        return first + (f" [{', '.join(ends)}]" if math.isfinite(cell.numbers[1]) else "") + some
-    first, *others = map(numbers.text, cell.numbers)
-    inside = f" ({', '.join(others)})" if others else ""
-    return first + inside + some
-
-
-def _csv(table: Pivot, numbers: NumberFormat) -> str:
-    """One column for each number of each cell, and one for its k/n."""
-    header, body = list(table.names), [list(head) for head, _ in table.rows]
-    for place, heading in enumerate(table.across):
-        column = [cells[place] for _, cells in table.rows]
-        ratio = bool(column) and column[0].ratio
-        header += (
-            [heading, f"{heading} lower", f"{heading} upper"]
-            if ratio
-            else [f"{heading} {name}" for name in table.statistics]
-        )
-        header.append(f"{heading} n")
-        for row, cell in zip(body, column, strict=True):
-            row += [*(numbers.text(n) if cell.n_planned else "" for n in cell.numbers), f"{cell.n_ok}/{cell.n_planned}"]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *body])
-    return text.getvalue().rstrip("\n")
-
-
-def _latex_pivot(table: Pivot, numbers: NumberFormat) -> str:
-    """A tabular of booktabs; row heads that repeat those above are left out, as the paper does."""
-    lines, above = [], ("",) * len(table.names)
-    for head, cells in table.rows:
-        same = [head[: i + 1] == above[: i + 1] and i + 1 < len(head) for i in range(len(head))]
-        words = ["" if repeated else escaped(word) for word, repeated in zip(head, same, strict=True)]
-        lines.append(" & ".join([*words, *(_latex_cell(cell, numbers) for cell in cells)]) + r" \\")
-        above = head
-    form = "l" * len(table.names) + "c" * len(table.across)
-    header = " & ".join(map(escaped, [*table.names, *table.across])) + r" \\"
-    two = [MEANSTD] if len(table.statistics) == 2 else []
-    return "\n".join(
-        [
-            f"% {table.legend}; needs the package booktabs",
-            *two,
-            rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
-            r"\toprule",
-            header,
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
-
-
-def _latex_cell(cell: Cell, numbers: NumberFormat) -> str:
-    if not cell.n_planned:
-        return "--"
-    some = rf"\,{{\scriptsize {cell.missing}}}" if cell.missing else ""
-    if cell.ratio:
-        return f"${ratio_text(cell.numbers[0], numbers)}$" + some
-    first, *others = map(numbers.latex, cell.numbers)
-    if len(others) == 1:
-        return rf"\meanstd{{{first}}}{{{others[0]}}}" + some
-    inside = r",\ ".join(others)
-    return f"${first}$" + (f" $({inside})$" if others else "") + some
-
-
-def ratio_text(value: float, form: NumberFormat) -> str:
-    """A ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
-    if not math.isfinite(value):
-        return f"{value}"
-    return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)

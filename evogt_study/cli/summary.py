@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import click
 
 from evogt_study.cli.display import warn, warnings_at_the_end
 from evogt_study.cli.inputs import names, runs_of_phase
-from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.text import tell, tell_lines
 
@@ -23,7 +21,7 @@ ANY = "the one there is"
 @click.option(
     "--over", help="Dimensions to reduce over, or none.  [default: seed; --sensitivity: the sample, and seed]"
 )
-@click.option("--variable", default="error", show_default=True, help="Variables to reduce, separated by commas.")
+@click.option("--variable", default="", help="Variables to reduce, separated by commas.  [default: the first]")
 @click.option(
     "--statistic",
     default="",
@@ -49,7 +47,7 @@ ANY = "the one there is"
 @click.option("--ratio", default="", metavar="A/B", help="One more column: mean of label A over that of B, paired.")
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
 @click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
-@click.option("--notation", default="scientific", show_default=True, help="scientific or plain; shares are plain.")
+@click.option("--notation", default="auto", show_default=True, help="auto (plain from 1e-3 to 1e4), scientific, plain.")
 @click.option("--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
 @click.option(
@@ -89,15 +87,13 @@ def summary(
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
     from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
-    from evogt_study.analysis.summary_table import Question, distance_told, summary_table
+    from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summary_table
     from evogt_study.analysis.tables import NumberFormat
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import doubts
     from evogt_study.study.case_space import read_point
 
-    if not names(variable):
-        raise InputError(f"`--variable` must name a variable, or several, got {variable!r}")
-    question = Question(
+    request = TableRequest(
         variables=names(variable), over=names("seed" if over is None else over), statistics=names(statistic),
         at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
         ratio=ratio, form=form,
@@ -108,17 +104,16 @@ def summary(
     data = runs_of_phase(file, "pilot" if pilot else "main")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
-            asked, parameters = replace(question, variables=(sensitivity,)), None if over is None else names(over)
             from evogt_study.analysis.sensitivity import shares_table
 
-            tell_lines(shares_table(data, asked, parameters, log))
+            tell_lines(shares_table(data, sensitivity, request, None if over is None else names(over), log))
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
-            tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
+            tell_lines(eoc_table(data, request, "" if orders == ANY else orders))
         else:
-            tell_lines(summary_table(data, question))
-    message = distance_told(data) if pilot else ""
+            tell_lines(summary_table(data, request))
+    message = describe_pilot(data) if pilot else ""
     if message:
         tell(f"the pilot: {message}")
     warn(doubts(data))
@@ -128,7 +123,7 @@ def summary(
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
 @click.argument("axis", metavar="AXIS")
 @click.option("--over", default="seed", show_default=True, help="Axes that are pooled.")
-@click.option("--variable", default="error", show_default=True, help="Variable to compare.")
+@click.option("--variable", default="", help="Variable to compare.  [default: the first]")
 @click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these coordinate values.")
 @click.option("--estimand", default="", help="win, geometric_mean or mean.  [default: as the study declares, else win]")
 @click.option("--better", default="", help='lower, higher or "nearest 0.95".  [default: as the study declares]')
@@ -147,16 +142,15 @@ def compare(
     """
     from evogt_study.analysis.comparison import compare as compared
     from evogt_study.analysis.runs import finished_runs
-    from evogt_study.analysis.summary_table import comparison_lines, select_runs
+    from evogt_study.analysis.summary_table import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import doubts
     from evogt_study.study.case_space import read_point
 
     data = runs_of_phase(file, "main")
-    if variable not in data.data_vars:
-        raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
+    (name,) = find_variables(data, *names(variable)[:1])
     at, keys = read_point(",".join(points)), finished_runs(data)
     found = compared(
-        select_runs(data[variable], at), axis, names(over), units=None if units is None else names(units),
+        select_runs(data[name], at), axis, names(over), units=None if units is None else names(units),
         planned=None if keys is None else select_runs(keys, at), **options,
     )  # fmt: skip
     tell_lines(comparison_lines(found))

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -19,8 +18,8 @@ import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import resampled_sums
+from evogt_study.inference.kernels import Array, Bools
+from evogt_study.inference.means import normal_quantile, resampled_sums
 from evogt_study.inference.variance_components import Moments, noise_grams
 
 MIN_BLOCKS = 2
@@ -44,25 +43,17 @@ def saltelli_block(points: Array) -> int:
     A block is A, AB_1 ... AB_D, then BA_1 ... BA_D where the design has second order, and B: AB_j is A with the j-th
     coordinate of B, and BA_j is B with that of A (Saltelli, Comput. Phys. Commun. 145, 2002).
     """
-    count, dimension = points.shape
-    for members in (2 * dimension + 2, dimension + 2):
-        if dimension and count and count % members == 0 and _is_saltelli(points.reshape(-1, members, dimension)):
+    count, d = points.shape
+    for members in (2 * d + 2, d + 2) if d and count else ():
+        if count % members:
+            continue
+        blocks, own = points.reshape(-1, members, d), np.eye(d, dtype=bool)
+        first, last = blocks[:, :1], blocks[:, -1:]
+        steps = [np.where(own, last, first), *([np.where(own, first, last)] if members == 2 * d + 2 else [])]
+        # one point repeated is no block
+        if (first != last).any() and (blocks[:, 1:-1] == np.concatenate(steps, axis=1)).all():
             return int(members)
     return 0
-
-
-def _is_saltelli(blocks: Array) -> bool:
-    dimension = blocks.shape[-1]
-    first, last = blocks[:, 0], blocks[:, -1]
-    if not (first != last).any():
-        return False  # one point again and again
-    for place in range(dimension):
-        own = np.arange(dimension) == place
-        if (blocks[:, 1 + place] != np.where(own, last, first)).any():
-            return False
-        if blocks.shape[1] > dimension + 2 and (blocks[:, 1 + dimension + place] != np.where(own, first, last)).any():
-            return False
-    return True
 
 
 def is_morris(points: Array) -> bool:
@@ -127,8 +118,7 @@ def _pairs(one: Array, other: Array) -> Array:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Effects:
+class Effects(NamedTuple):
     """Statistics of the elementary effects of each parameter, (D,).
 
     mu: mean; mu_star: mean magnitude, with its interval mu_star_ci (D, 2); sigma: standard deviation (divisor n - 1).
@@ -167,7 +157,7 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
     magnitudes = np.abs(found).T
     middle = magnitudes.mean(axis=1)
     spread = (resampled_sums(magnitudes, how.resamples, how.seed) / count).std(axis=1, ddof=1)
-    half = float(scipy.special.ndtri(0.5 + how.confidence / 2.0)) * spread
+    half = normal_quantile(how.confidence) * spread
     limits = np.stack([middle - half, middle + half], axis=-1)
     return Effects(found.mean(axis=0), middle, limits, found.std(axis=0, ddof=1), count)
 
@@ -181,7 +171,7 @@ class Corner(NamedTuple):
     p: float
 
 
-def corners(failed: npt.NDArray[np.bool_], points: Array) -> list[Corner]:
+def corners(failed: Bools, points: Array) -> list[Corner]:
     """Parameters on which it depends whether a point (n, D) failed (n,), the smallest p first.
 
     For each parameter chi^2 = sum over `CORNER_BINS` ranges of (failed - expected)^2 / expected.  With chi^2 of
@@ -243,7 +233,7 @@ def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, powe
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))
 
 
-def excluded_inside(points: Array, planned: npt.NDArray[np.bool_]) -> int:
+def excluded_inside(points: Array, planned: Bools) -> int:
     """Number of points that are excluded although each of their values occurs: then parameters depend on each other."""
     inside = np.all([np.isin(column, column[planned]) for column in points.T], axis=0)
     return int((inside & ~planned).sum())

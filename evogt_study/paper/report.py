@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from evogt_study.analysis.tables import rendered
+from evogt_study.analysis.tables import render_table
 from evogt_study.paper.agreement import Entry, Measure, Verdict
 
 if TYPE_CHECKING:
@@ -133,12 +133,12 @@ def overview(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
 
 def terminal_table(entries: Sequence[Entry]) -> str:
     """Plain text: one line for each file, then every number that does not agree in all digits, then explanations."""
-    parts = [rendered(*overview(entries), "text")]
+    parts = [render_table(*overview(entries), "text")]
     rest, notes = by_severity(entries), explanations(entries)
     if rest:
         header = ["table", "number", "published", "computed", "rel. diff.", "verdict", "runs"]
         body = [[entry.table, _brief(entry), *_outcome(entry, notes)] for entry in rest]
-        parts.append(rendered(header, body, "text"))
+        parts.append(render_table(header, body, "text"))
     if notes:
         lines = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
         parts.append("\n".join(textwrap.fill(line, 100, subsequent_indent="    ") for line in lines))
@@ -153,7 +153,7 @@ def markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: S
     parts = [
         f"# {provenance.get('title', TITLE)}",
         f"{summary_line(entries)}.",
-        rendered(*overview(entries), "markdown"),
+        render_table(*overview(entries), "markdown"),
     ]
     notes = explanations(entries)
     if notes:
@@ -162,7 +162,7 @@ def markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: S
         names = _label_names(own)
         header = [*names, "published", "computed", "relative difference", "verdict", "runs"]
         body = [[*(entry.labels.get(name, "") for name in names), *_outcome(entry, notes)] for entry in own]
-        table = rendered(header, [[" ".join(cell.split()) for cell in row] for row in body], "markdown")
+        table = render_table(header, [[" ".join(cell.split()) for cell in row] for row in body], "markdown")
         parts += [f"## {file}: {_tables(own)}", f"{summary_line(own)}.", table]
     for each in figures:
         parts += [f"## {each.title}", f"![{each.alt}]({each.name}.png)", each.caption]
@@ -182,7 +182,7 @@ def csv_text(entries: Sequence[Entry]) -> str:
         ]
         for entry in entries
     ]  # fmt: skip
-    return rendered(CSV_COLUMNS, body, "csv") + "\n"
+    return render_table(CSV_COLUMNS, body, "csv") + "\n"
 
 
 def _label_names(entries: Sequence[Entry]) -> list[str]:

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from evogt_study.analysis.design import along_sample, drawn_dimensions
-from evogt_study.analysis.summary_table import chosen
+from evogt_study.analysis.summary_table import choice_of_pilot
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import (
     COUNT,
@@ -260,7 +260,7 @@ def anchor(numbers: Array, medians: Array, slope: float) -> tuple[float, float] 
 
 def _chosen(data: xr.Dataset, variable: str, places: Places) -> npt.NDArray[np.bool_] | None:
     """Mask of the groups, (P, S, X), that a pilot has chosen; None for runs of no pilot."""
-    mask = chosen(data)
+    mask = choice_of_pilot(data)
     if mask is None:
         return None
     bare = data.assign({variable: mask.broadcast_like(data["run_status"]).astype(float)})

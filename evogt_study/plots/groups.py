@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from evogt_study.analysis.design import along_sample, drawn_dimensions, sample_dimensions, sampled
+from evogt_study.analysis.design import along_sample, drawn_dimensions, find_points, sample_dimensions
 from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_first, numeric_variables, run_numbers
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
@@ -468,12 +468,12 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
     over = [dim for dim in over if dim != DRAWN]
     wanted = Places(over=(*over, *([DRAWN] if DRAWN in here[variable].dims else [])), at=places.at)
     runs = arranged(data, variable, wanted, wanted=())
-    sample = sampled(here[variable], over)
+    sample = find_points(here[variable], over)
     count = len(sample.points)
     values = runs.values[0, 0, 0].reshape(count, -1)
     titles = tuple(title_of(here[name]) if name in here.coords else name for name in sample.names)
     return SampledRuns(
-        runs.title, runs.label, sample.names, titles, sample.points, sample.words, values,
+        runs.title, runs.label, sample.names, titles, sample.points, sample.strings, values,
         (runs.counted(), *runs.notes), runs.is_error,
     )  # fmt: skip
 

@@ -22,8 +22,8 @@ import xarray as xr
 from evogt_study.analysis.design import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import Completeness, completeness
-from evogt_study.analysis.summary_table import distance_told
-from evogt_study.analysis.tables import rows
+from evogt_study.analysis.summary_table import describe_pilot
+from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.plots import catalogue as kinds
 from evogt_study.plots.comparison import Compared, comparable, compared
 from evogt_study.plots.groups import Places
@@ -126,7 +126,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         unshown=unshown,
         shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
         pilot=parts.get("pilot"),
-        distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
+        distance=describe_pilot(groups["pilot"]) if "pilot" in groups else "",
         following=following(main),
         provenance=provenance(path, main),
         commands=commands(path, main, parts.get(MAIN)),
@@ -218,7 +218,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
     # without a warning: the page has n beside each number, and the missing runs above the tables
-    header, body = rows(summary(array, over, planned=planned, missing="drop"))
+    header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
     labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     title = _title_of(values) + f", over {over}"
     return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.summary_table import distance_told, pilot_distance
+from evogt_study.analysis.summary_table import describe_pilot, pilot_distance
 
 
 def pilot(minimise):
@@ -17,7 +17,7 @@ def pilot(minimise):
 
 def test_how_far_the_choice_is():
     np.testing.assert_array_equal(pilot_distance(pilot("error_upper")), [1.0, 2.0])
-    told = distance_told(pilot("error_upper"))
-    assert "1 of 2 choices are those of the error itself" in told
+    told = describe_pilot(pilot("error_upper"))
+    assert "1 of 2 choices also minimise the error" in told
     assert "at most 2 times (k = 7)" in told
-    assert distance_told(pilot("error")) == ""
+    assert describe_pilot(pilot("error")) == ""

@@ -1,4 +1,4 @@
-"""Statistics as text, Markdown, LaTeX and CSV: the same rows, each in its language."""
+"""Tables of statistics as text, Markdown, LaTeX and CSV: rows, axes across, ratios, orders and formats of numbers."""
 
 import csv
 import io
@@ -9,163 +9,272 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from evogt_study.analysis.orders import eoc_table, observed_orders, orders_table
 from evogt_study.analysis.statistics import IncompleteWarning, summary
-from evogt_study.analysis.tables import FORMATS, rendered, rows
-from evogt_study.errors import InputError
+from evogt_study.analysis.summary_table import TableRequest, find_variables, ratio_of_means, summary_table
+from evogt_study.analysis.tables import FORMATS, MEANSTD, NumberFormat, format_ratio, make_table, render_table
+from evogt_study.errors import InputError, ParameterError
+
+NAN = np.nan
+THREE = NumberFormat(3, "scientific")
 
 
-def statistics(values, **coords):
+def statistics(values, *names, **coords):
     array = xr.DataArray(values, dims=[*coords, "seed"], coords=coords, name="error")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)
-        return summary(array)
+        return summary(array, **({"statistics": names} if names else {}))
 
+
+# --- a cell for each number -------------------------------------------------------------------------------------------
 
 TWO = statistics(
-    [[[1.0, 3.0], [2.0, np.nan]], [[np.nan, np.nan], [1e-12, 1e-12]]],
-    dictionary=["gaussian_rf", "b"],
-    epsilon=[0.2, 0.05],
+    [[[1.0, 3.0], [2.0, NAN]], [[NAN, NAN], [1e-12, 1e-12]]], dictionary=["gaussian_rf", "b"], epsilon=[0.2, 0.05]
 )
 HEADER = ["dictionary", "epsilon", "mean", "std", "ci lower", "ci upper", "median", "median_ci lower"]
 HEADER += ["median_ci upper", "n", "note"]
 NONE = ["nan"] * 2
 FEW = "few seeds: {} (Student's interval)"
 BODY = [
-    [
-        "gaussian_rf",
-        "0.2",
-        "2.000e+00",
-        "1.414e+00",
-        "-1.071e+01",
-        "1.471e+01",
-        "2.000e+00",
-        *NONE,
-        "2/2",
-        FEW.format(2),
-    ],
-    ["gaussian_rf", "0.05", "2.000e+00", "nan", *NONE, "2.000e+00", *NONE, "1/2", FEW.format(1)],
+    ["gaussian_rf", "0.2", "2.000", "1.414", "-10.71", "14.71", "2.000", *NONE, "2/2", FEW.format(2)],
+    ["gaussian_rf", "0.05", "2.000", "nan", *NONE, "2.000", *NONE, "1/2", FEW.format(1)],
     ["b", "0.2", "nan", "nan", *NONE, "nan", *NONE, "0/2", ""],
-    ["b", "0.05", "1.000e-12", "0.000e+00", "1.000e-12", "1.000e-12", "1.000e-12", *NONE, "2/2", FEW.format(2)],
+    ["b", "0.05", "1.000e-12", "0", "1.000e-12", "1.000e-12", "1.000e-12", *NONE, "2/2", FEW.format(2)],
 ]
 
 
 def test_one_row_for_each_point_with_labels_first_and_counts_last():
-    header, body = rows(TWO)
-    assert header == HEADER
-    assert body == BODY
+    assert make_table(TWO).flatten(NumberFormat()) == (HEADER, BODY)
+    header, body = make_table(summary(xr.DataArray(np.arange(1.0, 12.0), dims="seed"))).flatten(NumberFormat())
+    assert header == HEADER[2:-1]  # without notes if no interval is doubtful
+    assert body[0][:2] + body[0][4:] == ["6.000", "3.317", "6.000", "2.000", "10.00", "11/11"]
 
 
-def test_a_summary_over_everything_is_one_row_without_notes_where_nothing_is_to_be_doubted():
-    header, body = rows(summary(xr.DataArray(np.arange(1.0, 12.0), dims="seed")))
-    assert header == HEADER[2:-1]
-    assert body[0][:2] + body[0][4:] == ["6.000e+00", "3.317e+00", "6.000e+00", "2.000e+00", "1.000e+01", "11/11"]
-    assert float(body[0][2]) <= 6.0 - 2.228 < 6.0 + 2.228 <= float(body[0][3])  # Student's at the least
-
-
-def test_where_the_mean_is_not_known_the_median_stands_first():
-    header, body = rows(summary(xr.DataArray(np.exp(np.arange(0.0, 33.0, 2.0)), dims="seed")))
+def test_medians_come_first_if_the_mean_is_not_known():
+    header, body = make_table(summary(xr.DataArray(np.exp(np.arange(0.0, 33.0, 2.0)), dims="seed"))).flatten(THREE)
     assert header[:4] == ["median", "median_ci lower", "median_ci upper", "mean"]
     assert body[0][-1] == "heavy tail (index 0.2): one run has 86% of the mean"
 
 
-def test_dimensions_without_labels_are_numbered():
-    values = xr.DataArray([[1.0, 2.0], [3.0, 4.0]], dims=["time", "seed"])
-    assert [row[0] for row in rows(summary(values))[1]] == ["0", "1"]
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
-    [
-        ([0, 10], ["0", "10"]),
-        ([0.1, 1e-12], ["0.1", "1e-12"]),
-        (["240", "240,120"], ["240", "240,120"]),
-        ([True, False], ["true", "false"]),
-        ([0.25, 0.05], ["0.25", "0.05"]),
-    ],
-)
+    [([0, 10], ["0", "10"]), ([0.1, 1e-12], ["0.1", "1e-12"]), (["240", "240,120"], ["240", "240,120"]),
+     ([True, False], ["true", "false"]), ([0.1234567, 0.1234568], ["0.1234567", "0.1234568"])],
+)  # fmt: skip
 def test_labels_are_written_as_they_are_typed(labels, expected):
-    assert [row[0] for row in rows(statistics([[1.0, 2.0], [3.0, 4.0]], p=labels))[1]] == expected
+    assert [head for (head,) in make_table(statistics([[1.0, 2.0], [3.0, 4.0]], p=labels)).heads] == expected
 
 
-@pytest.mark.parametrize(
-    "labels", [[0.1234567, 0.1234568], [1 / 3, 0.333333333333], [1e-12, 1.0000001e-12], [1e7 + 0.1, 1e7]]
-)
-def test_labels_tell_rows_apart(labels):
-    """Two coordinates that differ are two rows that differ, else nobody knows which is which."""
-    found = [row[0] for row in rows(statistics([[1.0, 2.0], [3.0, 4.0]], p=labels))[1]]
-    assert len(set(found)) == 2
+def test_each_format():
+    header, body = ["name", "n"], [["gaussian_rf", "10/10"], ["50 %", "2/3"]]
+    assert render_table(header, body, "text").splitlines() == [
+        "name         n", "-----------  -----", "gaussian_rf  10/10", "50 %         2/3",
+    ]  # fmt: skip
+    assert render_table(header, body, "markdown").splitlines()[1:3] == [
+        "| ----------- | ----- |", "| gaussian_rf | 10/10 |",
+    ]  # fmt: skip
+    assert render_table(header, body, "latex").splitlines() == [
+        r"\begin{tabular}{@{}ll@{}}", r"\toprule", r"name & n \\", r"\midrule", r"gaussian\_rf & 10/10 \\",
+        r"50 \% & 2/3 \\", r"\bottomrule", r"\end{tabular}",
+    ]  # fmt: skip
+    assert render_table(header, [["240,120", "2/3"]], "csv") == 'name,n\n"240,120",2/3'
+    for form in FORMATS:
+        assert sum("/2" in line for line in render_table(HEADER, BODY, form).splitlines()) == len(BODY)
+    with pytest.raises(InputError, match="`format` must be one of text, markdown, latex, csv, got 'html'"):
+        render_table(header, body, "html")
 
 
-def test_text():
-    assert rendered(["name", "n"], [["a", "10/10"], ["longer", "2/3"]], "text").splitlines() == [
-        "name    n",
-        "------  -----",
-        "a       10/10",
-        "longer  2/3",
+ODD = ["a|b", "a,b", 'a"b', "a&b", "a_b", "a%b", "a#b", "a$b", "a{b}", "a\\b", "a~b", "a^b", "a\nb"]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_no_cell_means_something_to_its_format(text):
+    made = render_table(["name", "n"], [[text, "2/3"]], "csv")
+    assert list(csv.reader(io.StringIO(made))) == [["name", "n"], [text, "2/3"]]
+    lines = render_table(["name", "n"], [[text, "2/3"]], "markdown").splitlines()
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+    (line,) = [line for line in render_table(["name", "n"], [[text, "2/3"]], "latex").splitlines() if "2/3" in line]
+    left = re.sub(r"\\[&%$#_{}]|\\text[a-z]+(\{\})?|\\[\^~]\{\}", "", line.removesuffix(r" & 2/3 \\"))
+    assert not set(left) & set("&%$#_{}~^\\"), line
+
+
+# --- axes across ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def values():
+    return xr.DataArray(
+        [[[0.04, 0.06], [1.0, 3.0]], [[0.02, 0.02], [5.0, NAN]]],
+        {"dictionary": ["transnet", "g_rf"], "N": [20, 40], "N1": ("N", [80, 160]), "seed": [0, 1]},
+        ["dictionary", "N", "seed"], name="error",
+    )  # fmt: skip
+
+
+def of(values, *names, **options):
+    return summary(values, statistics=names or ("mean", "std"), missing="drop", **options)
+
+
+def test_a_cell_has_all_statistics_and_k_of_n_if_runs_are_missing(values):
+    assert make_table(of(values), ["dictionary"], ["N", "N1"]).render("text", THREE).splitlines() == [
+        "N   N1   transnet             g_rf",
+        "--  ---  -------------------  -------------------",
+        "20  80   5.00e-02 (1.41e-02)  2.00e-02 (0.00e+00)",
+        "40  160  2.00e+00 (1.41e+00)  5.00e+00 (nan) 1/2",
+        "",
+        "mean (std); k/n: of n planned runs, k have a value",
     ]
+    lines = make_table(of(values, "mean"), ["N"]).render("markdown", THREE).splitlines()
+    assert lines[0] == "| dictionary | N=20     | N=40         |"
+    assert lines[3] == "| g_rf       | 2.00e-02 | 5.00e+00 1/2 |"
+    both = make_table(of(values, "mean", "ci"), ["dictionary"]).render("text", NumberFormat(3)).splitlines()
+    assert both[2].split("  ")[1:] == ["0.0500 [-0.0771, 0.177]", "0.0200 [0.0200, 0.0200]"]
+    assert both[3].endswith("5.00 1/2")
+    assert both[-1].startswith("mean [ci]; k/n")
+    text = make_table(of(values, "ci"), ["dictionary"]).render("latex", NumberFormat(3))
+    assert r"20 & $[-0.0771, 0.177]$ & $[0.0200, 0.0200]$ \\" in text
 
 
-def test_markdown():
-    assert rendered(["name", "n"], [["a", "10/10"], ["longer", "2/3"]], "markdown").splitlines() == [
-        "| name   | n     |",
-        "| ------ | ----- |",
-        "| a      | 10/10 |",
-        "| longer | 2/3   |",
-    ]
-
-
-def test_latex():
-    assert rendered(["name", "n"], [["gaussian_rf", "10/10"], ["50 %", "2/3"]], "latex").splitlines() == [
-        r"\begin{tabular}{ll}",
+def test_latex_has_the_two_lines_of_the_paper_and_each_head_once(values):
+    assert make_table(of(values), ["dictionary"], ["N", "N1"]).render("latex", THREE).splitlines() == [
+        "% mean (std); k/n: of n planned runs, k have a value; needs the package booktabs",
+        MEANSTD,
+        r"\begin{tabular}{@{}llcc@{}}",
         r"\toprule",
-        r"name & n \\",
+        r"N & N1 & transnet & g\_rf \\",
         r"\midrule",
-        r"gaussian\_rf & 10/10 \\",
-        r"50 \% & 2/3 \\",
+        r"20 & 80 & \meanstd{5.00\times10^{-2}}{1.41\times10^{-2}} & \meanstd{2.00\times10^{-2}}{0.00} \\",
+        r"40 & 160 & \meanstd{2.00}{1.41} & \meanstd{5.00}{\mathrm{nan}}\,{\scriptsize 1/2} \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
+    deep = make_table(of(values.expand_dims(epsilon=[0.2, 0.1]), "mean"), ["N"]).render("latex", THREE).splitlines()
+    heads = [line.split(" & ")[:2] for line in deep[5:9]]
+    assert heads == [["0.2", "transnet"], ["", r"g\_rf"], ["0.1", "transnet"], ["", r"g\_rf"]]
+    assert MEANSTD not in deep
 
 
-def test_csv():
-    assert rendered(["name", "n"], [["a", "10/10"], ["240,120", "2/3"]], "csv") == 'name,n\na,10/10\n"240,120",2/3'
+def test_csv_has_a_column_for_each_number_and_each_count(values):
+    read = list(csv.reader(io.StringIO(make_table(of(values), ["dictionary"]).render("csv", THREE))))
+    assert read[0] == ["N", "transnet mean", "transnet std", "transnet n", "g_rf mean", "g_rf std", "g_rf n"]
+    assert read[2] == ["40", "2.00e+00", "1.41e+00", "2/2", "5.00e+00", "nan", "1/2"]
 
 
-ODD = ["a|b", "a,b", 'a"b', "a&b", "a_b", "a%b", "a#b", "a$b", "a{b}", "a\\b", "a~b", "a^b", "composite_midpoint(4096)"]
+def test_ratios_are_one_more_column_with_units_of_their_own(values):
+    many = xr.concat([values.isel(seed=[0]) * each for each in (1.0, 1.1, 0.9, 1.2, 0.8, 1.05)], "seed")
+    many = many.drop_vars("seed") + 0.001 * xr.DataArray(np.arange(6.0) ** 2, dims="seed")
+    many = many.rename("error").where((many.N == 20) | (many.seed < 5))
+    data = many.to_dataset().assign(run_key=many.astype(str).astype(object))
+    request = TableRequest(columns=("dictionary",), ratio="transnet/g_rf", missing="drop", numbers=NumberFormat(3))
+    lines = summary_table(data, request).splitlines()
+    assert lines[0].endswith("transnet/g_rf")
+    found = ratio_of_means(many, "dictionary", ("transnet", "g_rf"), request, data["run_key"])
+    low, high = found["ratio_ci"].values[0]
+    ends = f"[{format_ratio(low, THREE)}, {format_ratio(high, THREE)}]"
+    assert lines[2].endswith(f"{format_ratio(float(found.ratio_of_means[0]), THREE)} {ends}")
+    assert lines[3].endswith(" 0.201 5/6")  # fewer than six common seeds have no interval
+    assert lines[-1].startswith("mean (std); ratio of means [its interval]")
+    header = summary_table(data, TableRequest(**{**vars(request), "form": "csv"})).splitlines()[0]
+    assert header.endswith("transnet/g_rf,transnet/g_rf lower,transnet/g_rf upper,transnet/g_rf n")
+    with pytest.raises(InputError, match="`ratio` must be first/second, two values of one axis across"):
+        summary_table(data, TableRequest(ratio="transnet/g_rf", missing="drop"))
 
 
-@pytest.mark.parametrize("word", [*ODD, "a\nb"])
-def test_csv_reads_back_as_it_was(word):
-    text = rendered(["name", "n"], [[word, "2/3"]], "csv")
-    assert list(csv.reader(io.StringIO(text))) == [["name", "n"], [word, "2/3"]]
+def test_points_without_planned_runs_have_no_row_and_cells_no_number(values):
+    planned = xr.ones_like(values, dtype=bool)
+    planned[0, 0] = planned[:, 1] = False
+    found = of(values, "mean", planned=planned)
+    assert [line.split() for line in make_table(found, ["dictionary"]).render("text", THREE).splitlines()[2:4]] == [
+        ["20", "2.00e-02"], [],
+    ]  # fmt: skip
+    assert "20 & -- & $2.00" in make_table(found, ["dictionary"]).render("latex", THREE)
+    assert make_table(found).heads == (("g_rf", "20"),)
 
 
-@pytest.mark.parametrize("word", ODD)
-def test_markdown_has_as_many_cells_whatever_the_words(word):
-    lines = rendered(["name", "n"], [[word, "2/3"]], "markdown").splitlines()
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+def test_rows_have_an_order_and_may_name_parameters_that_follow(values):
+    found = make_table(of(values, "mean"), (), ["N", "N1", "dictionary"])
+    assert found.heads[1:3] == (("20", "80", "g_rf"), ("40", "160", "transnet"))
+    assert found.flatten(THREE)[1][3][3:] == ["5.00e+00", "1/2"]
+    assert make_table(of(values.isel(N=[0])), ["dictionary"], []).heads == ((),)  # an axis of one value may be left out
 
 
-@pytest.mark.parametrize("word", ODD)
-def test_latex_has_no_character_left_that_means_something_else(word):
-    (line,) = [line for line in rendered(["name", "n"], [[word, "2/3"]], "latex").splitlines() if "2/3" in line]
-    cell = line.removesuffix(r" & 2/3 \\")
-    escaped = re.sub(r"\\[&%$#_{}]|\\text[a-z]+(\{\})?|\\[\^~]\{\}", "", cell)
-    assert not set(escaped) & set("&%$#_{}~^\\"), cell
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_every_format_has_every_row(form):
-    text = rendered(HEADER, BODY, form)
-    lines = [line for line in text.splitlines() if "/2" in line]
-    assert len(lines) == len(BODY)
-    for line, row in zip(lines, BODY, strict=True):
-        assert all(cell.replace("_", r"\_" if form == "latex" else "_") in line for cell in row)
-    assert not text.endswith("\n")
-
-
-@pytest.mark.parametrize("form", ["html", "", "TEXT"])
-def test_an_unknown_format_is_told_with_those_there_are(form):
+@pytest.mark.parametrize(
+    ("columns", "names", "said"),
+    [
+        (["tau"], None, "`rows` and `columns` must be of dictionary, N, N1, got tau"),
+        (["dictionary"], ["N1"], "must name each of dictionary, N once, got N1, dictionary; N is left out"),
+        (["dictionary"], ["N", "dictionary"], "must name each of dictionary, N once, got N, dictionary, dictionary"),
+        (["N"], ["dictionary", "N1"], "`rows` must name parameters that follow rows only, got N1"),
+        (["dictionary", "N", "N1"], [], "`columns` must be of dictionary, N, got N1, which follows N; use --rows"),
+    ],
+)
+def test_a_layout_that_is_no_table_is_refused(values, columns, names, said):
     with pytest.raises(InputError) as caught:
-        rendered(HEADER, BODY, form)
-    assert str(caught.value) == f"`format` must be one of text, markdown, latex, csv, got {form!r}"
+        make_table(of(values), columns, names)
+    assert said in str(caught.value)
+
+
+# --- numbers, variables, orders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text", "latex"),
+    [
+        (THREE, -1.92e-5, "-1.92e-05", r"-1.92\times10^{-5}"),
+        (THREE, 9.996, "1.00e+01", r"1.00\times10^{1}"),
+        (THREE, 1.155, "1.16e+00", "1.16"),
+        (NumberFormat(3, "plain"), 123456.0, "123000", "123000"),
+        (NumberFormat(3, "plain"), 0.04497, "0.0450", "0.0450"),
+        (NumberFormat(3), 1e-3, "0.00100", "0.00100"),
+        (NumberFormat(3), 9.99e-4, "9.99e-04", r"9.99\times10^{-4}"),
+        (NumberFormat(3), 9994.0, "9990", "9990"),
+        (NumberFormat(3), -9996.0, "-1.00e+04", r"-1.00\times10^{4}"),
+        (NumberFormat(3), 0.0, "0", "0"),
+        (NumberFormat(3), NAN, "nan", r"\mathrm{nan}"),
+        (NumberFormat(3), -np.inf, "-inf", r"-\infty"),
+    ],
+)
+def test_numbers_from_a_thousandth_to_ten_thousand_are_plain_by_default(form, value, text, latex):
+    assert (form.text(value), form.latex(value)) == (text, latex)
+
+
+def test_ratios_and_formats_that_are_none():
+    assert [format_ratio(each, THREE) for each in (125.04, 2.06, 0.0123, NAN)] == ["125.0", "2.1", "0.0123", "nan"]
+    for wrong, said in (((0,), "`digits` must be from 1 to 17"), ((3, "e"), "`notation` must be one of auto, sci")):
+        with pytest.raises(ParameterError, match=said):
+            NumberFormat(*wrong)
+
+
+def test_the_default_variable_is_the_first_of_the_user_and_never_run_metadata():
+    runs = xr.DataArray(np.zeros((2, 3)), dims=("n", "seed"))
+    data = xr.Dataset({"run_seconds": runs, "run_status": runs, "curve": runs.expand_dims(time=4), "cost": runs})
+    assert find_variables(data) == ("cost",)
+    assert find_variables(data.assign(error=runs)) == ("cost",)
+    assert find_variables(data.assign(error=runs.assign_attrs(headline=1))) == ("error",)
+    with pytest.raises(InputError, match=r"`variable` must be one of cost, curve, got 'cots'\. Did you mean cost\?"):
+        find_variables(data, "cots")
+    with pytest.raises(InputError, match="the result has no variable with numbers"):
+        find_variables(data.drop_vars(["cost", "curve"]))
+
+
+ORDERS = xr.DataArray(
+    np.array([[4e-2, 1e-2, 2.5e-3], [3e-1, NAN, 3e-1 / 4]]),
+    {"scheme": ["one_step", "b"], "N": [10, 20, 40], "h": ("N", [0.1, 0.05, 0.025])}, ("scheme", "N"), name="error",
+)  # fmt: skip
+
+
+def test_each_series_has_its_number_and_order_and_the_last_row_the_slope():
+    lines = orders_table(observed_orders(ORDERS, "N"), "N", "mean").splitlines()
+    assert re.split(" {2,}", lines[0]) == ["N", "one_step mean", "one_step EOC", "b mean", "b EOC"]
+    assert [line.split() for line in lines[2:]] == [
+        ["10", "0.0400", "-", "0.300", "-"],
+        ["20", "0.0100", "-2.00", "-", "0/1", "-"],
+        ["40", "0.00250", "-2.00", "0.0750", "-"],
+        ["slope", "-2.00", "-1.00"],
+    ]
+    latex = orders_table(observed_orders(ORDERS, "N"), "N", "mean", "latex", THREE)
+    assert r"N & one\_step mean & one\_step EOC & b mean & b EOC \\" in latex
+    assert r"20 & $1.00\times10^{-2}$ & $-2.00$ & -- 0/1 & -- \\" in latex
+    one = ORDERS.isel(scheme=0)  # also along a parameter that follows an axis
+    assert orders_table(observed_orders(one, "h"), "h", "mean").splitlines()[3].split() == ["0.05", "0.0100", "2.00"]
+    data = one.to_dataset().assign(run_key=one.astype(str).astype(object))
+    assert eoc_table(data, TableRequest(), "h").splitlines()[-1].split() == ["slope", "2.00"]

@@ -446,8 +446,8 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--over", "seed,tau"), ["`over` must name dimensions", "got tau"]),
         (("--over", ""), ["`over` must name dimensions of error"]),
         (("--over", ","), ["`over` must name dimensions of error"]),
-        (("--variable", "eror"), ["`--variable` must be one of error, ", "got 'eror'"]),
-        (("--variable", "seed"), ["`--variable` must be one of", "got 'seed'"]),
+        (("--variable", "eror"), ["`variable` must be one of error, ", "got 'eror'. Did you mean error?"]),
+        (("--variable", "seed"), ["`variable` must be one of", "got 'seed'"]),
         (("--variable", "word"), ["`word` must hold numbers"]),
         (("--variable", "run_message"), ["`run_message` must hold numbers"]),
         (("--variable", "run_key"), ["`run_key` must hold numbers"]),
@@ -462,15 +462,14 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--rows", "gamma"), ["`rows` and `columns` must be of family, epsilon, got gamma"]),
         (("--rows", "family"), ["must name each of family, epsilon once, got family; epsilon is left out"]),
         (("--columns", "seed"), ["`rows` and `columns` must be of family, epsilon, got seed"]),
-        (("--columns", "family", "--statistic", "ci"), ["`statistic` must be one number", "leave out --columns"]),
         (("--columns", "family", "--ratio", "a/c"), ["`family` must be one of a, b, got 'c'"]),
         (("--columns", "family", "--ratio", "a"), ["`ratio` must be first/second", "got 'a'"]),
-        (("--ratio", "a/b"), ["`ratio` must be given with the axis of its labels across"]),
+        (("--ratio", "a/b"), ["`ratio` must be first/second, two values of one axis across"]),
         (("--at", "family=c"), ["`family` must be one of a, b, got 'c'"]),
         (("--at", "tau=1"), ["`at` must name axes (family, epsilon, seed), got tau"]),
         (("--at", "family"), ["`--at` must read axis=value,axis=value, got 'family'"]),
         (("--digits", "0"), ["`digits` must be from 1 to 17, got 0"]),
-        (("--notation", "e"), ["`notation` must be one of scientific, plain, got 'e'"]),
+        (("--notation", "e"), ["`notation` must be one of auto, scientific, plain, got 'e'"]),
         (
             ("--interval", "normal"),
             ["`method` must be one of bootstrap-t, student, order, percentile, bca, bonett, got 'normal'"],
@@ -507,17 +506,14 @@ def test_a_summary_at_one_seed(refused, result):
     assert said == "evogt: `error` has no seed axis left; name axes with --over: family, epsilon, none\n"
 
 
-def test_a_summary_without_error(refused, folder):
-    """What can be named is what has numbers; nobody typed `error`."""
+def test_a_summary_without_error(evogt, refused, folder):
+    """It is of the first variable of the user.  Variables that can be named have numbers."""
     (folder / "own.py").write_text("def method(family, epsilon, seed):\n    return {'cost': 1.0, 'word': family}\n")
     write(folder / "own.nc")
-    said = refused("summary", "own.nc")
-    assert said.startswith("evogt: the result has no `error`; name another variable with --variable: cost, ")
-    assert "word" not in said
+    code, out, _ = evogt("summary", "own.nc", "--columns", "family", "--statistic", "mean,ci", "--digits", "3")
+    assert (code, out.splitlines()[2].split("  ")[-1].strip()) == (0, "1.00 [0.439, 1.00]")
     said = refused("summary", "own.nc", "--variable", "costs")
-    assert "`--variable` must be one of cost, " in said
-    assert "word" not in said
-    assert "run_key" not in said
+    assert said == "evogt: `variable` must be one of cost, got 'costs'. Did you mean cost?\n"
 
 
 def test_a_picture_of_a_result_of_arrays_alone(refused, folder):
@@ -639,10 +635,10 @@ def test_a_summary(evogt, folder, result):
     assert lines[0] == ["family", "epsilon", "mean", "std", *intervals, "n", "note"]
     assert {line[-1] for line in lines[1:]} == {f"few seeds: {n} (Student's interval)" for n in (2, 3)}
     assert [[*line[:4], line[6], line[9]] for line in lines[1:]] == [
-        ["a", "0.2", "4.000e-01", "2.000e-01", "4.000e-01", "3/3"],
-        ["a", "0.1", "2.000e-01", "1.000e-01", "2.000e-01", "3/3"],
-        ["b", "0.2", "3.000e-01", "1.414e-01", "3.000e-01", "2/3"],
-        ["b", "0.1", "1.500e-01", "7.071e-02", "1.500e-01", "2/3"],
+        ["a", "0.2", "0.4000", "0.2000", "0.4000", "3/3"],
+        ["a", "0.1", "0.2000", "0.1000", "0.2000", "3/3"],
+        ["b", "0.2", "0.3000", "0.1414", "0.3000", "2/3"],
+        ["b", "0.1", "0.1500", "0.07071", "0.1500", "2/3"],
     ]
     assert err == "evogt: 2 of 12 runs have no `error`; they are left out, see n_ok\n"
     assert listing(folder) == before
@@ -663,8 +659,8 @@ def test_a_summary_over_several_dimensions_of_another_variable(evogt, result):
     assert code == 0
     assert [line.split(",")[:2] + line.split(",")[-2:-1] for line in out.splitlines()] == [
         ["family", "mean", "n"],
-        ["a", "7.000e+00", "3/3"],  # seeds
-        ["b", "7.000e+00", "2/3"],
+        ["a", "7.000", "3/3"],  # seeds
+        ["b", "7.000", "2/3"],
     ]
 
 
@@ -681,13 +677,13 @@ def test_a_summary_as_a_table_with_an_axis_across(evogt, result):
     code, out, err = evogt("summary", "own.nc", *options)
     assert code == 0
     assert [line.split() for line in out.splitlines()[2:]] == [
-        ["0.2", "4.0e-01", "(2.0e-01)", "3.0e-01", "(1.4e-01)", "2/3", "1.0", "2/3"],
-        ["0.1", "2.0e-01", "(1.0e-01)", "1.5e-01", "(7.1e-02)", "2/3", "1.0", "2/3"],
+        ["0.2", "0.40", "(0.20)", "0.30", "(0.14)", "2/3", "1.0", "2/3"],
+        ["0.1", "0.20", "(0.10)", "0.15", "(0.071)", "2/3", "1.0", "2/3"],
         [],
         ["mean", "(std);", "k/n:", "of", "n", "planned", "runs,", "k", "have", "a", "value"],
     ]
     assert err.startswith("evogt: 2 of 12 runs")
-    code, out, _ = evogt("summary", "own.nc", *options, "--format", "latex")
+    code, out, _ = evogt("summary", "own.nc", *options, "--format", "latex", "--notation", "scientific")
     assert r"0.2 & \meanstd{4.0\times10^{-1}}{2.0\times10^{-1}} & " in out
 
 
@@ -700,8 +696,8 @@ def test_a_summary_of_several_variables(evogt, result):
     options = ("--variable", "error,rank", "--rows", "variable,family,epsilon", "--statistic", "max", "--format", "csv")
     code, out, err = evogt("summary", "own.nc", *options)
     assert code == 0
-    assert out.splitlines()[1] == "error,a,0.2,6.000e-01,3/3"
-    assert out.splitlines()[-1] == "rank,b,0.1,7.000e+00,2/3"
+    assert out.splitlines()[1] == "error,a,0.2,0.6000,3/3"
+    assert out.splitlines()[-1] == "rank,b,0.1,7.000,2/3"
     assert len(err.splitlines()) == 2
 
 
@@ -747,7 +743,7 @@ def test_a_summary_of_single_runs(evogt, result):
         "summary", "own.nc", "--over", "none", "--columns", "seed", "--at", "family=a", "--digits", "2"
     )
     assert code == 0
-    assert out.splitlines()[2].split() == ["0.2", "2.0e-01", "4.0e-01", "6.0e-01"]
+    assert out.splitlines()[2].split() == ["0.2", "0.20", "0.40", "0.60"]
 
 
 def test_an_export(evogt, refused, folder, result):

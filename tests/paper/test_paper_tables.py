@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evogt_study.accessor import open as opened
-from evogt_study.analysis.summary_table import Question, summary_table
+from evogt_study.analysis.summary_table import TableRequest, summary_table
 from evogt_study.analysis.tables import NumberFormat
 
 DATA = Path(__file__).parents[2] / "data"
@@ -38,10 +38,10 @@ def latex(text):
     return mantissa if not exponent else rf"{mantissa}\times10^{{{int(exponent)}}}"
 
 
-def table(study, **question):
+def table(study, **request):
     """Cells of a rendered LaTeX table by row heads and heading; heads that are left out are those above."""
     with opened(DATA / "results" / f"{study}.nc") as data:
-        text = summary_table(data, Question(form="latex", **{"numbers": NumberFormat(3), **question}))
+        text = summary_table(data, TableRequest(form="latex", **{"numbers": NumberFormat(3, "scientific"), **request}))
     lines = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.endswith(r" \\")]
     header, *body = [[cell.replace("\\_", "_") for cell in line] for line in lines]
     depth = len(re.match(r"l*", re.search(r"^\\begin\{tabular\}\{@\{\}(\w+)", text, re.MULTILINE)[1])[0])
@@ -129,14 +129,16 @@ def test_the_table_of_regression_and_evolution(study):
 
 @pytest.mark.parametrize(
     ("variable", "statistic", "numbers"),
-    [("rank", "mean", NumberFormat(3, "plain")), ("retained_condition", "median", NumberFormat(3))],
+    [("rank", "mean", NumberFormat(3, "plain")), ("retained_condition", "median", NumberFormat(3, "scientific"))],
 )
 def test_the_table_of_ranks_and_conditions(variable, statistic, numbers):
     rows = printed("conditioning", variable=variable, statistic=statistic)
     assert len(rows) == 12
     with opened(DATA / "results" / "oscillatory_1d.nc") as data:
-        question = Question((variable,), statistics=(statistic,), columns=("dictionary",), form="csv", numbers=numbers)
-        header, *body = csv.reader(summary_table(data, question).splitlines())
+        request = TableRequest(
+            (variable,), statistics=(statistic,), columns=("dictionary",), form="csv", numbers=numbers
+        )
+        header, *body = csv.reader(summary_table(data, request).splitlines())
     found = {(line[0], name): text for line in body for name, text in zip(header, line, strict=True)}
     for row in rows:
         text = found[f"{float(row['epsilon']):g}", f"{row['dictionary']} {statistic}"]
@@ -155,7 +157,7 @@ def test_the_table_of_the_gradient_flow():
         assert len(entries) == 3
         for (dictionary,), entry in entries.items():
             assert agrees(errors[dictionary, variable], entry["mean"], entry["std"])
-    plain, scientific = NumberFormat(3, "plain"), NumberFormat(3)
+    plain, scientific = NumberFormat(3, "plain"), NumberFormat(3, "scientific")
     for variable, statistic, numbers in (
         ("rank", "mean", plain), ("energy_drop_percent", "mean", plain), ("energy_increment", "max", scientific),
     ):  # fmt: skip
@@ -188,5 +190,5 @@ def test_the_orders_of_the_time_step():
 
 def test_the_page_on_the_paper_shows_its_table():
     with opened(DATA / "results" / "oscillatory_1d.nc") as data:
-        question = Question(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))
-        assert f"```\n{summary_table(data, question)}\n```" in (DATA.parent / "docs/tutorials/paper.md").read_text()
+        request = TableRequest(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))
+        assert f"```\n{summary_table(data, request)}\n```" in (DATA.parent / "docs/tutorials/paper.md").read_text()
