@@ -161,8 +161,10 @@ class BatchSize:
         """Return the number of cases of the next batch."""
         if not self.runs:
             return 1
-        # half a worker's share of what is left, so that batches shrink towards the end and workers finish together
-        fair = max(-(-self.left // (2 * self.threads)), self.worth(MIN_BATCH_SECONDS))
+        # half a worker's share of what is left, so that batches shrink towards the end and workers finish together; but
+        # not so far that many workers would wait for the client
+        least = max(MIN_BATCH_SECONDS, CLIENT_SECONDS * self.threads)
+        fair = max(-(-self.left // (2 * self.threads)), self.worth(least))
         runs, bytes_ = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
         largest = min(MAX_BATCH_CASES, max(1, runs * MAX_BATCH_BYTES // bytes_)) if bytes_ else MAX_BATCH_CASES
         size = max(1, min(self.worth(self.worth_sending), fair, largest))
