@@ -81,9 +81,9 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
             attributes = {CONTENT: MODEL_RESULT, **attributes}
             data[name] = _of_runs(column, cells.get(name), space, dims, shape, attributes)
         elif name in unions:
-            coords[name] = xr.Variable(dims, unions[name], attributes)
+            coords[name] = _to_variable(dims, unions[name], attributes)
         elif (common := column.common()) is not None and common.shape == shape and name not in cells:
-            coords[name] = xr.Variable(dims, common, attributes)
+            coords[name] = _to_variable(dims, common, attributes)
         elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space) and name not in cells:
             coords[name] = _of_runs(column, None, space, dims, shape, attributes)
         else:
@@ -102,6 +102,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
     order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *(name for name in BOOKKEEPING if name in data)]
+    coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
     made = xr.Dataset({name: data[name] for name in order}, coords, attributes)
     return made if key_bytes else with_text_keys(made)
 
@@ -250,6 +251,13 @@ def _of_runs(
     return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
 
 
+# fastpath: xarray imports dask.array, for 0.3 s, to look whether the values are one of its arrays
+def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any = None) -> xr.Variable:
+    """Return a variable; numbers and strings are used as they are."""
+    values = np.asarray(values)
+    return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
+
+
 def _free_value(column: ArrayColumn, low: int, high: int) -> tuple[np.dtype[Any], Any]:
     """As `with_fill_value`, by the limits of the values if they suffice."""
     dtype = np.dtype(np.int8) if column.dtype.kind == "b" else column.dtype
@@ -271,11 +279,11 @@ def _variable(
     if kind == "b":
         attributes = {**attributes, **TRUTH}
     if kind not in "biu" or missing is None or not missing.any():
-        return xr.Variable(dims, cells, attributes)
+        return _to_variable(dims, cells, attributes)
     dtype, fill = with_fill_value(cells, missing)
     large = kind in "iu" and cells.dtype.itemsize == 8 and (np.abs(cells.astype(float)) >= EXACT).any()
     shown = np.where(missing, np.array(np.nan, object if large else float), cells)
-    return xr.Variable(dims, shown, attributes, {"dtype": dtype, "_FillValue": fill})
+    return _to_variable(dims, shown, attributes, {"dtype": dtype, "_FillValue": fill})
 
 
 def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> tuple[np.dtype[Any], Any]:
