@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -16,21 +16,34 @@ T = TypeVar("T")
 KEPT_BYTES = 48 * 2**20
 """Size of the results of stages that a worker keeps, by their arrays.  A batch also keeps the latest of each stage.
 
-A reference, and matrices that took a second, have a few MB.  The next case most likely needs the latest result, since
-neighbours share large ones: the retained space of 320 features on 8,000 nodes in three dimensions has 82 MB with its
-gradients.  An idle worker does not keep it.
+The next case most likely needs the latest result, since neighbours share large ones: the retained space of 320 features
+on 8,000 nodes in three dimensions has 82 MB with its gradients.
 """
 LARGE_BYTES = 8 * 2**20
-"""Size of a result that is not kept while its successor is computed, if memory is short.
-
-A square matrix of 1,024 features has this size; larger results have a row for each quadrature node.
-"""
+"""Size of a result that is not kept while its successor is computed, if memory is short: 1,024 features squared."""
 LEAST_BYTES = 32 * 2**10
 """Size that a small result counts as, so that at most 1,500 results are searched."""
 ROOM = 0.25
 """Part of `KEPT_BYTES` that is freed at once, so that results are searched only every few runs."""
-Name = tuple[str, Hashable]
-"""A stage and a key of it."""
+
+
+# eq by identity: hashing a key takes as long as a small stage
+@dataclasses.dataclass(eq=False, slots=True)
+class _Result:
+    """The result of a stage.  inner: seconds of the stages that it needed, which are its `parts`."""
+
+    stage: str
+    key: Hashable
+    is_ingredient: bool
+    """True as long as only other stages have used it."""
+    result: Any = None
+    size: int = 0
+    seconds: float = 0.0
+    inner: float = 0.0
+    parts: set[_Result] = dataclasses.field(default_factory=set)
+    users: set[Hashable] = dataclasses.field(default_factory=set)
+    rank: float = 0.0
+    used: int = 0
 
 
 class StageCache:
@@ -41,117 +54,95 @@ class StageCache:
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
-        self._kept: dict[Name, _Kept] = {}
-        self._bytes, self._forgotten = 0, 0.0
-        self._latest: dict[str, _Kept] = {}
+        self._kept: dict[tuple[str, Hashable], _Result] = {}
+        self._latest: dict[str, _Result] = {}
         self._large: dict[str, Hashable] = {}
-        self._uses = itertools.count()
-        self._costs: list[float] = []
-        self._users: list[set[Hashable]] = []
-        self._parts: list[set[int]] = []
-        self._open: list[_Frame] = []
-        self._user: Hashable = None
-        self._inside = 0.0
-        self._started = time.perf_counter()
+        self._computed: list[_Result] = []
+        self._open: list[_Result] = []
+        self._bytes, self._dropped_rank, self._uses = 0, 0.0, itertools.count()
+        self.start(None)
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """Return the result of a stage, computed once for each key."""
-        kept = self._kept.get((stage, key))
-        if kept is None:
-            return self._computed((stage, key), compute)
-        kept.ingredient = kept.ingredient and bool(self._open)
-        self._use(kept)
-        return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
-
-    # GreedyDual-Size (Cao & Irani 1997): by last use alone, a reference that each run needs before its features
-    # would be dropped first; by cost alone, results that no run needs would be dropped last
-    def _use(self, kept: _Kept) -> None:
-        """Rank a result by its seconds for each byte, above the latest dropped result; a later use wins a tie."""
-        self._latest[kept.name[0]] = kept
-        kept.rank, kept.used = self._forgotten + kept.seconds / kept.size, next(self._uses)
-        if kept.number is not None:
-            self._charge(kept.number)
-
-    def _charge(self, number: int) -> None:
-        """Charge this computation and its parts to the current user, and to the stage that is being computed."""
-        for each in (number, *self._parts[number]):
-            self._users[each].add(self._user)
+        found = self._kept.get((stage, key))
+        is_new = found is None
+        if found is None:
+            found = self._compute(stage, key, compute)
+        found.is_ingredient = found.is_ingredient and bool(self._open)
+        # GreedyDual-Size (Cao & Irani 1997): by last use alone, a reference that each run needs before its features
+        # would be dropped first; by cost alone, results that no run needs would be dropped last
+        found.rank, found.used = self._dropped_rank + found.seconds / found.size, next(self._uses)
+        self._latest[stage] = found
+        for each in (found, *found.parts):
+            each.users.add(self._user)
         if self._open:
-            self._open[-1].parts |= {number, *self._parts[number]}
+            self._open[-1].parts |= {found, *found.parts}
+        result = found.result
+        if is_new:
+            self._trim({each for each in self._latest.values() if not each.is_ingredient})
+        return result  # type: ignore[no-any-return]  # the key determines the stage's type
 
-    def _computed(self, name: Name, compute: Callable[[], T]) -> T:
-        self._make_room(name[0])
-        frame = _Frame()
-        self._open.append(frame)
+    def _compute(self, stage: str, key: Hashable, compute: Callable[[], Any]) -> _Result:
+        self._make_room(stage)
+        made = _Result(stage, key, is_ingredient=bool(self._open))
+        self._open.append(made)
         started = time.perf_counter()
         try:
-            result = compute()
-        except BaseException:
+            made.result = compute()
+            made.seconds = time.perf_counter() - started
+        finally:
             self._open.pop()
-            self._spent(frame.seconds)  # the time of the failed stage counts for the run
-            raise
-        self._open.pop()
-        seconds = time.perf_counter() - started
-        self._spent(seconds)
-        self.calls[name[0]] += 1
-        number = len(self._costs)
-        self._costs.append(seconds - frame.seconds)
-        self._users.append(set())
-        self._parts.append(frame.parts)
-        kept = _Kept(name, result, max(size_of(result), LEAST_BYTES), seconds, number, ingredient=bool(self._open))
-        self._kept[name] = kept
-        self._bytes += kept.size
-        if kept.size >= LARGE_BYTES:
-            self._large[name[0]] = name[1]
-        self._use(kept)
-        self._trim([latest for latest in self._latest.values() if not latest.ingredient])
-        return result
-
-    def _spent(self, seconds: float) -> None:
-        """Add the seconds of a stage to the outer stage, or to the run."""
-        if self._open:
-            self._open[-1].seconds += seconds
-        else:
-            self._inside += seconds
-
-    def _trim(self, spared: Sequence[_Kept] = ()) -> None:
-        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared results."""
-        excess = self._bytes - KEPT_BYTES - sum(kept.size for kept in spared)
-        if excess <= 0:
-            return
-        others = set(self._kept.values()).difference(spared)
-        for kept in sorted(others, key=lambda each: (each.rank, each.used)):
-            if excess <= -ROOM * KEPT_BYTES:
-                return
-            self._forgotten = max(self._forgotten, kept.rank)
-            excess -= kept.size
-            self._drop(kept)
-
-    def _drop(self, kept: _Kept) -> None:
-        del self._kept[kept.name]
-        self._bytes -= kept.size
-        if self._latest.get(kept.name[0]) is kept:
-            del self._latest[kept.name[0]]
+            seconds = made.seconds or made.inner  # the own time of a stage that failed counts for the run
+            if self._open:
+                self._open[-1].inner += seconds
+            else:
+                self._inside += seconds
+        self.calls[stage] += 1
+        self._computed.append(made)
+        made.size = max(size_of(made.result), LEAST_BYTES)
+        self._kept[stage, key] = made
+        self._bytes += made.size
+        if made.size >= LARGE_BYTES:
+            self._large[stage] = key
+        return made
 
     def _make_room(self, stage: str) -> None:
         """Drop the latest large result of a stage, with the results made from it, if too much is kept.
 
         A result was made from another if its key contains the key of the other.
         """
-        if self._bytes <= KEPT_BYTES or stage not in self._large:
+        if self._bytes > KEPT_BYTES and stage in self._large:
+            key = self._large.pop(stage)
+            for each in [each for each in self._kept.values() if _holds(each.key, key)]:
+                self._drop(each)
+
+    def _trim(self, spared: set[_Result]) -> None:
+        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared results."""
+        excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
+        if excess <= 0:
             return
-        key = self._large.pop(stage)
-        for kept in [kept for kept in self._kept.values() if _holds(kept.name[1], key)]:
-            self._drop(kept)
+        for each in sorted(set(self._kept.values()) - spared, key=lambda each: (each.rank, each.used)):
+            if excess <= -ROOM * KEPT_BYTES:
+                return
+            self._dropped_rank = max(self._dropped_rank, each.rank)
+            excess -= each.size
+            self._drop(each)
+
+    def _drop(self, dropped: _Result) -> None:
+        del self._kept[dropped.stage, dropped.key]
+        self._bytes -= dropped.size
+        dropped.result = None  # its users are still counted
+        if self._latest.get(dropped.stage) is dropped:
+            del self._latest[dropped.stage]
 
     # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
     def next_batch(self) -> None:
         """Restart the counts and times for the next batch, and drop results beyond `KEPT_BYTES`."""
         self.calls.clear()
-        self._costs, self._users, self._parts = [], [], []
-        self._trim()
-        for kept in self._kept.values():
-            kept.number = None
+        for each in self._computed:
+            each.parts, each.users = set(), set()
+        self._computed = []
+        self._trim(set())
 
     def start(self, user: Hashable) -> None:
         """Charge later computations to `user`."""
@@ -164,37 +155,10 @@ class StageCache:
     def shares(self) -> dict[Hashable, float]:
         """Seconds of shared stages by user, each stage's cost divided evenly among its users."""
         seconds: dict[Hashable, float] = defaultdict(float)
-        for cost, users in zip(self._costs, self._users, strict=True):
-            for user in users:
-                seconds[user] += cost / len(users)
+        for each in self._computed:
+            for user in each.users:
+                seconds[user] += (each.seconds - each.inner) / len(each.users)
         return seconds
-
-
-# eq by identity: hashing a key takes as long as a small stage
-@dataclasses.dataclass(eq=False, slots=True)
-class _Kept:
-    """The result of a stage, the size of its arrays, its seconds, and the number of its computation.
-
-    number: None for an earlier batch.  ingredient: only other stages have used it so far.  rank, used: its worth and
-    its last use, which decide which result is dropped first.
-    """
-
-    name: Name
-    result: Any
-    size: int
-    seconds: float
-    number: int | None
-    ingredient: bool
-    rank: float = 0.0
-    used: int = 0
-
-
-class _Frame:
-    """A stage that is being computed: the numbers and seconds of the stages that it needed."""
-
-    def __init__(self) -> None:
-        self.parts: set[int] = set()
-        self.seconds = 0.0
 
 
 def _holds(key: Hashable, part: Hashable) -> bool:
