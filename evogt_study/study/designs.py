@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
-from evogt_study.errors import InputError, StudyError, shortened
+from evogt_study.errors import InputError, shortened
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis
@@ -89,7 +89,7 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
         _check_name(axis.name, declared, place.at("name"))
         for name in (axis.name, *axis.parameters):
             if name in owners:
-                raise StudyError(f"`{name}` must be given once, got it in {owners[name]} too ({place.at(name)})")
+                raise place.at(name).error(f"`{name}` must be given once, got it in {owners[name]} too")
             owners[name] = f"{place.where}.{name}"
         every.append(axis)
     for number, sample in enumerate(table.sample if warn else ()):
@@ -98,18 +98,15 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
 
 
 def _designs(table: StudyModel, declared: Declared) -> Iterator[tuple[Place, Axis]]:
-    def place(section: str, number: int) -> Place:
-        return Place(declared.file, f"{section}[{number}]")
-
     for number, zipped in enumerate(table.zip):
-        at = place("zip", number)
-        yield at, read_zip(zipped, declared, at)
+        place = declared.place("zip").at(number)
+        yield place, read_zip(zipped, declared, place)
     for number, sample in enumerate(table.sample):
-        at = place("sample", number)
-        yield at, read_sample(sample, declared, at)
+        place = declared.place("sample").at(number)
+        yield place, read_sample(sample, declared, place)
     for number, listed in enumerate(table.table):
-        at = place("table", number)
-        yield at, read_listed(listed, table.table_files, declared, at)
+        place = declared.place("table").at(number)
+        yield place, read_listed(listed, table.table_files, declared, place)
 
 
 def stated_values(table: StudyModel, name: str, file: str) -> Iterator[Any]:
@@ -133,10 +130,10 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
     if not NAME.fullmatch(name):
         raise place.mistake("a word of letters, digits and _", name)
     if name in declared.method.parameters:
-        raise StudyError(f"`{name}` must be a new name, of the dimension, got that of a parameter ({place})")
+        raise place.error(f"`{name}` must be a new name, of the dimension, got that of a parameter")
     reason = TAKEN_REASON if name in declared.method.variables else objection(name)
     if reason is not None:
-        raise StudyError(f"the dimension `{name}` must have another name, since {reason} ({place})")
+        raise place.error(f"the dimension `{name}` must have another name, since {reason}")
 
 
 def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], place: Place) -> None:
@@ -149,4 +146,4 @@ def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], plac
             all(text_label(value) in match[name] for name, value in zip(names, point, strict=True)) for point in columns
         ):
             message = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
-            raise StudyError(f"the rule matches no case: no {axis.name} has {message} ({place})")
+            raise place.error(f"the rule matches no case: no {axis.name} has {message}")

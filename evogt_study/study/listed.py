@@ -36,17 +36,13 @@ def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
     """Parameters that change along one dimension.  Raises StudyError."""
     lists = {name: _list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
-        got = ", ".join(lists) or "none"
-        raise StudyError(
-            f"`{table.name}` must have at least two parameters, got {got} ({place}); one belongs in [axes]"
-        )
+        message = f"`{table.name}` must have at least two parameters, got {', '.join(lists) or 'none'}"
+        raise place.error(message, "one belongs in [axes]")
     first, length = next((name, len(values)) for name, values in lists.items())
     for name, values in lists.items():
         if len(values) != length:
-            message = (
-                f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
-            )
-            raise StudyError(f"{message} ({place.at(name)})")
+            message = f"`{name}` must have as many values as `{first}`, {length}"
+            raise place.at(name).error(f"{message}, got {len(values)}: {shortened(values)}")
     return _axis(table.name, "zip", lists, declared, place)
 
 
@@ -63,7 +59,7 @@ def read_listed(table: PointsTable, files: Mapping[str, Sequence[str]], declared
     """Points that are listed row by row, here or in a file.  Raises StudyError."""
     if (table.rows is None) == (table.file is None):
         got = "neither" if table.rows is None else "both"
-        raise StudyError(f"`{table.name}` must have `rows` or `file`, got {got} ({place})")
+        raise place.error(f"`{table.name}` must have `rows` or `file`, got {got}")
     if table.file is not None:
         if table.file not in files:
             raise place.at("file").mistake("a file whose content is in [table_files]", table.file)
@@ -71,19 +67,16 @@ def read_listed(table: PointsTable, files: Mapping[str, Sequence[str]], declared
     rows = table.rows or []
     if not rows or not rows[0]:
         raise place.at("rows").mistake("a list of at least one table of parameters", rows)
-    names = list(rows[0])
+    names = dict.fromkeys(name for row in rows for name in row)
     for number, row in enumerate(rows):
         for name in names:
             if name not in row:
-                raise StudyError(f"`{name}` must be given in every row, got none ({place}.rows[{number}])")
-        for name in row:
-            if name not in names:
-                raise StudyError(f"`{name}` must be given in every row, got none ({place}.rows[0])")
+                raise place.at("rows").at(number).error(f"`{name}` must be given in every row, got none")
     return _axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
 
 
 def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: Place) -> Axis:
-    columns = {each: declared.column(each, values, f"{place.where}.{each}") for each, values in lists.items()}
+    columns = {each: declared.column(each, values, place.at(each)) for each, values in lists.items()}
     count = len(next(iter(columns.values())))
     description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
     return Axis(name, tuple(range(count)), Points(columns, 0, description))
@@ -160,25 +153,25 @@ def missing_files(model: StudyModel, file: str) -> dict[str, list[str]]:
 
 def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
     """The columns of a CSV file by its header: numbers if all cells of a column are numbers.  Raises StudyError."""
+    place = place.at("file")
     try:
         header, *rows = list(_cells(lines)) or [(1, [])]
     except csv.Error as error:
-        raise StudyError(f"{name} must be a table of CSV, got one in which {error} ({place.at('file')})") from None
+        raise place.error(f"{name} must be a table of CSV, got one in which {error}") from None
     names = [cell.strip() for cell in header[1]]
     for number, each in enumerate(names):
         if not each or each in names[:number]:
-            message = "twice" if each else "an empty one"
-            raise StudyError(f"{name} must have a header of different names, got {each} {message} ({place.at('file')})")
+            got = f"{each} twice" if each else "an empty one"
+            raise place.error(f"{name} must have a header of different names, got {got}")
     if not rows:
-        raise StudyError(f"{name} must have a header and at least one row, got {len(lines)} lines ({place.at('file')})")
+        raise place.error(f"{name} must have a header and at least one row, got {len(lines)} lines")
     for line, cells in rows:
         if len(cells) != len(names):
-            message = f"{len(cells)} cells in line {line}"
-            raise StudyError(f"{name} must have {len(names)} cells in each row, got {message} ({place.at('file')})")
+            raise place.error(f"{name} must have {len(names)} cells in each row, got {len(cells)} cells in line {line}")
         for column, cell in zip(names, cells, strict=True):
             if not cell.strip():
-                message = f"an empty one for `{column}` in line {line}"
-                raise StudyError(f"{name} must have a value in each cell, got {message} ({place.at('file')})")
+                message = f"got an empty one for `{column}` in line {line}"
+                raise place.error(f"{name} must have a value in each cell, {message}")
     columns = zip(*(cells for _, cells in rows), strict=True)
     return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
 

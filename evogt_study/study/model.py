@@ -30,7 +30,7 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID = "https://orcid.org/"
-KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a word": str}
+KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a string": str}
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
@@ -435,7 +435,7 @@ def _kind(alternative: str) -> str:
     """Name the kind of an alternative of a union, from the name that pydantic has for it."""
     if alternative.startswith("list"):
         return "a list"
-    return "an integer" if "int" in alternative else "a word" if alternative == "str" else "a table"
+    return "an integer" if "int" in alternative else "a string" if alternative == "str" else "a table"
 
 
 def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[Table]) -> str:

@@ -6,7 +6,6 @@ enough.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Poi
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
     from evogt_study.study.model import PilotTable, PrecisionTable
-    from evogt_study.study.parameter_values import Declared
+    from evogt_study.study.parameter_values import Declared, Place
 
 SEED = "seed"
 Labels = tuple[str, ...]
@@ -105,99 +104,84 @@ class Pilot:
     def first_candidates(self, space: CaseSpace) -> Chosen:
         """A stand-in for the choice, to look at the study's `space` before the pilot has run."""
         labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
-        table = {key: self.candidates_at(key)[0] for key in itertools.product(*labels)}
+        table = {key: self.candidates_at(key)[0] for key in product(*labels)}
         return Chosen(self.parameters, self.by, table)
 
 
 def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: str = "") -> Pilot:
     """Check the section against the study's `space`.  Raises StudyError."""
-    file = declared.file
+    place = declared.place("pilot")
     if CANDIDATE in declared.method.parameters:
         message = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
-        raise StudyError(f"{message} ({file}, pilot)")
-    _check(table, space, declared)
+        raise place.error(message)
+    if SEED not in space.names:
+        axes = ", ".join(space.names)
+        raise declared.place("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
+    if len(set(table.by)) != len(table.by) or not {*table.by} <= {*space.names} - {SEED}:
+        raise place.at("by").error(f"`by` must name different axes other than seed, got {shortened(table.by)}")
+    some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
+    _check_parameters(table.parameters, some, declared)
+    first = next((values for values in map(some.resolved, some.representatives()) if values is not None), {})
+    known = declared.method.scalars(first)
+    if known is not None and table.minimise not in known:
+        raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
     candidates = _candidates(table, space, declared)
-    seeds = declared.values(SEED, table.seed_values, "pilot.seeds")
+    seeds = declared.values(SEED, table.seed_values, place.at("seeds"))
     # a choice on the study's own seeds would make its results look too good
     shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
         got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
-        raise StudyError(f"`seeds` of the pilot must be different from the study's, got {got} ({file}, pilot.seeds)")
+        raise place.at("seeds").error(f"`seeds` of the pilot must be different from the study's, got {got}")
     pilot_space = _space(table, space, candidates, seeds)
     if pilot_space.size > MAX_CASES:
-        raise StudyError(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({file}, pilot)")
+        raise place.error(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,}")
     return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space, better)
-
-
-def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
-    """Check all of the section except the candidates.  Raises StudyError."""
-    some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
-    resolved = map(some.resolved, some.representatives())
-    first = next((values for values in resolved if values is not None), {})
-    file, known = declared.file, declared.method.scalars(first)
-    if SEED not in space.names:
-        raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
-    outside = [name for name in table.by if name not in space.names or name == SEED]
-    if outside or len(set(table.by)) != len(table.by):
-        got = shortened(table.by)
-        raise StudyError(f"`by` must name different axes other than seed, got {got} ({file}, pilot.by)")
-    _check_parameters(table.parameters, some, declared)
-    if known is not None and table.minimise not in known:
-        raise StudyError(
-            f"`minimise` must be one of {', '.join(known)}, got {shortened(table.minimise)} ({file}, pilot.minimise)"
-        )
 
 
 def _check_parameters(parameters: Sequence[str], space: CaseSpace, declared: Declared) -> None:
     """Raise StudyError unless the parameters to be chosen are different, known, and left to the pilot."""
+    place = declared.place("pilot.parameter")
     if not parameters or len(set(parameters)) != len(parameters):
-        where = f"{declared.file}, pilot.parameter"
-        raise StudyError(f"`parameter` must name different parameters, got {shortened(parameters)} ({where})")
+        raise place.error(f"`parameter` must name different parameters, got {shortened(parameters)}")
     given = {"axes": (*space.names, *space.columns), "when": space.followers, "constants": declared.given}
     for parameter in parameters:
-        declared.check_name(parameter, "pilot.parameter")
+        declared.check_name(parameter, place)
         for section, names in given.items():
             if parameter in names:
-                where = f"{declared.file}, {section}.{parameter}"
-                raise StudyError(f"`{parameter}` must be left to the pilot, got a value of its own ({where})")
+                message = f"`{parameter}` must be left to the pilot, got a value of its own"
+                raise declared.place(f"{section}.{parameter}").error(message)
 
 
 def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict[str | None, tuple[Candidate, ...]]:
-    where = "pilot.candidates"
+    place = declared.place("pilot.candidates")
     if isinstance(table.candidates, list):
-        return {None: _candidate_list(table, table.candidates, where, declared)}
+        return {None: _candidate_list(table, table.candidates, place, declared)}
     if not table.by:
-        raise StudyError(f"`candidates` must be a list where `by` is empty ({declared.file}, {where})")
+        raise place.error("`candidates` must be a list where `by` is empty")
     axis = space.axis(table.by[0])
     wanted = [text_label(value) for value in axis.values]
     if set(table.candidates) != set(wanted):
-        raise StudyError(
-            f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)}), "
-            f"got {', '.join(table.candidates) or 'none'} ({declared.file}, {where})"
-        )
-    return {key: _candidate_list(table, raw, f"{where}.{key}", declared) for key, raw in table.candidates.items()}
+        got = ", ".join(table.candidates) or "none"
+        message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)}), got {got}"
+        raise place.error(message)
+    return {key: _candidate_list(table, raw, place.at(key), declared) for key, raw in table.candidates.items()}
 
 
-def _candidate_list(table: PilotTable, raw: list[Any], where: str, declared: Declared) -> tuple[Candidate, ...]:
-    if isinstance(table.parameter, str):
-        return tuple((value,) for value in _numbers(table.parameter, raw, where, declared))
+def _candidate_list(table: PilotTable, raw: list[Any], place: Place, declared: Declared) -> tuple[Candidate, ...]:
     names = table.parameters
+    if isinstance(table.parameter, str):
+        values = declared.values(table.parameter, raw, place)
+        # since the smaller candidate wins a tie
+        if not values or not all(map(is_number, values)):
+            raise place.mistake("numbers", raw, name="candidates")
+        return tuple((value,) for value in values)
     if not raw or not all(isinstance(each, list) and len(each) == len(names) for each in raw):
-        wanted = f"lists of {len(names)} values, for {', '.join(names)}"
-        raise StudyError(f"`candidates` must be {wanted}, got {shortened(raw)} ({declared.file}, {where})")
-    columns = [declared.column(name, [each[i] for each in raw], f"{where}.{name}") for i, name in enumerate(names)]
+        raise place.mistake(f"lists of {len(names)} values, for {', '.join(names)}", raw, name="candidates")
+    columns = [declared.column(name, [each[i] for each in raw], place.at(name)) for i, name in enumerate(names)]
     found = tuple(zip(*columns, strict=True))
     if len({tuple(map(text_label, each)) for each in found}) < len(found):
-        raise StudyError(f"`candidates` must be different, got {shortened(raw)} ({declared.file}, {where})")
+        raise place.mistake("different", raw, name="candidates")
     return found
-
-
-# numbers only, since the smaller candidate wins a tie
-def _numbers(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
-    values = declared.values(parameter, raw, where)
-    if not values or not all(map(is_number, values)):
-        raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({declared.file}, {where})")
-    return values
 
 
 def _space(
@@ -260,61 +244,52 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     The seeds of the axis are the first batch of every setup.  Later seeds follow the largest of them.
     Raises StudyError.
     """
-    file = declared.file
+    place = declared.place("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     whole = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
     if len(whole) < MIN_UNITS or len(whole) < len(seeds):
         message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
-        raise StudyError(f"{message}, got {len(seeds)} ({file}, axes.seed)")
+        raise declared.place("axes.seed").error(f"{message}, got {len(seeds)}")
     statistic, _, ratio = table.statistic.partition(" ")
-    axis, pair = _pair(ratio.strip(), space, file) if statistic == "ratio" else ("", ("", ""))
-    if ratio and statistic != "ratio":
-        statistic = table.statistic
-    half_width, relative = half_width_of(table.half_width, file)
+    is_ratio = statistic == "ratio"
+    axis, pair = _pair(ratio.strip(), space, place.at("statistic")) if is_ratio else ("", ("", ""))
+    half_width, is_relative = _half_width(table.half_width, place.at("half_width"))
     try:
-        goal = Goal(statistic, half_width, relative, table.confidence, table.max_seeds, len(seeds))
+        goal = Goal(
+            statistic if is_ratio else table.statistic, half_width, is_relative, table.confidence, table.max_seeds,
+            len(seeds),
+        )  # fmt: skip
     except ParameterError as error:
-        raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
+        raise StudyError(str(error.at(str(place.at(error.name))))) from None
     # from the largest on, not from the last: the seeds of a setup have to be different
     more = range(max(whole) + 1, max(whole) + 1 + goal.max_seeds - len(seeds))
-    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.max_seeds")))
+    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, place.at("max_seeds"))))
     axes = tuple(longer if each.name == SEED else each for each in space.axes)
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
 
-def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
+def _half_width(raw: str | float | int, place: Place) -> tuple[float, bool]:
     """A half width, and whether it is relative, such as "10 %".  Raises StudyError."""
     try:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
         return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
     except ValueError:
-        message = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
-        raise StudyError(f"{message} ({file}, precision.half_width)") from None
+        raise place.mistake('a number, or relative like "10 %"', raw) from None
 
 
-def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
-    """The axis of the two labels of "first/second", and the labels."""
+def _pair(text: str, space: CaseSpace, place: Place) -> tuple[str, tuple[str, str]]:
+    """The axis of the two labels of "first/second", and the labels on it."""
     first, slash, second = (part.strip() for part in text.partition("/"))
-    if slash and first != second:
-        for axis in space.axes:
-            for name, values in {axis.name: axis.values, **axis.parameters}.items():
-                labels = list(map(text_label, values))
-                if axis.name != SEED and {first, second} <= set(labels):
-                    return axis.name, _points((first, second), name, labels, axis, file)
-    message = (
-        f'`statistic` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
-    )
-    raise StudyError(f"{message} ({file}, precision.statistic)")
-
-
-def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
-    """The labels, on the axis, of the two points at which a parameter has the labels in `pair`."""
-    counts = {each: labels.count(each) for each in pair}
-    for each, count in counts.items():
-        if count > 1:
-            message = f"`statistic` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
-            raise StudyError(
-                f"{message} ({file}, precision.statistic); {name} in [axes] compares at each value of the others"
-            )
-    shown = [text_label(axis.values[labels.index(each)]) for each in pair]
-    return shown[0], shown[1]
+    for axis in space.axes if slash and first != second else ():
+        for name, values in {axis.name: axis.values, **axis.parameters}.items():
+            known = list(map(text_label, values))
+            if axis.name == SEED or not {first, second} <= set(known):
+                continue
+            for each in (first, second):
+                if (count := known.count(each)) > 1:
+                    wanted = f"`statistic` must be of labels that one point of {axis.name} has"
+                    remedy = f"{name} in [axes] compares at each value of the others"
+                    raise place.error(f"{wanted}, got {name} = {each} at {count}", remedy)
+            one, other = (text_label(axis.values[known.index(each)]) for each in (first, second))
+            return axis.name, (one, other)
+    raise place.mistake('mean, median, or "ratio A/B" of two labels of one axis', f"ratio {text}")

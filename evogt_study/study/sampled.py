@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
-from evogt_study.errors import DoubtWarning, StudyError, warn
+from evogt_study.errors import DoubtWarning, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.listed import rounded
 from evogt_study.study.model import SampleTable
@@ -49,7 +49,7 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     """The points of a sample.  Raises StudyError."""
     rule, parameters = _rule(table, place), table.parameters
     if not parameters:
-        raise StudyError(f"`{table.name}` must have at least one parameter, got none ({place}); say gamma = {{ ... }}")
+        raise place.error(f"`{table.name}` must have at least one parameter, got none", "say gamma = { ... }")
     options = {name: getattr(table, name) for name in rule.options or {}}
     each = rule.per_count(len(parameters), **options)
     count = table.count * each
@@ -63,9 +63,7 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
         # rounded values need no reading; the values of a choice are as the user wrote them
-        name: declared.column(
-            name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
-        )
+        name: declared.column(name, values(drawn[:, number]), place.at(name), is_read="choice" not in parameters[name])
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
@@ -81,7 +79,7 @@ def _rule(table: SampleTable, place: Place) -> Rule:
     known = {*(rule.options or {}), *([] if rule.nested else ["extend"])}
     for name in OPTIONS:
         if name in table.model_fields_set and name not in known:
-            raise StudyError(f"`{name}` must be left out with the rule {table.rule} ({place.at(name)})")
+            raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
     if table.start and not rule.nested:
         raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
     if table.levels % 2:
