@@ -37,6 +37,6 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     assert together.columns.keys() == apart.columns.keys()
     for name, column in apart.columns.items():
         one, other = together.columns[name].loaded(), column.loaded()
-        np.testing.assert_array_equal(one.missing(), other.missing())
+        np.testing.assert_array_equal(one.missing, other.missing)
         np.testing.assert_array_equal(one.cells, other.cells)
     assert sum(stack.name == "error" for stack in joined(several).stacks) == 1

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from evogt_study.errors import DoubtWarning, StudyError
+from evogt_study.errors import DoubtWarning
 from evogt_study.study.plan import study_plan
 from evogt_study.study.sampled import RULES
 from evogt_study.study.study import Study
@@ -278,110 +278,3 @@ def test_a_design_is_described_along_its_dimension(read):
     del told["parameters"]
     assert told == {"kind": "sample", "rule": "saltelli", "count": 4, "sample_seed": 1, "second_order": False}
     assert len(axis.values) == 4 * (2 + 2)
-
-
-# --- mistakes ---------------------------------------------------------------------------------------------------------
-
-AXIS = "[axes]\nseed = [0]\n"
-MISTAKES = {
-    "from >= to": (sample(k="from = 2, to = 2"), "`from` must be below `to` = 2, got 2", "sample[0].k.from"),
-    "log from 0": (sample(k='from = 0, to = 1, scale = "log"'), "`from` must be above 0 on a logarithmic", ".k.from"),
-    "scale": (sample(k='from = 1, to = 2, scale = "lin"'), '`scale` must be "linear" or "log", got', ".k.scale"),
-    "std": (sample(k="normal = { mean = 1, std = -1 }"), "`std` must be above 0, got -1", "sample[0].k.normal.std"),
-    "too wide": (sample(k="from = -1.7e308, to = 1.7e308"), "`from` must be nearer to `to` = 1.7e+308", ".k.from"),
-    "a range too wide": ("[axes]\ngamma = { from = -1e308, to = 1e308, count = 3 }", "`from` must be near", ".gamma"),
-    "beyond all numbers": (sample(k=f"from = 1, to = 1{400 * '0'}"), "`to` must be a finite number", "sample[0].k.to"),
-    "far tails": (sample(k="normal = { mean = 1e308, std = 1e308 }"), "whose values are finite numbers", ".k.normal"),
-    "more integers than numbers": (
-        sample(k="integers = { from = 1, to = 99999999999999999999 }"), "fewer than 9,007,199,254,740,992", ".integers",
-    ),
-    "a device": ('[[table]]\nname = "c"\nfile = "/dev/zero"', "the table /dev/zero: it is a folder, a pipe", ""),
-    "NUL": ('[axes]\nword = ["a\\u0000", "a"]', "`word` must be ", "axes.word[0]"),
-    "key of a box": (sample(k="from = 1, too = 2"), "unknown key `too`", "did you mean `to`?"),
-    "key of a distribution": (sample(k="norml = { mean = 1 }"), "unknown key `norml`", "did you mean `normal`?"),
-    "integers beyond what a float holds": (
-        sample(k="integers = { from = 9223372036854775806, to = 9223372036854775813 }"), "two integers of at most",
-    ),
-    "no key of a sample": (sample(k="zzz = 1"), "unknown key `zzz`", "from, to, scale, integers, normal, choice"),
-    "no distribution": (sample(more="tau = 3"), "`tau` must be { from, to }", "one value belongs in [constants]"),
-    "unknown parameter": (sample(more="gama = { from = 1, to = 2 }"), "unknown parameter `gama`", "`gamma`?"),
-    "rule": (sample("sobel"), "`rule` must be one of sobol, halton,", "got 'sobel' ("),
-    "count": (sample(count=0), "`sample.0.count` must be greater than or equal to 1, got 0", ""),
-    "option of another rule": (sample(more="levels = 4"), "`levels` must be left out with the rule sobol", ".levels)"),
-    "odd levels": (sample("morris", more="levels = 3"), "`levels` must be even", "got 3 ("),
-    "unbounded for morris": (sample("morris", k="normal = { mean = 1, std = 1 }"), "`k` must be bounded", "use { from"),
-    "a part of a hypercube": (sample("latin_hypercube", more="start = 4"), "`start` must be 0 with the rule", "got 4"),
-    "no rule": ('[[sample]]\nname = "p"\ncount = 4\ngamma = { from = 1, to = 2 }', "`sample.0.rule` must be given", ""),
-    "no parameter": ('[[sample]]\nname = "p"\nrule = "sobol"\ncount = 4', "`p` must have at least one parameter", ""),
-    "a parameter as name": (sample().replace('"point"', '"tau"'), "`tau` must be a new name", "that of a parameter"),
-    "a name of the result": (
-        sample().replace('"point"', '"run_status"'), "`run_status` must have another name", ".name)",
-    ),
-    "no word": (sample().replace('"point"', '"a b"'), "`name` must be a word of letters, digits and _", ".name)"),
-    "a name twice": (
-        sample() + ZIPPED.replace("level", "point").replace("k =", "t ="), "`point` must be given once", "sample[0]",
-    ),
-    "a parameter twice": (sample() + ZIPPED, "`k` must be given once, got it in zip[0].k too", "sample[0].k"),
-    "axis and design": (ZIPPED + "[axes]\nN = [1]", "`N` must be given once, got it in axes.N too", "zip[0].N"),
-    "constant and design": (ZIPPED + "[constants]\nN = 1", "`N` must be given once, got it in constants.N too", ""),
-    "lengths": (ZIPPED + "tau = [1]", "`tau` must have as many values as `N`, 2, got 1: [1]", ".tau)"),
-    "alone together": ('[[zip]]\nname = "level"\nN = [1, 2]', "`level` must have at least two param", "[axes]"),
-    "rows differ": (
-        '[[table]]\nname = "c"\nrows = [{ N = 1 }, { k = 1 }]', "`N` must be given in every row", "table[0].rows[1])",
-    ),
-    "rows differ otherwise": (
-        '[[table]]\nname = "c"\nrows = [{ N = 1 }, { N = 2, k = 1 }]', "`k` must be given in every row", "rows[0])",
-    ),
-    "rows and file": ('[[table]]\nname = "c"', "`c` must have `rows` or `file`, got neither (", "table[0])"),
-    "no such file": ('[[table]]\nname = "c"\nfile = "none.csv"', "cannot read the table ", "No such file"),
-    "range": ("[axes]\ngamma = { from = 3, to = 1, count = 4 }", "`from` must be below `to` = 1, got 3", "axes.gamma"),
-    "count of a range": ("[axes]\nk = { from = 1, to = 3, count = 0 }", "`count` must be an integer from 2", "got 0"),
-    "step": ("[axes]\ngamma = { from = 1, to = 3, step = -1 }", "`step` must be above 0, got -1", "axes.gamma.step"),
-    "cycle": (
-        AXIS + "[constants]\nN1 = { formula = '4*N' }\nN = { formula = 'N1/4' }",
-        "formulas must not use each other, got N", "constants.N",
-    ),
-    "unknown name": (AXIS + "[constants]\nN1 = { formula = '4*M' }", "unknown parameter `M` in '4*M'", "known are"),
-    "grammar": (AXIS + "[constants]\nN1 = { formula = '__import__(1)' }", "`formula` must be made of", ".N1.formula"),
-    "key of a formula": (AXIS + "[constants]\nN1 = { formula = 'N', x = 1 }", '`N1` must be { formula = "..." }', ""),
-    "not a number": (AXIS + "[constants]\nN1 = { formula = '2*word' }", "`word` must be a number where", "got 'a'"),
-    "infinite": (AXIS + "[constants]\nN1 = { formula = '1/(N - 20)' }", "`N1` must be a finite number", "for N = 20"),
-    "excludes nothing": (
-        "[axes]\nN = [1, 2]\n[[exclude]]\nmatch = { N = 3 }", "no case: N has no value 3", "exclude[0].match.N)",
-    ),
-    "excludes no point": (
-        ZIPPED + "[[exclude]]\nmatch = { N = 20, k = 2 }", "no level has N = 20 and k = 2", "exclude[0].match)",
-    ),
-    "excludes all": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { N = 1 }", "`exclude` must leave a case, got none of 1 p"),
-    "excludes a constant": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { k = 1 }", "`match` must name axes (N), got 'k'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_in_a_line_with_its_place(read, mistake):
-    text, *told = MISTAKES[mistake]
-    with pytest.raises(StudyError) as error:
-        read(text)
-    assert "\n" not in str(error.value)
-    assert all(part in str(error.value) for part in told), str(error.value)
-    assert "s.toml" in str(error.value)
-
-
-CELLS = {
-    "N,k\n1,\n": "cases.csv must have a value in each cell, got an empty one for `k` in line 2",
-    "N,k\n1,2,3\n": "cases.csv must have 2 cells in each row, got 3 cells in line 2",
-    "N,N\n1,2\n": "cases.csv must have a header of different names, got N twice",
-    "N,k\n": "cases.csv must have a header and at least one row, got 1 lines",
-    'N,k\n1,"x\n2,y\n': "cases.csv must be a table of CSV, got one in which unexpected end of data",
-    f"N,k\n1,{140_000 * '1'}\n": "cases.csv must be a table of CSV, got one in which field larger than field limit",
-    "N,kk\n1,2\n": "unknown parameter `kk`",
-}
-
-
-@pytest.mark.parametrize("content", CELLS)
-def test_a_mistake_in_a_file_is_told_with_its_line(read, tmp_path, content):
-    (tmp_path / "cases.csv").write_text(content)
-    with pytest.raises(StudyError) as error:
-        read('[[table]]\nname = "case"\nfile = "cases.csv"')
-    assert CELLS[content] in str(error.value)
-    assert "s.toml" in str(error.value)

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 
 import evogt_study as evs
-from evogt_study.errors import StudyError
 from evogt_study.study.study import Study
 
 
@@ -46,19 +45,6 @@ def test_a_study_file_states_them_and_they_are_no_part_of_a_run(tmp_path):
     ds = evs.run(stated)
     assert ds.accuracy.attrs["better"] == "nearest 0.95"
     xr.testing.assert_equal(evs.run(bare).run_key, ds.run_key)
-
-
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        ({"better": {"accuracy": "best"}}, '`output.better.accuracy` must be "lower", "higher" or "nearest 0.95"'),
-        ({"better": {"accuracy": "nearest"}}, "`output.better.accuracy` must be"),
-        ({"estimand": {"accuracy": "median"}}, "`output.estimand.accuracy` must be 'win', 'geometric_mean' or 'mean'"),
-    ],
-)
-def test_mistakes_name_their_place(output, said):
-    with pytest.raises(StudyError, match=said):
-        Study(accuracy, axes=AXES, output=output)
 
 
 @pytest.mark.parametrize(
