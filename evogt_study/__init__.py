@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from evogt_study.analysis.statistics import summary
     from evogt_study.inference.intervals import Interval
     from evogt_study.operations.concat import concat
+    from evogt_study.operations.diff import diff
     from evogt_study.operations.merge import merge
     from evogt_study.operations.progress import Event, Listener
-    from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
+    from evogt_study.operations.trial import try_case
     from evogt_study.operations.verify import verify
     from evogt_study.study.designs import sample, table, zip_axes
     from evogt_study.study.study import Study
@@ -59,10 +60,11 @@ _named = lazy_names(
         "evogt_study.analysis.statistics": "summary",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.operations.concat": "concat",
+        "evogt_study.operations.diff": "diff",
         "evogt_study.operations.merge": "merge",
         "evogt_study.operations.progress": "Event Listener",
-        "evogt_study.operations.replay": "replay",
         "evogt_study.operations.run": "run",
+        "evogt_study.operations.trial": "try_case",
         "evogt_study.operations.verify": "verify",
         "evogt_study.study.designs": "sample table zip_axes",
         "evogt_study.study.study": "Study",
@@ -72,15 +74,15 @@ _named = lazy_names(
 _MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde", "plots": "evogt_study.plots"}
 
 _GIVE_DATASETS = (
-    "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "replay", "run",
+    "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "run",
     "sensitivity", "summary", "variance_shares",
 )  # fmt: skip
 """Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
-    "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "errors", "merge",
-    "observed_orders", "on_grid", "over_problems", "pde", "performance", "plots", "replay", "run", "sample",
-    "sensitivity", "summary", "table", "to_ragged", "variance_shares", "verify", "zip_axes",
+    "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "diff", "errors", "merge",
+    "observed_orders", "on_grid", "over_problems", "pde", "performance", "plots", "run", "sample",
+    "sensitivity", "summary", "table", "to_ragged", "try_case", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 
 

@@ -8,8 +8,10 @@ continues.  Messages contain the measured number.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 MESSAGE_LIMIT = 900
@@ -152,6 +154,20 @@ def shortened(value: Any, limit: int = 80) -> str:
         return cut(repr(value).replace("\n", " "), limit)
     except (ValueError, RecursionError):  # an integer or a nesting beyond what Python prints
         return f"a {type(value).__name__} too large to print"
+
+
+def without_package_frames(error: BaseException) -> BaseException:
+    """Return the error without the frames of this package that lead to the first frame of the user, if there is one."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_USER):
+        frame = frame.tb_next
+    return error if frame is None else error.with_traceback(frame)
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """Return the known name that is meant, as a question, or else all known names."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean `{near[0]}`?" if near else f"Choose one of {', '.join(known) or 'none'}."
 
 
 def cut(text: str, limit: int) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import math
+import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evogt_study.cli.main import SOME_FAILED
+import click
+
+from evogt_study.cli.main import FAILED
 from evogt_study.storage.paths import description
 from evogt_study.text import shown, tell
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.progress import Event, Listener
 
 LINE_SECONDS = 5.0
-MOST_MESSAGES = 10
+MAX_MESSAGES = 10
 
 
 @contextmanager
@@ -108,7 +113,7 @@ def format_missing(found: Completeness) -> Iterator[str]:
 
 def format_messages(found: Completeness) -> Iterator[str]:
     """Yield messages of runs that are not ok, the most frequent first, each with one case."""
-    for message in found.messages[:MOST_MESSAGES]:
+    for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
 
@@ -125,6 +130,39 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
     for number, entry in enumerate(sets):
         count = count_runs(runs[numbers == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
+
+
+def runs_document(phases: Mapping[str, Completeness]) -> dict[str, Any]:
+    """Return the counts and messages of each phase for JSON."""
+    from evogt_study.schema.variables import Status  # with NumPy
+
+    return {
+        phase: {
+            "cases": found.points,
+            "runs": found.planned,
+            "counts": {state.name: found.counts.get(state.name, 0) for state in Status},
+            "messages": [{"text": each.text, "runs": each.count, "at": dict(each.at)} for each in found.messages],
+        }
+        for phase, found in phases.items()
+    }
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one JSON document, in ASCII; numbers that are not finite are null."""
+    click.echo(json.dumps(_plain(document), indent=2))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in types of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):  # an array or a scalar of NumPy
+        return _plain(str(value)) if value.dtype.kind in "Mm" and not value.ndim else _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -150,8 +188,8 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
     warn(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def print_result(path: Path, *, quiet: bool = True) -> None:
-    """Print the runs of a result by status, with progress unless `quiet`; exit with code 1 if some are not ok."""
+def print_result(path: Path, *, quiet: bool = True, strict: bool = False, as_json: bool = False) -> None:
+    """Print the runs of a result by status, with progress unless `quiet`.  strict: exit with 1 if some are not ok."""
     from evogt_study.analysis.status_counts import completeness
     from evogt_study.operations.progress import Progress
     from evogt_study.results.netcdf import opened
@@ -160,21 +198,35 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
     with opened(path) as groups:
         found = {phase: completeness(data) for phase, data in groups.items()}
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
+        study = str(groups["main"].attrs.get("study", ""))
     with display(quiet) as listener:
-        for phase, each in reversed(found.items()):  # the pilot's first
+        for phase, each in reversed(found.items()):  # the pilot first
             # for a complete result only: others have shown their progress
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
+    if as_json:
+        print_json({"result": str(path), "complete": True, "phases": runs_document(found)})
     for phase, each in found.items():
         if phase == "main" or phase in failed:
-            tell(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
-            print_lines(format_messages(each))
+            if not as_json:
+                tell(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
+                print_lines(format_messages(each))
+                print_lines(format_remedy(path, phase, each, study))
             warn(doubtful[phase])
-    if failed:
-        raise SystemExit(SOME_FAILED)
+    if failed and strict:
+        raise SystemExit(FAILED)
+
+
+def format_remedy(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
+    """Yield the command that shows the traceback of the most frequent message; none for joined results."""
+    # a shell could not pass on what is printed as an escape
+    if study and found.messages and "".join(found.messages[0].at.values()).isprintable():
+        at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
+        pilot = "" if phase == "main" else f" --{phase}"
+        yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{pilot}"
 
 
 def tell_unfinished(path: Path) -> None:
     """Print a line if a result is being written, or its computation was interrupted."""
     if description(path).exists():
-        tell(f"evogt: {path} is not finished; this is what there is", err=True)
+        warn([f"{path} is not finished. These are its runs so far."])

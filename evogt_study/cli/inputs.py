@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from evogt_study.errors import DoubtWarning, InputError
 from evogt_study.text import tell
@@ -24,10 +26,32 @@ if TYPE_CHECKING:
     from evogt_study.results.finished import Finished
     from evogt_study.study.study import Study
 
-study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
+PATH = click.Path(path_type=Path)
 
-result_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
+study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=PATH)
+result_argument = click.argument("file", metavar="FILE.nc", type=PATH)
+assignments_argument = click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
+result_option = click.option("-o", "--output", type=PATH, help="Result file.  [default: results/NAME.nc]")
+reuse_from_option = click.option(
+    "--reuse-from",
+    multiple=True,
+    metavar="PATH",
+    type=PATH,
+    help="Also reuse runs from this result file or folder.  Repeat the option for several places.",
+)
+at_option = click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these axis values.")
+over_option = click.option("--over", metavar="AXIS,...", help="Axes whose values are the sample.  [default: seed]")
+units_option = click.option(
+    "--units", metavar="AXIS,...", help="Axes in --over whose values are independent samples.  [default: seed]"
+)
+pilot_option = click.option("--pilot", is_flag=True, help="Use the runs of the pilot.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+strict_option = click.option("--strict", is_flag=True, help="Exit with code 1 if runs failed.")
+code_option = click.option(
+    "--code",
+    metavar="FILE.py",
+    type=PATH,
+    help="File, folder or module with the code of the study.  [default: beside the study]",
 )
 
 _KINDS: Mapping[str, Mapping[str, Any]] = {
@@ -35,7 +59,7 @@ _KINDS: Mapping[str, Mapping[str, Any]] = {
     "float | None": {"type": float},
     "str | int | None": {"type": str},
     "bool": {"is_flag": True},
-    "Sequence[str | Path]": {"type": click.Path(path_type=Path), "multiple": True},
+    "Sequence[str | Path]": {"type": PATH, "multiple": True},
 }
 """How the command line reads a field of `RunOptions`, by its annotation."""
 
@@ -50,24 +74,21 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-reuse_from_option = click.option(
-    "--reuse-from",
-    multiple=True,
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="Reuse the runs of this result, or of the results in this folder.",
-)
+class Command(click.Command):
+    """A command whose help lists options in groups: headings with the names of their parameters."""
 
-over_option = click.option(
-    "--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]"
-)
+    def __init__(self, *args: Any, groups: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.groups = groups or {}
 
-code_option = click.option(
-    "--code",
-    metavar="FILE.py",
-    type=click.Path(path_type=Path),
-    help="Where the code of the study is: a file, a folder or a module.  [default: beside the study]",
-)
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups, then the other options."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        rows = {str(each.name): row for each in options if (row := each.get_help_record(ctx))}
+        groups = {heading: [rows.pop(name) for name in names.split()] for heading, names in self.groups.items()}
+        for heading, listed in {**groups, "Other" if groups else "Options": list(rows.values())}.items():
+            with formatter.section(heading):
+                formatter.write_dl(listed)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -83,14 +104,82 @@ def task_of(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def check_one_of(
-    workers: int | None, scheduler: str | None, scheduler_file: Path | None, cluster: str | None = None
-) -> None:
-    """Raise InputError if more than one place to compute is given."""
-    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
-        raise InputError(
-            "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
-        )
+def refuse_options(reason: str, *, allowed: str) -> None:
+    """Raise InputError if this command was given an option that has no effect with `reason`."""
+    context = click.get_current_context()
+    for each in context.command.params:
+        is_given = context.get_parameter_source(str(each.name)) == ParameterSource.COMMANDLINE
+        if isinstance(each, click.Option) and is_given and each.name not in allowed.split():
+            raise InputError(f"`{each.opts[-1]}` has no effect with {reason}. Leave it out.")
+
+
+def check_together(**options: object) -> None:
+    """Raise InputError if more than one of these options is given."""
+    given = [f"`{as_option(name)}`" for name, value in options.items() if value not in (None, False)]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} must not be combined. Give one of them.")
+
+
+# --- assignments ------------------------------------------------------------------------------------------------------
+
+
+def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``KEY=VALUE``: "a=5" is a constant; "n=10,20", "n=10," and "seed=0..99" are lists of axis values.
+
+    A value is a TOML value, or else a string.  Raises InputError.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not name or not value:
+            raise InputError(
+                f"an assignment must be KEY=VALUE, got {text!r}. Use for example a=5, n=10,20 or seed=0..9."
+            )
+        if name in found:
+            raise InputError(f"`{name}` has two assignments. Give one of them.")
+        found[name] = read_values(value)
+    return found
+
+
+class AxisValues(list[Any]):
+    """The values of an axis that an assignment lists."""
+
+
+def read_values(text: str) -> Any:
+    """Read a value, or `AxisValues`.  Raises InputError."""
+    whole = re.fullmatch(r"(-?\d+)\.\.(-?\d+)", text)
+    if whole:
+        first, last = int(whole[1]), int(whole[2])
+        if not 0 <= last - first < 10_000_000:
+            raise InputError(f"a range must be FIRST..LAST with FIRST <= LAST, got {text}")
+        return AxisValues(range(first, last + 1))
+    if "," not in text:
+        return _read_toml(text, text)
+    listed = _read_toml(f"[{text}]", None)  # commas inside of a string or of a list do not separate values
+    if listed is None:
+        listed = [_read_toml(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
+    return listed[0] if len(listed) == 1 and not text.endswith(",") else AxisValues(listed)
+
+
+def _read_toml(text: str, default: Any) -> Any:
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except ValueError:
+        return default
+    return table["value"] if len(table) == 1 else default
+
+
+def assign(study: Study, texts: Iterable[str]) -> Study:
+    """Return the study with the constants and axes of ``KEY=VALUE`` texts.  Raises InputError."""
+    given = read_assignments(texts)
+    if not given:
+        return study
+    axes = {name: list(value) for name, value in given.items() if isinstance(value, AxisValues)}
+    constants = {name: value for name, value in given.items() if name not in axes}
+    return study.replace(**({"axes": axes} if axes else {}), **({"constants": constants} if constants else {}))
+
+
+# --- studies and results ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -145,13 +234,13 @@ def no_result(path: Path) -> InputError:
     return InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
 
 
-def read_study(study_file: Path) -> Study:
-    """Read the study, and print a line for each accuracy warning."""
+def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
+    """Read the study, with other constants and axes, and print a line for each accuracy warning."""
     from evogt_study.cli.display import warnings_at_the_end
     from evogt_study.study.study import Study
 
     with warnings_at_the_end(DoubtWarning):
-        return Study.from_file(study_file)
+        return assign(Study.from_file(study_file), assignments)
 
 
 def result_of(study: Study, output: Path | None) -> Path:

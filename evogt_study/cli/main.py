@@ -6,6 +6,7 @@ The module of a command is imported when the command is called, so that `evogt -
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from errno import EPIPE
 from typing import Any, NoReturn
 
@@ -15,39 +16,32 @@ from evogt_study.errors import EvogtError, InputError, shortened
 from evogt_study.registry import Registry
 from evogt_study.text import tell
 
-# 2 is what Click ends with for wrong options; 130 is a shell's 128 + SIGINT
-SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-COMMANDS = {
-    "run": "Run the missing cases of a study and write the result file.",
-    "submit": "Submit an array of tasks to a batch system, or print its script.",
-    "plan": "Predict cases, shared work, time and memory; run nothing.",
-    "try": "Compute one case of a study here, and print what it returns.",
-    "status": "Count what is done, failed and missing.",
-    "summary": "Print statistics over seeds, with the runs they rest on.",
-    "compare": "Compare the values of an axis over common seeds.",
-    "plot": "Draw a result.",
-    "report": "Write one HTML page of a result to share.",
-    "export": "Write the runs as a flat table.",
-    "replay": "Compute one case again, here, and compare it bit for bit.",
-    "verify": "Check a result or a deposit, without executing anything of it.",
-    "publish": "Write results as a folder to deposit: cited, checkable, repeatable.",
-    "merge": "Join results of one study that were computed apart.",
-    "store": "List, prune or move finished runs that are kept beside results.",
-    "concat": "Join results of different studies along a new dimension.",
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+"""Exit codes.  Click uses 2 for wrong options; 130 is a shell's 128 + SIGINT."""
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run", "Run the missing cases of a study and write the result file."),
+    "try": ("run", "Run one case here and show its return value or traceback."),
+    "submit": ("run", "Submit an array of tasks to a batch system."),
+    "status": ("status", "Show the progress of a study."),
+    "list": ("status", "List the results in a folder."),
+    "summary": ("summary", "Print statistics of a result, by default over the seeds."),
+    "compare": ("summary", "Compare the values of an axis on common seeds."),
+    "plot": ("pictures", "Draw figures of a result."),
+    "report": ("pictures", "Write one HTML page about a result."),
+    "export": ("summary", "Write one row for each run as CSV, Parquet or JSON."),
+    "merge": ("results", "Join results of one study, or of several studies."),
+    "diff": ("results", "Show the runs in which two results differ."),
+    "verify": ("results", "Check a result or a deposit.  Executes nothing."),
+    "publish": ("results", "Write results as a folder to deposit."),
+    "store": ("status", "List, prune or move runs that studies no longer include."),
 }
-"""Commands and their descriptions, in the order of `evogt --help`."""
-MOST_HELP = 100
+"""Module and description of each command, in the order of `evogt --help`."""
+FUNCTIONS = {"try": "try_case", "list": "list_results"}
+"""Functions whose names differ from the command's."""
+MAX_HELP = 100
 """Largest number of characters of the help of a registered command."""
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
 """Click commands that packages register by entry points."""
-MODULES = {
-    "run": ("run", "submit", "plan", "try"),
-    "status": ("status", "store"),
-    "summary": ("summary", "compare", "export"),
-    "pictures": ("plot", "report"),
-    "results": ("merge", "concat", "verify", "replay", "publish"),
-}
-"""Modules of this folder, and the commands of each."""
 
 
 class _Commands(click.Group):
@@ -62,31 +56,29 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
-        name = "try_case" if cmd_name == "try" else cmd_name  # a keyword of Python
-        (home,) = (module for module, commands in MODULES.items() if cmd_name in commands)
-        module = importlib.import_module(f"evogt_study.cli.{home}")
-        command: click.Command = getattr(module, name)
+        module = importlib.import_module(f"evogt_study.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, FUNCTIONS.get(cmd_name, cmd_name))
         return command
 
     # the method of Click would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            registered = [(name, _first_line(name)) for name in REGISTERED.installed()]
-            formatter.write_dl([*COMMANDS.items(), *registered])
+            own = [(name, text) for name, (_, text) in COMMANDS.items()]
+            formatter.write_dl([*own, *((name, _first_line(name)) for name in REGISTERED.installed())])
 
     # here, because Click turns a KeyboardInterrupt into an Abort without its reason
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except EvogtError as error:
-            _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
+            _stop(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:  # of the system: disk, name, limit of the process
             if error.errno == EPIPE or not error.strerror:  # the reader of the output is gone, which Click handles
                 raise
             of = f"{error.filename}: " if error.filename else ""
             _stop(f"{of}{error.strerror}", BAD_INPUT)
         except MemoryError:
-            _stop("there is not enough memory on this machine for what was asked", SOME_FAILED)
+            _stop("this machine has not enough memory for this command", FAILED)
         except KeyboardInterrupt as reason:
             text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
             _stop(f"{text}; finished runs are kept, the same command computes the rest", INTERRUPTED)
@@ -95,7 +87,7 @@ class _Commands(click.Group):
 def _first_line(name: str) -> str:
     """The help of a registered command; a package that cannot be imported leaves the others listed."""
     try:
-        return REGISTERED[name].get_short_help_str(limit=MOST_HELP)
+        return REGISTERED[name].get_short_help_str(limit=MAX_HELP)
     except Exception as error:  # noqa: BLE001  # whatever the package raises
         return f"(cannot be imported: {shortened(str(error))})"
 
@@ -109,8 +101,10 @@ def _stop(message: str, code: int) -> NoReturn:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="evogt-study")
 def main() -> None:
-    """Parametric studies of any function: a study file in, one labelled NetCDF file out.
+    """Run parametric studies of a function, and analyse their results.
 
-    The paper's method, Evo-GTransNet, is the first of these functions; a Python function of your own is studied the
-    same way, and two of them side by side.
+    A study file (.toml) names a function, the parameters to vary and the seeds.  The result is one labelled NetCDF
+    file with the status and provenance of every run.
+
+    Exit codes: 0 the command did its work, 2 a mistake in the input, 1 any other error.
     """

@@ -1,4 +1,4 @@
-"""The commands `evogt merge`, `concat`, `verify`, `replay` and `publish`, which read and write whole results."""
+"""The commands `evogt merge`, `diff`, `verify` and `publish`, which read whole results."""
 
 from __future__ import annotations
 
@@ -8,56 +8,60 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import format_counts, print_result, tell_unfinished
-from evogt_study.cli.inputs import check_finished, code_option
-from evogt_study.cli.main import SOME_FAILED
+from evogt_study.cli.display import (
+    format_counts,
+    print_json,
+    print_lines,
+    print_result,
+    runs_document,
+    tell_unfinished,
+)
+from evogt_study.cli.inputs import PATH, Command, check_finished, code_option, json_option, refuse_options
+from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
-from evogt_study.text import tell, tell_lines
+from evogt_study.text import tell
 
 if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
 
 
-@click.command()
-@click.argument("files", metavar="A.nc B.nc ...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="New file for the joined result.")
+@click.command(cls=Command)
+@click.argument("files", metavar="[LABEL=]FILE.nc...", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, type=PATH, help="New result file.")
 @click.option(
     "--study",
     "study_file",
     metavar="STUDY.toml",
-    type=click.Path(path_type=Path),
-    help="Study that asks for everything.  [default: that of a file whose axes have all values]",
+    type=PATH,
+    help="Study that includes all runs.  [default: the study of the files, with the axis values of all]",
 )
-def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> None:
+@click.option("--along", metavar="NAME", help="Join results of several studies along this new dimension.")
+def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study that were computed apart, for example some seeds on each machine.
 
-    The same run must have the same values everywhere, bit for bit; one that is ok is taken before one that is not.
-    Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
+    A run that several files have must have the same values in all of them, bit for bit.  A run that is ok replaces a
+    run that is not.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
+
+    With --along NAME, join results of several studies.  LABEL is the value of each file along NAME, by default the
+    name of the file.  Constants that differ become coordinates along NAME.  Other commands read the file as any other
+    result, but it has no study that can be run.
     """
+    if along is not None:
+        refuse_options("--along", allowed="output along")
+        from evogt_study.operations.concat import concat
+
+        results = _labelled(files)
+        check_finished(*results.values())
+        concat(_with_numbers(results), along, output=output)
+        print_result(output)
+        return
     from evogt_study.operations.merge import merge as merged
     from evogt_study.results.reopened import study_as_recorded
 
-    merged(files, output, study=None if study_file is None else study_as_recorded(study_file, files))
-    for each in files:
+    paths = list(map(Path, files))
+    merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))
+    for each in paths:
         tell_unfinished(each)
-    print_result(output)
-
-
-@click.command()
-@click.argument("files", metavar="LABEL=A.nc LABEL=B.nc ...", nargs=-1, required=True)
-@click.option("--dim", default="problem", show_default=True, help="Name of the new dimension.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="New file for the joined result.")
-def concat(files: tuple[str, ...], dim: str, output: Path) -> None:
-    """Join results of different studies along a new dimension, on which each has its LABEL: a word, or a number.
-
-    Constants that differ become coordinates along it; what cannot be joined is named.  `summary`, `plot`, `report` and
-    the other commands that read results read the file; nothing can be run for it, since it is that of no one study.
-    """
-    from evogt_study.operations.concat import concat as joined
-
-    results = _labelled(files)
-    check_finished(*results.values())
-    joined(_with_numbers(results), dim, output=output)
     print_result(output)
 
 
@@ -84,13 +88,32 @@ def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path]
     return results
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc|FOLDER", type=click.Path(path_type=Path))
+@click.command(cls=Command)
+@click.argument("one", metavar="A.nc", type=PATH)
+@click.argument("other", metavar="B.nc", type=PATH)
+@click.option("--pilot", is_flag=True, help="Compare the runs of the pilots.")
+@json_option
+def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
+    """Show the runs of equal parameter values in which two results differ, and whether the code differs."""
+    from evogt_study.operations.diff import diff as compared
+
+    found = compared(one, other, pilot=pilot)
+    for each in (one, other):
+        tell_unfinished(each)
+    if as_json:
+        print_json(found.document())
+    else:
+        print_lines(found.describe())
+
+
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE.nc|FOLDER", type=PATH)
 @click.option("--rerun", type=click.IntRange(0), default=0, metavar="N", help="Compute N runs of each result again.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides which runs are drawn.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the choice of these runs.")
 @code_option
-def verify(file: Path, rerun: int, seed: int, code: Path | None) -> None:
-    """Check a result, or a folder that `evogt publish` wrote, without executing anything of it.
+@json_option
+def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
+    """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
     The checks are checksums, schema, run keys, missing runs and values.  In a folder every file is compared with its
     checksum first.  Failed and diverged runs are no mistakes.  Exit code 1 if anything is wrong.
@@ -101,74 +124,51 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None) -> None:
     from evogt_study.operations.verify import verify as verified
     from evogt_study.publishing.publish import verify_deposit
 
-    options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code, "announce": _announce}
-    if file.is_dir():
-        made = list(map(_told, verify_deposit(file, **options)))
-    else:
-        found = verified(file, **options)
+    options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code}
+    if not as_json:
+        options["announce"] = _announce
+    made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
+    documents = [_print_verification(each, as_json) for each in made]  # printed as they are checked
+    if not file.is_dir():
         tell_unfinished(file)
-        made = [_told(found)]
-    if not all(made):
-        raise SystemExit(SOME_FAILED)
+    if as_json:
+        print_json({"well": all(each["well"] for each in documents), "results": documents})
+    if not all(each["well"] for each in documents):
+        raise SystemExit(FAILED)
 
 
 def _announce(files: Sequence[str]) -> None:
     """Print the files that are executed next."""
-    for each in files:
-        tell(f"  executes: {each}")
+    print_lines(f"  executes: {each}" for each in files)
 
 
-def _told(made: Verification) -> bool:
-    """Print the outcome of one check; return True if nothing is wrong."""
+def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
+    """Print one check, unless it is printed as JSON, and return it for JSON."""
     from evogt_study.analysis.status_counts import completeness
 
-    for phase, data in made.phases.items():
-        tell(f"{made.path} ({phase}): {format_counts(completeness(data))}")
-    for line in made.recomputed:
-        tell(f"  computed again: {line}")
-    for line in made.findings:
-        tell(f"  wrong: {line}")
-    if made.left_out:
-        tell(f"  {made.left_out}")
-    tell(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
-    return made.well
+    phases = {phase: completeness(data) for phase, data in made.phases.items()}
+    if not as_json:
+        print_lines(f"{made.path} ({phase}): {format_counts(found)}" for phase, found in phases.items())
+        print_lines(f"  computed again: {line}" for line in made.recomputed)
+        print_lines(f"  wrong: {line}" for line in made.findings)
+        print_lines([f"  {made.left_out}"] if made.left_out else [])
+        tell(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+    return {
+        "result": str(made.path), "well": made.well, "findings": made.findings, "recomputed": made.recomputed,
+        "left_out": made.left_out, "phases": runs_document(phases),
+    }  # fmt: skip
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="The case: a value for each axis.")
-@click.option("--pilot", is_flag=True, help="A case of the pilot.")
-@code_option
-def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) -> None:
-    """Compute one case of a result again, here, and compare it bit for bit; a traceback where the run raises.
-
-    Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
-    """
-    from evogt_study.operations.replay import replay as replayed
-    from evogt_study.study.case_space import read_point
-
-    made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
-    tell_unfinished(file)
-    tell(f"{file} ({'pilot' if pilot else 'main'}): {made.point}, case {made.case.key}")
-    for line in made.describe():
-        tell(line)
-    if made.raised:
-        tell_lines(made.raised.rstrip("\n"), err=True)
-    if not made.equal:
-        raise SystemExit(SOME_FAILED)
-
-
-@click.command()
-@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", metavar="FOLDER", required=True, type=click.Path(path_type=Path), help="New folder.")
-@click.option("--title", default="", help="Title of the deposit.  [default: that of the first result]")
+@click.command(cls=Command)
+@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", metavar="FOLDER", required=True, type=PATH, help="New folder.")
+@click.option("--title", default="", help="Title of the deposit.  [default: title of the first result]")
 def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
-    """Write results as a folder to deposit in a repository of research data, with all it takes to cite and check them.
+    """Write results as a folder to deposit in a repository of research data.
 
-    That is results, studies with the files that their runs need, report pages, lists of packages, README, CITATION.cff,
-    the record for a DOI (DataCite), and metadata for programs (RO-Crate); the folder is a BagIt bag. Who made the
-    results, and on what terms others may use them, is said by the section [publication] of their study files. Nothing
-    is computed and nothing is sent; `evogt verify FOLDER` checks it anywhere.
+    The folder has results, studies with the files that their runs need, report pages, lists of packages, README,
+    CITATION.cff, the record for a DOI (DataCite) and metadata for programs (RO-Crate).  It is a BagIt bag.  The section
+    [publication] of the study files names creators and license.  `evogt verify FOLDER` checks the folder anywhere.
     """
     from evogt_study.publishing.publish import publish as published
 

@@ -1,4 +1,4 @@
-"""The commands `evogt run`, `submit`, `plan` and `try`.
+"""The commands `evogt run`, `try` and `submit`.
 
 `evogt run` recognises a complete result, and starts workers, before the imports for the computation, which take a
 second.
@@ -14,19 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import display, print_result, warnings_at_the_end
+from evogt_study.cli.display import display, print_json, print_lines, print_result, tell_unfinished, warnings_at_the_end
 from evogt_study.cli.inputs import (
-    check_one_of,
+    PATH,
+    AxisValues,
+    Command,
+    assignments_argument,
+    check_together,
+    code_option,
+    json_option,
+    pilot_option,
     print_unasked,
+    read_assignments,
     read_study,
+    refuse_options,
     result_of,
     result_option,
-    reuse_from_option,
     run_options,
+    strict_option,
     study_file_argument,
     task_of,
 )
-from evogt_study.cli.main import SOME_FAILED
+from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError, JobsWarning, ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import jobs_folder
@@ -41,56 +50,86 @@ if TYPE_CHECKING:
     from evogt_study.results.table import Table
     from evogt_study.study.phases import Precision
     from evogt_study.study.plan import Order, Plan
+    from evogt_study.study.study import Study
+
+PrintLine = Callable[[str], None]
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    groups={
+        "Result and reuse": "output reuse_from reuse_old_code retry_failed rerun_outdated",
+        "Workers and clusters": "workers memory_limit cluster scheduler scheduler_file task",
+        "Limits": "run_timeout max_failures time_limit",
+    },
+)
 @study_file_argument
+@assignments_argument
 @result_option
 @run_options
-@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
 @click.option(
-    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
+    "--cluster", metavar="SYSTEM", help="Submit jobs to slurm, pbs, sge or lsf.  Needs the extra `hpc` and --workers."
 )
+@click.option("--scheduler", metavar="ADDRESS", help="Use a running Dask scheduler, such as tcp://host:8786.")
+@click.option("--scheduler-file", type=PATH, help="Use the Dask scheduler whose address is in this file.")
+@click.option("--task", metavar="I/N", help="Run as task I of N of an array.  Tasks need only a common folder.")
 @click.option(
-    "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
+    "--time-limit",
+    metavar="TIME",
+    help="Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d.",
 )
-@click.option(
-    "--task", metavar="I/N", help="Be task I of N of an array: run what no other task has claimed, without a scheduler."
-)
-@click.option("--time-limit", metavar="TIME", help="Stop after this time and keep finished runs: 90, 30m, 11h30m, 2d.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print the cases, the time and the memory.  Write nothing.")
+@strict_option
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def run(
     study_file: Path,
+    assignments: tuple[str, ...],
     output: Path | None,
+    cluster: str | None,
     scheduler: str | None,
     scheduler_file: Path | None,
-    cluster: str | None,
     task: str | None,
     time_limit: str | None,
+    dry_run: bool,
+    strict: bool,
+    as_json: bool,
     quiet: bool,
     **given: Any,
 ) -> None:
     """Run the missing cases of a study and write the result file.
 
-    Finished runs are reused from the result and its store, other results of its folder, and --reuse-from.  Runs that
-    the study no longer includes are kept in the store: see `evogt store list`.
+    KEY=VALUE changes the study: a=5 sets a constant, n=10,20 or seed=0..99 an axis.
 
-    With --task, several tasks that see one folder compute the study together: each claims parts of it by files beside
-    the result, and takes over the parts of tasks that are gone.  The last task writes the result.
+    Finished runs are reused.  They are looked up in the result file, its store, the other results in the same folder
+    and the places named by --reuse-from.  Runs that are no longer part of the study move to the store; see `evogt
+    store`.
     """
+    if dry_run:
+        refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
     options = RunOptions(**given)
+    check_together(cluster=cluster, scheduler=scheduler, scheduler_file=scheduler_file, task=task)
+    if cluster is None:  # of a cluster, the number of its workers
+        check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
     elsewhere = (scheduler, scheduler_file, cluster)
-    check_one_of(options.workers if cluster is None else None, *elsewhere)  # of a cluster, how many jobs
-    if task is not None:
-        _run_task(study_file, output, task, options, time_limit, quiet)
+    is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
+    if is_plain and not any(elsewhere) and (path := complete_result(study_file, output)) is not None:
+        print_result(path, quiet=quiet, strict=strict, as_json=as_json)
         return
-    if not (options.retry_failed or options.rerun_outdated or any(elsewhere) or time_limit):
-        path = complete_result(study_file, output)
-        if path is not None:
-            print_result(path, quiet=quiet)
-            return
-    workers_ahead(study_file, elsewhere=any(elsewhere) or options.workers == 0)
-    _run_study(study_file, output, options, elsewhere, time_limit, quiet)
+    if not (task or dry_run):
+        workers_ahead(study_file, elsewhere=any(elsewhere) or options.workers == 0)
+    study = read_study(study_file, assignments)
+    path = result_of(study, output)
+    print_line: PrintLine = _print_nothing if quiet else partial(tell, err=True)
+    if dry_run:
+        _print_forecast(study, path, options, as_json)
+    elif task is None:
+        _run_study(study, path, options, _clients(*elsewhere, options, path, print_line), time_limit, quiet, print_line)
+        print_result(path, strict=strict, as_json=as_json)
+    elif _run_task(study, path, task, options, time_limit, print_line):
+        print_result(path, strict=strict, as_json=as_json)
+    elif as_json:
+        print_json({"result": str(path), "complete": False, "phases": {}})
 
 
 def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
@@ -100,26 +139,22 @@ def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
 
 
 def _run_study(
-    study_file: Path,
-    output: Path | None,
+    study: Study,
+    path: Path,
     options: RunOptions,
-    elsewhere: tuple[str | None, Path | None, str | None],
+    clients: AbstractContextManager[Client | None],
     time_limit: str | None,
     quiet: bool,
+    print_line: PrintLine,
 ) -> None:
-    """Run the missing cases of a study, write its result, and print its runs by status."""
+    """Run the missing cases of a study and write its result."""
     from evogt_study.operations.run import run_to_file
     from evogt_study.workers.signals import interruptible
 
-    study = read_study(study_file)
-    path = result_of(study, output)
-    print_line = _print_nothing if quiet else partial(tell, err=True)
-    clients = _clients(*elsewhere, options, path, print_line)
     warned = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
     with warned, interruptible(time_limit), clients as client, display(quiet) as listener:
         run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
-    print_result(path)
 
 
 def _print_nothing(line: str) -> None:
@@ -132,7 +167,7 @@ def _clients(
     cluster: str | None,
     options: RunOptions,
     result: Path,
-    print_line: Callable[[str], None],
+    print_line: PrintLine,
 ) -> AbstractContextManager[Client | None]:
     """Return the client of a scheduler or batch system, or None for workers on this machine.  Raises InputError."""
     if cluster is None and scheduler is None and scheduler_file is None:
@@ -143,35 +178,35 @@ def _clients(
     if cluster is None:
         return connect_to_scheduler(scheduler, scheduler_file)
     if not options.workers:
-        raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
+        raise InputError("`--workers` must be given with --cluster: the number of workers")
     return on_batch_system(cluster, options.workers, jobs_folder(result), print_line)
 
 
 def _run_task(
-    study_file: Path, output: Path | None, task: str, options: RunOptions, time_limit: str | None, quiet: bool
-) -> None:
-    """Compute parts of a study as one task of an array, and write the result if all runs are finished."""
+    study: Study, path: Path, task: str, options: RunOptions, time_limit: str | None, print_line: PrintLine
+) -> bool:
+    """Compute parts of a study as one task of an array.  Returns True if the result has all runs."""
     number, of = task_of(task)
     from evogt_study.operations.run import run_task
     from evogt_study.workers.signals import winding_down
 
-    study = read_study(study_file)
-    path = result_of(study, output)
-    print_line = _print_nothing if quiet else partial(tell, err=True)
     with warnings_at_the_end(StoreWarning, ReturnWarning), winding_down(time_limit) as check_end:
         whole = run_task(study, path, number, of, options=options, print_line=print_line, check_end=check_end)
-    if whole:
-        print_line(f"{path}: all runs are there")
+    if not whole:
+        print_line(f"{path} is not written yet: other tasks compute the rest")
+    return whole and path.exists()
 
 
-@click.command()
+@click.command(cls=Command)
 @study_file_argument
 @result_option
-@click.option("--tasks", type=click.IntRange(1), required=True, help="Tasks of the array.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Worker processes of a task.")
+@click.option("--tasks", type=click.IntRange(1), required=True, help="Number of tasks of the array.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Number of workers of each task.")
 @click.option("--cluster", metavar="SYSTEM", default="slurm", show_default=True, help="slurm, pbs, sge or lsf.")
-@click.option("--directive", "directives", multiple=True, metavar="TEXT", help="A line for it, as --time=4:00:00.")
-@click.option("--print", "prints", is_flag=True, help="Print the script, and do not submit it.")
+@click.option(
+    "--directive", "directives", multiple=True, metavar="TEXT", help="Add a directive to the script: --time=4:00:00."
+)
+@click.option("--print", "prints", is_flag=True, help="Print the script and do not submit it.")
 def submit(
     study_file: Path,
     output: Path | None,
@@ -181,9 +216,10 @@ def submit(
     directives: tuple[str, ...],
     prints: bool,
 ) -> None:
-    """Submit an array of tasks that compute a study without a scheduler, each of them `evogt run --task`.
+    """Submit an array of tasks to a batch system.
 
-    What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
+    Each task is `evogt run --task I/N`, without a scheduler.  Its output goes to the folder RESULT.jobs.  The same
+    command again runs the missing cases.
     """
     from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
 
@@ -198,17 +234,8 @@ def submit(
         tell(submitted(cluster, script))
 
 
-@click.command()
-@study_file_argument
-@result_option
-@click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
-@reuse_from_option
-def plan(study_file: Path, output: Path | None, workers: int | None, reuse_from: tuple[Path, ...]) -> None:
-    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Writes nothing.
-
-    Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
-    predicted from a few cases of different sizes, which are computed for that within a few seconds.
-    """
+def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:
+    """Print what would run: cases, shared work, time and memory."""
     from dask.system import CPU_COUNT
 
     from evogt_study.operations.forecast import START_SECONDS
@@ -217,9 +244,8 @@ def plan(study_file: Path, output: Path | None, workers: int | None, reuse_from:
     from evogt_study.study.plan import provisional_plans
 
     # the count of Dask, as in `evogt run`: it respects the limits of a container
-    study, workers = read_study(study_file), workers or CPU_COUNT
-    path = result_of(study, output)
-    done = finished(study, path, others=reuse_from)
+    workers = options.workers or CPU_COUNT
+    done = finished(study, path, others=tuple(map(Path, options.reuse_from)))
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     walls = []
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
@@ -309,19 +335,34 @@ def _duration(seconds: float) -> str:
 
 
 @click.command("try")
-@study_file_argument
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="The case.  [default: the first]")
-def try_case(study_file: Path, points: tuple[str, ...]) -> None:
-    """Compute one case of a study here, and print what it returns; a traceback where it raises.  Writes nothing.
+@click.argument("file", metavar="STUDY.toml|FILE.nc", type=PATH)
+@assignments_argument
+@pilot_option
+@code_option
+@strict_option
+def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path | None, strict: bool) -> None:
+    """Run one case here and show its return value or its traceback.
 
-    Axes that --at leaves out have their first value.  Exit code 1 where the case fails.
+    KEY=VALUE selects the case; axes that are left out have their first value.  A study may have other values, for
+    example `evogt try STUDY.toml n=1000`.
+
+    For a result, the run is compared with the stored run bit for bit.  Exit code 1 if they differ.  Code is executed
+    only if none of its files has changed since the result was computed.
     """
-    from evogt_study.operations.replay import tried
-    from evogt_study.study.case_space import read_point
+    is_study = file.suffix == ".toml"
+    if is_study:
+        refuse_options("a study", allowed="strict")
+    from evogt_study.operations.trial import try_case as compute
 
-    made = tried(read_study(study_file), read_point(",".join(points)))
-    for line in made.describe():
-        tell(line)
+    at = {
+        name: list(value) if isinstance(value, AxisValues) else value
+        for name, value in read_assignments(assignments).items()
+    }
+    made = compute(read_study(file) if is_study else file, at, pilot=pilot, code=code)
+    if not is_study:
+        tell_unfinished(file)
+    print_lines(made.describe())
     if made.raised:
         tell_lines(made.raised.rstrip("\n"), err=True)
-        raise SystemExit(SOME_FAILED)
+    if (strict and made.status.name != "ok") or not (is_study or made.equal):
+        raise SystemExit(FAILED)

@@ -1,10 +1,10 @@
-"""The commands `evogt status` and `evogt store`."""
+"""The commands `evogt status`, `list` and `store`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +15,35 @@ from evogt_study.cli.display import (
     format_counts,
     format_messages,
     format_missing,
+    format_remedy,
     format_software,
+    print_json,
     print_lines,
+    runs_document,
     tell_unfinished,
+    warn,
     warnings_at_the_end,
 )
-from evogt_study.cli.inputs import no_result, print_unasked, reuse_from_option, runs_so_far
+from evogt_study.cli.inputs import (
+    PATH,
+    Command,
+    check_together,
+    json_option,
+    no_result,
+    print_unasked,
+    refuse_options,
+    reuse_from_option,
+    runs_so_far,
+)
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import DoubtWarning, InputError
 from evogt_study.storage.paths import default_result, description, store_folder
-from evogt_study.text import tell
+from evogt_study.text import tell, tell_lines
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.results.finished import Kept
+    from evogt_study.results.finished import Finished, Kept
     from evogt_study.study.study import Study
 
 WATCH_SECONDS = 5.0
@@ -38,21 +52,23 @@ PAGE_SECONDS = 60.0
 """The same with a page, whose figures take seconds."""
 
 
-@click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Result of a STUDY.toml.  [default: results/NAME.nc]"
-)
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE", type=PATH)
+@click.option("-o", "--output", type=PATH, help="Result file of STUDY.toml.  [default: results/NAME.nc]")
 @reuse_from_option
-@click.option("--watch", is_flag=True, help="Look again and again, until nobody computes it any more, or Ctrl-C.")
-@click.option("--html", type=click.Path(path_type=Path), help="Page to write too; with --watch each minute.")
-def status(file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None) -> None:
-    """Tell what is done, failed and missing of a result FILE.nc, or of what a STUDY.toml asks for.
+@click.option("--watch", is_flag=True, help="Refresh until the study ends.  Stop with Ctrl-C.")
+@click.option("--html", type=PATH, help="Also write an HTML page.  With --watch, refresh it every minute.")
+@json_option
+def status(
+    file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None, as_json: bool
+) -> None:
+    """Show the progress of a study.
 
-    Of a study it is told what `evogt run` would find: cases that were added to it are not_run.  Of a result that is
-    being computed it is told by which process, how fast, and how long it still takes; of one that is not finished
-    otherwise, that nobody computes it.
+    FILE is a result (.nc) or a study (.toml).  For a result, show the number of runs by status and the error messages.
+    While the study runs, also show the process, the speed and the time left.  For a study, show what `evogt run` would
+    find: cases that you added count as not run.
     """
+    check_together(json=as_json, watch=watch)
     if html is not None:
         check_page(html, "--html")
     study, path = None, file
@@ -66,58 +82,69 @@ def status(file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch:
         with warnings_at_the_end(DoubtWarning):
             study = study_as_recorded(file, [path, *reuse_from])
     else:
-        for option in ["--output"] * (output is not None) + ["--reuse-from"] * bool(reuse_from):
-            raise InputError(f"`{option}` must be given with a STUDY.toml, got the result {file}")
+        refuse_options("a result", allowed="watch html as_json")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
-        while _look(study, path, reuse_from, html) and watch:
+        while _show(study, path, reuse_from, html, as_json) and watch:
             _wait(path, WATCH_SECONDS if html is None else PAGE_SECONDS)
 
 
-def _look(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None) -> bool:
-    """Print the state of a result, and write its page; return whether it is being computed."""
+def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
+    """Print the state of a result and write its page; return whether it is being computed."""
+    from evogt_study.analysis.status_counts import completeness
     from evogt_study.operations.progress import computation_of
 
-    computed = _print_state(study, path, reuse_from)
-    if html is not None and (path.exists() or description(path).exists()):
-        write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
-    return computed
-
-
-def _now() -> str:
-    """Return the present time in UTC."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _print_state(study: Study | None, path: Path, reuse_from: tuple[Path, ...]) -> bool:
-    """Print the state of a result, or of a study; return whether it is being computed."""
-    from evogt_study.operations.progress import computation_of
-
-    computation = computation_of(path)
-    begun = description(path).exists()
-    if begun or computation.runs:
+    computation, begun = computation_of(path), description(path).exists()
+    if not as_json and (begun or computation.runs):
         tell(f"{path}: {computation.described()}")
-    if computation.runs and not begun and not path.exists():
-        return True  # no run is finished, and the study is not on disk
-    if study is None:
-        with runs_so_far(path, ()) as runs:
-            _print_status(path, runs)
-    else:
-        _print_asked_for(study, path, reuse_from)
+    # before the first run is finished, no study is on disk
+    waits = computation.runs and not begun and not path.exists()
+    with ExitStack() as stack:
+        runs, done = ({}, None) if waits else stack.enter_context(_runs(study, path, reuse_from))
+        found = {phase: completeness(data) for phase, data in runs.items()}
+        study_text = "".join(str(data.attrs.get("study", "?")) for data in runs.values())
+        software = {phase: list(format_software(data)) for phase, data in runs.items()}
+    if as_json:
+        state = {"running": computation.runs, "complete": not waits and not description(path).exists()}
+        unplanned = 0 if done is None else done.unasked
+        print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
+    for phase, each in {} if as_json else found.items():
+        tell(f"{path} ({phase}): {format_counts(each)}")
+        print_lines(
+            [
+                *format_missing(each),
+                *format_messages(each),
+                *format_remedy(path, phase, each, study_text),
+                *software[phase],
+            ]
+        )
+    if done is not None and not as_json:
+        for phase in (each.name for each in done.study.phases if each.name not in found):
+            tell(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
+        print_unasked(path, done)
+    if html is not None and found:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        write_report(path, html, f"{computation.described()}; seen at {now}" if computation.runs else "")
+    elif html is not None:
+        warn([f"{html} is not written: no run is finished yet"])
     return computation.runs
 
 
-def _print_asked_for(study: Study, path: Path, reuse_from: tuple[Path, ...]) -> None:
+@contextmanager
+def _runs(
+    study: Study | None, path: Path, reuse_from: tuple[Path, ...]
+) -> Iterator[tuple[Mapping[str, xr.Dataset], Finished | None]]:
+    """Yield the runs of a result, or the finished runs of a study, by phase."""
+    if study is None:
+        with runs_so_far(path, ()) as runs:
+            yield runs, None
+        return
     from evogt_study.results.finished import finished
 
     done = finished(study, path, others=reuse_from)
     if done is None:
         raise no_result(path)
     tell_unfinished(path)
-    _print_status(path, done.runs())
-    for phase in study.phases:
-        if phase.name not in done.tables:
-            tell(f"{path} ({phase.name}): not run, since its {next(iter(done.tables))} has not chosen yet")
-    print_unasked(path, done)
+    yield done.runs(), done
 
 
 def _wait(path: Path, seconds: float) -> None:
@@ -130,36 +157,70 @@ def _wait(path: Path, seconds: float) -> None:
     click.clear()  # only on a terminal
 
 
-def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
-    """Print the runs of each phase by status."""
-    from evogt_study.analysis.status_counts import completeness
+@click.command("list", cls=Command)
+@click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=PATH)
+@click.option(
+    "-w",
+    "--where",
+    metavar="CONDITIONS",
+    default="",
+    help="List only results with runs that meet all conditions, and count only these runs: 'n>40 and method=own'.",
+)
+@json_option
+def list_results(folder: Path, where: str, as_json: bool) -> None:
+    """List the results in a folder, by default in results.
 
-    for phase, data in phases.items():
-        found = completeness(data)
-        tell(f"{path} ({phase}): {format_counts(found)}")
-        print_lines(format_missing(found))
-        print_lines(format_messages(found))
-        print_lines(format_software(data))
+    Each row has the runs by status, the date and the axes.  A condition compares a parameter, a variable with one value
+    for each run, `status`, `method` or `study`.
+    """
+    from evogt_study.analysis.tables import rendered
+    from evogt_study.operations.listing import list_results as listed
+    from evogt_study.operations.listing import read_conditions
+
+    found = list(listed(folder, read_conditions(where)))
+    warn(each for each in found if isinstance(each, str))
+    results = [each for each in found if not isinstance(each, str)]
+    if as_json:
+        rows = [
+            {
+                "file": str(each.path), "study": each.study, "method": each.method, "date": each.date,
+                "complete": each.is_finished, "axes": each.axes, **runs_document({"": each.runs})[""],
+            }
+            for each in results
+        ]  # fmt: skip
+        print_json({"folder": str(folder), "where": where, "results": rows})
+    elif results:
+        body = [
+            [
+                str(each.path), f"{each.date[:10]} {each.date[11:16]}",
+                format_counts(each.runs) + ("" if each.is_finished else ", not finished"),
+                " x ".join(f"{size} {name}" for name, size in each.axes.items()),
+            ]
+            for each in results
+        ]  # fmt: skip
+        tell_lines(rendered(["result", "date (UTC)", "runs", "axes"], body, "text"))
+    else:
+        tell(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
 
-_places = click.argument("places", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+_places = click.argument("places", metavar="[PATH]...", nargs=-1, type=PATH)
 
 
 @click.group()
 def store() -> None:
-    """List, prune or move finished runs that are kept beside results.
+    """List, prune or move runs that studies no longer include.
 
-    They are runs that a study does not ask for now, since one of its lines was changed.  `evogt run` takes them when it
-    asks for them again.
+    `evogt run` moves them to the store beside a result when a study has changed.  It reuses them when the study
+    includes them again.
     """
 
 
 @store.command("list")
 @_places
 def list_(places: tuple[Path, ...]) -> None:
-    """Print runs and bytes that are kept beside each PATH, a result, or in it, a folder.  [default: results]
+    """Print the runs in the store of each PATH, a result or a folder of results.  [default: results]
 
-    A line for each change tells why they are not asked for, and when they were put there.
+    A line for each change of the study shows when its runs were moved, and why.
     """
     from evogt_study.results.finished import stored_runs
 
@@ -177,9 +238,9 @@ def list_(places: tuple[Path, ...]) -> None:
 
 @store.command("prune")
 @_places
-@click.option("--older-than", metavar="TIME", help="Only what was put there that long ago: 90, 30m, 11h30m, 2d.")
+@click.option("--older-than", metavar="TIME", help="Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
-    """Remove what is kept beside each PATH, a result, or in it, a folder.  It cannot be brought back."""
+    """Remove the store of each PATH, a result or a folder of results, for good."""
     from evogt_study.results.finished import prune_store
     from evogt_study.storage.lease import only_writer
     from evogt_study.workers.signals import seconds
@@ -193,10 +254,10 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
 
 
 @store.command("move")
-@click.argument("source", metavar="FROM.nc", type=click.Path(path_type=Path))
-@click.argument("target", metavar="TO.nc", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FROM.nc", type=PATH)
+@click.argument("target", metavar="TO.nc", type=PATH)
 def move_(source: Path, target: Path) -> None:
-    """Put what is kept beside the result FROM.nc beside TO.nc, whether they exist or not, on whatever disk."""
+    """Move the store of the result FROM.nc to TO.nc.  The results need not exist."""
     from evogt_study.results.finished import move_store
     from evogt_study.storage.lease import only_writer
 

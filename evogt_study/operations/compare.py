@@ -14,6 +14,8 @@ from evogt_study.errors import shortened
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
 from evogt_study.storage.arrays import Packed
 
+RUNS_AT_ONCE = 64
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -59,6 +61,21 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
         if difference is not None:
             found.append(difference)
     return found
+
+
+def differences_of_pairs(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
+    """Return `differences` of many pairs, each variable once, with the arrays of a few runs in memory at a time."""
+    found: dict[str, Difference] = {}
+    for start in range(0, len(pairs), RUNS_AT_ONCE):
+        some = pairs[start : start + RUNS_AT_ONCE]
+        rows = [np.unique(np.array(own)) for own in zip(*some, strict=True)]
+        left, right = (np.searchsorted(own, each) for own, each in zip(rows, zip(*some, strict=True), strict=True))
+        numbers = list(zip(left.tolist(), right.tolist(), strict=True))
+        for each in differences(stored.selected(rows[0]), now.selected(rows[1]), numbers):
+            here = tuple(number + start for number in each.pairs)
+            first = found.setdefault(each.name, replace(each, pairs=()))
+            found[each.name] = replace(first, pairs=first.pairs + here)
+    return list(found.values())
 
 
 def _in_memory(records: RunRecords) -> RunRecords:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
-from evogt_study.operations.compare import Difference, differences, software_changes
+from evogt_study.operations.compare import Difference, differences_of_pairs, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
@@ -30,12 +31,13 @@ from evogt_study.schema.variables import FINAL, MAIN, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
+from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import Chosen, listed
+from evogt_study.study.model import SeedRange, read_toml, validated, write_toml
 from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
-RUNS_AT_ONCE = 64
 MERGED_FROM = "merged_from"
 PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
@@ -75,7 +77,7 @@ class Source:
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
     """Join results of one study, write them to the new file `output`, and return the study's runs.
 
-    study: the study of the merged result; None: the study of the first file whose axes have every value of the others.
+    study: the study of the merged result; None: the study of the first file, with the axis values of all files.
     Runs are matched by their run keys.  A run that is ok replaces one with another status.  Runs with equal keys must
     have equal values, bit for bit.  Attempts add up.
 
@@ -162,34 +164,72 @@ def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
 
 
 def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
-    """The first study of a file that includes the runs of all files, with its plans.  Raises ResultError."""
-    lacking = _lacking_values(sources)
+    """The study that includes the runs of all files, with its plans.  Raises ResultError.
+
+    It is the study of the first file whose axes have every value, or else the study of the first file with the axis
+    values of all.
+    """
+    lacking = [_lacking_values(source, sources) for source in sources]
     refusals: list[str] = []
-    for source, lacks in zip(sources, lacking, strict=True):
-        if not lacks:
-            try:
-                study = study_in(source.path, source.groups[MAIN])
-                return _plans(study, sources), study
-            except (ResultError, StudyError) as error:
-                refusals.append(str(error))
+    whole = [(source, source.groups[MAIN]) for source, lacks in zip(sources, lacking, strict=True) if not lacks]
+    if not whole and (text := _joint_text(sources)) is not None:
+        data = sources[0].groups[MAIN]
+        whole = [(sources[0], data.assign_attrs(study=text))]
+    for source, data in whole:
+        try:
+            study = study_in(source.path, data)
+            return _plans(study, sources), study
+        except (ResultError, StudyError) as error:
+            refusals.append(str(error))
     if refusals:
         raise ResultError(refusals[0].replace(f"{CODE} says", "--study STUDY.toml says by its folder"))
     reasons = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
-    raise ResultError(f"none of the files asks for what all hold: {reasons}; name a study file that does with --study")
+    raise ResultError(f"no file has a study that includes all runs: {reasons}. Name such a study with --study.")
 
 
-def _lacking_values(sources: Sequence[Source]) -> list[str]:
-    """Describe for each file the axis values that only other files have."""
-    names = dict.fromkeys(str(name) for source in sources for name in source.groups[MAIN]["run_status"].dims)
-    lacking: list[list[str]] = [[] for _ in sources]
-    for name in names:
-        own = [_values_in(source.groups[MAIN], name) for source in sources]
-        every = dict.fromkeys(value for values in own if values is not None for value in values)
-        for lacks, values in zip(lacking, own, strict=True):
-            missing = [] if values is None else [value for value in every if value not in values]
-            if missing:
-                lacks.append(f"{name} = {listed(missing, 6)}")
-    return [" and ".join(lacks) for lacks in lacking]
+def _joint_text(sources: Sequence[Source]) -> str | None:
+    """The text of the first study with the axis values of all; None if other parts of the studies differ."""
+    texts = [str(source.groups[MAIN].attrs["study"]) for source in sources]
+    for text, source in zip(texts, sources, strict=True):
+        read_toml(text, f"the study in {source.path}")  # it refuses what is no study
+    tables = [parse_toml(text) for text in texts]
+    axes = [table.pop("axes", {}) for table in tables]
+    if any(table != tables[0] or own.keys() != axes[0].keys() for table, own in zip(tables, axes, strict=True)):
+        return None
+    joint = {}
+    for name in axes[0]:
+        every = [_listed_values(own[name]) for own in axes]
+        if all(own[name] == axes[0][name] for own in axes):
+            joint[name] = axes[0][name]
+        elif any(values is None for values in every):
+            return None
+        else:
+            values = list(dict.fromkeys(value for values in every for value in values or ()))
+            if all(type(value) in (int, float) for value in values):
+                values.sort()
+            is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
+            is_range = is_range and values[0] >= 0
+            joint[name] = {"start": values[0], "count": len(values)} if is_range else values
+    return write_toml({**tables[0], "axes": joint})
+
+
+def _listed_values(raw: Any) -> list[Any] | None:
+    """The values of an axis in a study text; None for a spaced range and for objects under names."""
+    if isinstance(raw, dict):
+        return validated(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
+    return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
+
+
+def _lacking_values(source: Source, sources: Sequence[Source]) -> str:
+    """Describe the axis values that only other files have."""
+    lacks = []
+    for name in dict.fromkeys(str(name) for each in sources for name in each.groups[MAIN]["run_status"].dims):
+        own = _values_in(source.groups[MAIN], name)
+        every = dict.fromkeys(value for each in sources for value in _values_in(each.groups[MAIN], name) or ())
+        missing = [] if own is None else [value for value in every if value not in set(own)]
+        if missing:
+            lacks.append(f"{name} = {listed(missing, 6)}")
+    return " and ".join(lacks)
 
 
 def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
@@ -303,14 +343,7 @@ def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequ
             fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
             difference = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
             raise ResultError(_conflict(plan, ours, theirs, (a, b), difference))
-    found: list[Difference] = []
-    for start in range(0, len(pairs), RUNS_AT_ONCE):  # a few arrays are in memory at a time
-        some = pairs[start : start + RUNS_AT_ONCE]
-        rows = [np.unique(np.array(own)) for own in zip(*some, strict=True)]
-        left, right = (np.searchsorted(own, each) for own, each in zip(rows, zip(*some, strict=True), strict=True))
-        numbers = list(zip(left.tolist(), right.tolist(), strict=True))
-        different = differences(ours.selected(rows[0]), theirs.selected(rows[1]), numbers)
-        found += [replace(each, pairs=tuple(number + start for number in each.pairs)) for each in different]
+    found = differences_of_pairs(ours, theirs, pairs)
     if found:
         first = found[0]
         difference = first.describe(f"in {one.path}", f"in {other.path}") + _more(found)
@@ -328,8 +361,8 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
     software = software_changes(ours.software[pair[0]], theirs.software[pair[1]]).replace(", here ", " and ")
     cause = f"they were computed by other software: {software}; " if software else ""
     return (
-        f"{plan.phase} run {point(plan.space, index)} has two values: {values}; {cause}`evogt replay` tells which one "
-        "comes out here; leave the other file out"
+        f"{plan.phase} run {point(plan.space, index)} has two values: {values}; {cause}`evogt try` shows which one "
+        "this machine computes. Leave the other file out."
     )
 
 

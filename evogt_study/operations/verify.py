@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shortened
 from evogt_study.operations.compare import differences
-from evogt_study.operations.replay import Replay, replayed
+from evogt_study.operations.trial import StoredRun, Trial, repeat_run
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
 from evogt_study.results.index import Inspection, inspect
@@ -133,7 +133,7 @@ def _checked(
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
     findings += [line for result in phases.values() for line in _told(result, check_twins)]
     findings += _choices(phases)
-    recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, rerun, seed)]
+    recomputed = [judged(repeat_run(result, index), result) for result, index in drawn(phases, rerun, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
     return Verification(path, {}, tuple(findings), tuple(line for line, _ in recomputed), left_out)
 
@@ -182,22 +182,22 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
     return found
 
 
-def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
+def judged(run: Trial, result: Stored) -> tuple[str, list[str]]:
     """Describe a run computed again on one line, with a further line for each mistake."""
-    line = f"{result.phase} run {run.point}"
+    line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
     if run.status != Status.ok:
         return f"{line}: {run.message}", [f"{line} is ok in the file, but computed again: {run.message}"]
-    if not run.differences:
+    if not known.differences:
         return f"{line}: equal bit for bit", []
     # with the same versions every difference is a mistake
-    if not run.software:
-        return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in run.differences]
+    if not known.software:
+        return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in known.differences]
     declared = result.study.method.variables
-    judgeable = [each for each in run.differences if each.name not in declared or declared[each.name].is_determined]
+    judgeable = [each for each in known.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
     # `not <=`, so that NaN counts as a mistake
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
-    line += f": relative difference at most {largest:.1e} with other software ({run.software})"
+    line += f": relative difference at most {largest:.1e} with other software ({known.software})"
     return line, [f"{line}: {each.describe()}" for each in wrong]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.inputs import check_one_of
-from evogt_study.cli.main import SOME_FAILED
+from evogt_study.cli.inputs import check_together
+from evogt_study.cli.main import FAILED
 from evogt_study.text import tell, tell_lines
 
 
@@ -49,7 +49,7 @@ def reproduce(
     """
     from evogt_study.cli.run import workers_ahead
 
-    check_one_of(workers, scheduler, scheduler_file)
+    check_together(workers=workers, scheduler=scheduler, scheduler_file=scheduler_file)
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.display import display
@@ -70,4 +70,4 @@ def reproduce(
     if made.not_computed:
         tell(f"{made.not_computed} published numbers belong to studies that were not given")
     if not made.holds:
-        raise SystemExit(SOME_FAILED)
+        raise SystemExit(FAILED)

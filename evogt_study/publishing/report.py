@@ -389,14 +389,12 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
     this_page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "this page")
     if not replays(data):
         return [(f"evogt verify {file}", "checks the content of the file"), this_page]
-    pattern = ",".join(f"{name}=..." for name in map(str, data["run_status"].dims))
-    found.append(
-        (f"evogt replay {file} --at {shlex.quote(pattern)}", "one run, by its value of each axis, bit for bit")
-    )
+    pattern = " ".join(f"{name}=..." for name in map(str, data["run_status"].dims))
+    found.append((f"evogt try {file} {pattern}", "one run, by its value of each axis, bit for bit"))
     if study is not None and study.runs.messages:
         first = study.runs.messages[0]
-        point = shlex.quote(",".join(f"{name}={value}" for name, value in first.at.items()))
-        found.append((f"evogt replay {file} --at {point}", "one run that is not ok, with its traceback"))
+        point = " ".join(shlex.quote(f"{name}={value}") for name, value in first.at.items())
+        found.append((f"evogt try {file} {point}", "one run that is not ok, with its traceback"))
     return [*found, this_page]
 
 

@@ -146,7 +146,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
         places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
         raise StudyError(
             f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
-            f"makes it, and `evogt plan {file}` tells what would run"
+            f"makes it, and `evogt run -n {file}` tells what would run"
         )
 
     return Study.from_file(file, named=named)

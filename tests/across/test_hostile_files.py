@@ -182,8 +182,9 @@ FORMULAS = {
 TABLE = '[[table]]\nname = "row"\nfile = "table.csv"\n'
 RESULT_COMMANDS = {
     "status": ("status", "own.nc"), "verify": ("verify", "own.nc"), "summary": ("summary", "own.nc"),
-    "export": ("export", "own.nc", "-o", "t.csv"), "report": ("report", "own.nc"), "replay": ("replay", "own.nc"),
-    "merge": ("merge", "own.nc", "own.nc", "-o", "m.nc"), "concat": ("concat", "a=own.nc", "b=own.nc", "-o", "c.nc"),
+    "export": ("export", "own.nc", "-o", "t.csv"), "report": ("report", "own.nc"), "try": ("try", "own.nc"),
+    "merge": ("merge", "own.nc", "own.nc", "-o", "m.nc"),
+    "concat": ("merge", "--along", "x", "a=own.nc", "b=own.nc", "-o", "c.nc"),
     "publish": ("publish", "own.nc", "-o", "folder"),
 }  # fmt: skip
 JSON = '{"file": "own.toml", "text": "", "study_code": ""}'
@@ -192,8 +193,8 @@ CASES = {
     "study: a pipe": reading(pipe("own.toml"), command=("run", "own.toml")),
     "study: endless": reading(zero("own.toml"), command=("run", "own.toml")),
     "study: a folder": reading(lambda folder: (folder / "own.toml").mkdir(), command=("run", "own.toml")),
-    "study: a circle": reading(zero("own.toml", "own.toml"), command=("plan", "own.toml")),
-    "study: 1 TB": reading(sparse("own.toml"), command=("plan", "own.toml")),
+    "study: a circle": reading(zero("own.toml", "own.toml"), command=("run", "-n", "own.toml")),
+    "study: 1 TB": reading(sparse("own.toml"), command=("run", "-n", "own.toml")),
     "study: status of a pipe": reading(pipe("own.toml"), command=("status", "own.toml")),
     "study: submit of a pipe": reading(pipe("own.toml"), command=("submit", "own.toml", "--tasks", "2", "--print")),
     "study: merge with a pipe": reading(

@@ -35,7 +35,7 @@ COMMANDS = {
     "run": ("run", "own.toml", *RUN, "new.nc"),
     "run of a changed study": ("run", "changed.toml", *RUN, "own.nc"),
     "merge": ("merge", "a.nc", "b.nc", "--study", "own.toml", "-o", "m.nc"),
-    "concat": ("concat", "x=a.nc", "y=b.nc", "-o", "c.nc"),
+    "concat": ("merge", "--along", "problem", "x=a.nc", "y=b.nc", "-o", "c.nc"),
     "publish": ("publish", "a.nc", "-o", "new/deposit"),
     "store move": ("store", "move", "kept.nc", "moved.nc"),
     "store prune": ("store", "prune", "kept.nc"),

@@ -37,7 +37,7 @@ if __name__ == "__main__":
 COMMANDS = [
     ["run", "peak.toml", "--workers", "2"],
     ["run", "peak.toml", "-q"],
-    ["plan", "peak.toml"],
+    ["run", "-n", "peak.toml"],
     ["try", "peak.toml"],
     ["status", "results/peak.nc"],
     ["summary", "results/peak.nc", "--variable", "height"],
@@ -45,7 +45,7 @@ COMMANDS = [
     ["plot", "results/peak.nc", "dependence"],
     ["report", "results/peak.nc"],
     ["export", "results/peak.nc", "-o", "peak.csv"],
-    ["replay", "results/peak.nc", "--at", "x=0,seed=1"],
+    ["try", "results/peak.nc", "x=0", "seed=1"],
     ["verify", "results/peak.nc"],
     ["--help"],
 ]

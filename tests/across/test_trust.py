@@ -36,7 +36,7 @@ FILES = {
     "lazy.py": "x = 1\n",
 }
 TEXT = 'name = "own"\nmethod = "method.py:f"\ndepends = ["data.txt"]\n[axes]\nseed = [0, 1]\n'
-CHECKS = {"verify --rerun": ("verify", "own.nc", "--rerun", "1"), "replay": ("replay", "own.nc", "--at", "seed=1")}
+CHECKS = {"verify --rerun": ("verify", "own.nc", "--rerun", "1"), "try": ("try", "own.nc", "seed=1")}
 STATEMENT = "\nopen('EXECUTED', 'w')\n"
 
 
@@ -97,7 +97,7 @@ def test_the_files_that_computed_the_result_are_executed(folder, evogt, name):
     code, out, err = evogt(*CHECKS[name])
     assert (code, err, "equal bit for bit" in out) == (0, "", True)
     named = [line.removeprefix("  executes: ") for line in out.splitlines() if line.startswith("  executes: ")]
-    assert named == ([] if name == "replay" else sorted(str(folder / each) for each in [*FILES, "data.txt"]))
+    assert named == ([] if name == "try" else sorted(str(folder / each) for each in [*FILES, "data.txt"]))
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -96,7 +96,7 @@ def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command
     assert state == f"{path}: not running; `evogt run` computes the rest"
     assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
     assert by_seed.startswith("  not run by seed: ")
-    assert "is not finished; this is what there is" in beside
+    assert "is not finished. These are its runs so far." in beside
     told, beside = asked("summary", path, "--over", "seed")
     assert re.search(r"  \d+/100\b", told)
     assert "is not finished" in beside

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.methods.streams import hash_words, isolate_global_draws
-from evogt_study.operations.replay import replay, tried
+from evogt_study.operations.trial import try_case
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -124,7 +124,7 @@ def test_draws_are_equal_on_any_number_of_workers_and_in_this_process(client, co
         drawn = np.array(list(values_of(here, name).values())).reshape(2, 3, 3)
         assert np.array_equal(there[name].values, drawn)
         assert np.array_equal(alone[name].values, drawn)
-    trial = tried(study, {"a": 2, "b": 3, "seed": 7}).record
+    trial = try_case(study, {"a": 2, "b": 3, "seed": 7}).record
     assert values_of(trial, "numpy")[0] == there["numpy"].values[1, 2, 2]
 
 
@@ -133,7 +133,7 @@ def test_a_replay_draws_what_the_run_drew(client, own_study, tmp_path):
     source += "    return {'own': rng.random(), 'python': random.random(), 'numpy': np.random.normal(size=3)}\n"
     study = own_study(source, '[axes]\na = [1, 2]\nseed = [3, 4]\n[random]\ncommon = "none"\n')
     evs.run(study, client=client, output=tmp_path / "own.nc")
-    assert replay(tmp_path / "own.nc", {"a": "2", "seed": "3"}).equal
+    assert try_case(tmp_path / "own.nc", {"a": "2", "seed": "3"}).equal
 
 
 @settings(max_examples=20, deadline=None)

@@ -107,16 +107,16 @@ def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, s
     [
         (("a=heat.nc",), "`results` must be two results or more by their labels"),
         (("a=heat.nc", "a=waves.nc"), "`FILES` must have different labels, got a twice"),
-        (("heat.nc", "waves.nc", "--dim", "seed"), "`dim` must be a new name, got 'seed': 'heat' has something of"),
+        (("heat.nc", "waves.nc", "--along", "seed"), "`dim` must be a new name, got 'seed': 'heat' has something of"),
         (
-            ("heat.nc", "waves.nc", "--dim", "run_status"),
+            ("heat.nc", "waves.nc", "--along", "run_status"),
             "`dim` must be a new name, got 'run_status': the result file uses",
         ),
     ],
 )
 def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, told):
     monkeypatch.chdir(tmp_path)
-    code, out, err = evogt("concat", *arguments, "-o", "joined.nc")
+    code, out, err = evogt("merge", "--along", "problem", *arguments, "-o", "joined.nc")
     assert (code, out) == (2, "")
     assert err.startswith(f"evogt: {told}")
     assert not (tmp_path / "joined.nc").exists()
@@ -124,16 +124,18 @@ def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, told):
 
 def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")
-    assert (code, out.splitlines()[0]) == (1, "joined.nc: 7 runs, 6 ok, 1 failed")
+    code, out, _ = evogt("merge", "--along", "problem", "heat.nc", "waves.nc", "-o", "joined.nc")
+    assert (code, out.splitlines()[0]) == (0, "joined.nc: 7 runs, 6 ok, 1 failed")
     assert "heat     4  1.000e+00" in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
     assert evogt("status", "joined.nc")[1].startswith("joined.nc (main): 7 runs, 6 ok, 1 failed\n")
     assert evogt("report", "joined.nc")[0] == 0
     of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
-    assert evogt("replay", "joined.nc", "--at", "seed=0")[::2] == (2, f"evogt: {of_none}\n")
+    assert evogt("try", "joined.nc", "seed=0")[::2] == (2, f"evogt: {of_none}\n")
     assert evogt("verify", "joined.nc")[::2] == (2, f"evogt: {of_none}\n")
-    assert evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")[0] == 1  # as before: it is there
-    code, _, err = evogt("concat", "waves.nc", "heat.nc", "-o", "joined.nc")
+    assert (
+        evogt("merge", "--along", "problem", "heat.nc", "waves.nc", "-o", "joined.nc")[0] == 0
+    )  # as before: it is there
+    code, _, err = evogt("merge", "--along", "problem", "waves.nc", "heat.nc", "-o", "joined.nc")
     assert (code, err.startswith("evogt: `--output` must be a new file, got joined.nc, a file that exists")) == (
         2,
         True,

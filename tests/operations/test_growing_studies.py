@@ -87,12 +87,12 @@ def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evog
     (tmp_path / "cases.csv").write_text("N\n20\n40\n")
     rest = '[axes]\nseed = { start = 0, count = 6 }\n[[table]]\nname = "case"\nfile = "cases.csv"\n'
     study = sampled(4, rest=rest + "[[exclude]]\nmatch = { N = 40, seed = [1, 2, 3, 4, 5] }\n")
-    assert evogt("plan", "own.toml")[1].count("28 cases of 48 points = 4 point x 2 case x 6 seed") == 1
+    assert evogt("run", "-n", "own.toml")[1].count("28 cases of 48 points = 4 point x 2 case x 6 seed") == 1
     path = result_of(study, tmp_path / "own.nc")
     os.remove("cases.csv")
     code, out, err = evogt("verify", path, "--rerun", "3", "--code", "method.py")
     assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
-    code, out, _ = evogt("replay", path, "--at", "point=3,case=1,seed=0", "--code", "method.py")
+    code, out, _ = evogt("try", path, "point=3", "case=1", "seed=0", "--code", "method.py")
     assert (code, "equal bit for bit" in out) == (0, True)
     code, out, _ = evogt("status", path)
     assert (code, "28" in out, "48" in out) == (0, True, False), out

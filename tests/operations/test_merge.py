@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -212,15 +213,25 @@ def test_provenance_of_all_is_kept(part, tmp_path):
     assert origins[0]["git_revision"] == "f" * 40
 
 
+def test_the_study_of_two_parts_has_the_axis_values_of_both(part, tmp_path):
+    """Also in another order, and if the parts do not fill the product of the axes."""
+    _, a = part("a", [7, 8, 9, 10], ["a"])
+    _, b = part("b", range(8))
+    data = merge([a, b], tmp_path / "c.nc")
+    assert data.seed.values.tolist() == list(range(11))
+    assert data.family.values.tolist() == ["a", "b"]
+    assert np.count_nonzero(data.run_status.values == "ok") == 16
+    assert tomllib.loads(data.attrs["study"])["axes"] == {"family": ["a", "b"], "seed": {"start": 0, "count": 11}}
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_no_file_that_asks_for_everything(part, tmp_path):
+def test_no_file_whose_study_includes_all_runs(part, tmp_path):
     _, a = part("a", range(9))
-    _, b = part("b", [7, 8, 9, 10], ["a"])
-    told = refused("none of the files asks for what all hold", [a, b], tmp_path / "c.nc")
+    _, b = part("b", [7, 8, 9, 10], ["a"], constants="[constants]\nscale = 2.0\n")
+    told = refused("no file has a study that includes all runs", [a, b], tmp_path / "c.nc")
     assert f"{a} lacks seed = 9, 10; {b} lacks family = b and seed = 0, 1, 2, 3, 4, 5, ... (7 in all)" in told
-    assert told.endswith("--study")
 
 
 def test_a_study_that_does_not_ask_for_everything(part, tmp_path):

@@ -176,7 +176,7 @@ def test_a_pilot_that_cannot_choose_any_more_leaves_the_result_to_be_read(own_st
     with pytest.raises(PilotError):
         evs.run(own_study(method, PILOTED.replace("[2, 5]", "[2, 5, 7]")), client=client, output=path)
     code, out, err = evogt("summary", path, "--over", "seed")
-    assert (code, "is not finished; this is what there is" in err) == (0, True)
+    assert (code, "is not finished. These are its runs so far." in err) == (0, True)
     assert out == evogt("summary", shutil.copy(path, tmp_path / "copy.nc"), "--over", "seed")[1]
 
 

@@ -131,7 +131,7 @@ def test_failures_are_counted_grouped_and_can_be_replayed(failing):
     assert row[0] == "12"  # all seeds and N: they differ in numbers alone
     assert row[2] == "kind = bad, N = 10, seed = 0"
     assert "Not ok by kind: fast: 1 of 12; slow: 1 of 12; bad: 12 of 12." in page.text
-    assert "evogt replay failing.nc --at kind=bad,N=10,seed=0" in page.text
+    assert "evogt try failing.nc kind=bad N=10 seed=0" in page.text
     assert "3/4" in [row[-2] for row in page.tables if len(row) > 1]
     assert any("22 of 36 runs (12 failed, 2 diverged)" in image["alt"] for image in page.all("img"))
 
@@ -261,10 +261,8 @@ def test_a_study_whose_function_is_in_no_file_promises_no_replay(failing, code):
     )
     assert [command.split()[1] for command, _ in commands(failing, in_python, None)] == ["verify", "report"]
     page = report(failing, {"main": in_python})
-    assert "evogt replay" not in Page(page).text
-    assert "replay" in [
-        command.split()[1] for command, _ in commands(failing, data.assign_attrs(study_code=code), None)
-    ]
+    assert "evogt try" not in Page(page).text
+    assert "try" in [command.split()[1] for command, _ in commands(failing, data.assign_attrs(study_code=code), None)]
 
 
 # --- nothing runs, nothing loads --------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
     )
     assert after == [f"evogt: {coarse}", f"evogt: {ball}"]
     assert evogt("summary", "d.nc")[2].splitlines() == after
-    assert evogt("plan", "doubtful.toml")[2].splitlines() == [before]
+    assert evogt("run", "-n", "doubtful.toml")[2].splitlines() == [before]
     evogt("report", "d.nc", "-o", "d.html")
     page = (doubtful / "d.html").read_text()
     assert f"<strong>To be doubted:</strong> {coarse}.</p>" in page

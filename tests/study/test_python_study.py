@@ -16,7 +16,7 @@ from helpers import read_study
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import InPythonError, ResultError, StudyError
-from evogt_study.operations.replay import replay
+from evogt_study.operations.trial import try_case
 from evogt_study.operations.verify import verify
 
 OFFSET = 10.0
@@ -71,7 +71,7 @@ def test_functions_from_anywhere(client, tmp_path, name):
     with pytest.raises(ResultError, match="was given in Python; .* write it down with study.to_file"):
         verify(path, rerun=1, code=__file__)
     with pytest.raises(InPythonError, match="was given in Python; its text is in the attribute study_code"):
-        replay(path, {"seed": 1})
+        try_case(path, {"seed": 1})
 
 
 def test_what_is_common_is_taken(client, tmp_path):

@@ -129,7 +129,7 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
 
 
 def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
-    """Stages that a plan does not know would be work that `evogt plan` keeps quiet about."""
+    """Stages that a plan does not know would be work that `evogt run -n` does not count."""
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     run_batch(Batch.of(plan.spec, cases))

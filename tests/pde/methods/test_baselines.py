@@ -114,7 +114,7 @@ def test_a_study_of_a_baseline_goes_on_and_is_extended(client, tmp_path, method)
 def test_the_plan_of_a_baseline(tmp_path, capsys, method):
     (tmp_path / "tiny.toml").write_text(toml(method))
     with pytest.raises(SystemExit) as stopped:
-        main(["plan", str(tmp_path / "tiny.toml")], prog_name="evogt")
+        main(["run", "-n", str(tmp_path / "tiny.toml")], prog_name="evogt")
     assert not stopped.value.code
     assert "2 cases = 2 k" in capsys.readouterr().out
 

@@ -1,0 +1,153 @@
+"""List the results in a folder, with the runs that meet conditions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.analysis.status_counts import Completeness, completeness
+from evogt_study.errors import InputError, ResultError, suggest
+from evogt_study.results.netcdf import opened_so_far
+from evogt_study.schema.values import NEAR, canonical, text_label
+from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
+from evogt_study.storage.paths import description
+
+CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
+COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on a parameter, a variable, `status`, `method` or `study`, such as n>40."""
+
+    name: str
+    sign: str
+    value: str
+
+    def mask(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Where the values meet the condition.  Raises InputError if they have no order."""
+        kind = values.dtype.kind
+        try:
+            value = np.datetime64(self.value) if kind == "M" else float(self.value) if kind in "iuf" else self.value
+        except ValueError:
+            raise InputError(f"`{self.name}` must be compared with a number or a date, got {self.value!r}") from None
+        if self.sign in COMPARE:
+            if kind not in "iufM":
+                raise InputError(f"`{self.name}` has no order. Use = or !=, got {self.sign}")
+            return np.asarray(COMPARE[self.sign](values, value))
+        if kind in "iuf":
+            same = np.isclose(values, value, rtol=NEAR, atol=0.0)
+        elif kind == "M":
+            same = values == value
+        else:
+            same = np.array([self.value in _names(each) for each in values.ravel().tolist()]).reshape(values.shape)
+        return np.asarray(same if self.sign in ("=", "==") else ~same)
+
+
+def _names(value: object) -> set[str]:
+    """The texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
+    text = text_label(canonical(value))
+    file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
+    return {text, file, file.removesuffix(".py"), function} - {""} | {text}
+
+
+def read_conditions(text: str) -> list[Condition]:
+    """Read "n>40 and method=own".  Raises InputError."""
+    found = []
+    for part in re.split(r"\s+and\s+", text) if text.strip() else ():
+        match = CONDITION.fullmatch(part)
+        if match is None:
+            raise InputError(f"`--where` must be conditions such as 'n>40 and method=own', got {part.strip()!r}")
+        found.append(Condition(match[1], match[2], match[3].strip("'\"")))
+    return found
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A result in a folder: its study and method, its date, the length of each axis, and its runs by status."""
+
+    path: Path
+    study: str
+    method: str
+    date: str
+    is_finished: bool
+    axes: Mapping[str, int]
+    runs: Completeness
+
+
+def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[Listed | str]:
+    """Yield the results of a folder with runs that meet all conditions; a line for a file that cannot be read.
+
+    Raises InputError if there is no such folder, or if no result has the name of a condition.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no folder {folder}. Name a folder with results.")
+    begun = (path.with_name(path.name.removesuffix(".shards")) for path in folder.glob("*.nc.shards"))
+    known: set[str] = set()
+    unknown = [each.name for each in conditions]
+    for path in sorted({*folder.glob("*.nc"), *begun}):
+        try:
+            with opened_so_far(path, None if conditions else ()) as groups:
+                data = groups[MAIN] if MAIN in groups else next(iter(groups.values()))
+                values = _values(data)
+                known |= values.keys()
+                unknown = [name for name in unknown if name not in values]
+                found = _listed(path, data, values, conditions)
+        except (ResultError, OSError) as error:
+            yield str(error)
+            continue
+        if found is not None:
+            yield found
+    if unknown and known:
+        raise InputError(f"no result in {folder} has `{unknown[0]}`. {suggest(unknown[0], sorted(known))}")
+
+
+def _values(data: xr.Dataset) -> dict[str, xr.Variable]:
+    """What conditions can name: parameters, variables with one value for each run, status, method and study."""
+    axes = data["run_status"].dims
+    found = {
+        str(name): each for name, each in data.variables.items()
+        if set(each.dims) <= set(axes) and not str(name).startswith("run_")
+    }  # fmt: skip
+    status = xr.Variable(axes, STATUS_NAMES[status_codes(data["run_status"])])
+    own = {"status": status, "method": xr.Variable((), _method(data)), "study": xr.Variable((), data.attrs["id"])}
+    return {**own, **found}
+
+
+def _method(data: xr.Dataset) -> str:
+    try:
+        return str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))
+    except ValueError:
+        return ""
+
+
+def _listed(
+    path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
+) -> Listed | None:
+    """Describe a result with the runs that meet the conditions; None if there is none."""
+    status = data["run_status"]
+    there = data["run_key"].values != ""
+    for each in conditions:
+        if each.name not in values:
+            return None
+        variable = values[each.name]
+        mask = xr.Variable(variable.dims, each.mask(variable.values))
+        there &= mask.set_dims(dict(status.sizes)).transpose(*status.dims).values  # type: ignore[no-untyped-call]
+    if not there.any():
+        return None
+    date = str(data.attrs.get("date_created", ""))
+    is_finished = path.exists() and not description(path).exists()
+    if not is_finished:
+        date = datetime.fromtimestamp(description(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    kept = data.assign(run_key=data["run_key"].copy(data=np.where(there, data["run_key"].values, "")))
+    axes = {str(name): size for name, size in status.sizes.items()}
+    return Listed(path, str(data.attrs["id"]), _method(data), date, is_finished, axes, completeness(kept))

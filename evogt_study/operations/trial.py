@@ -1,0 +1,223 @@
+"""Compute one case in this process: a case of a study before the others, or of a result again, to compare it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evogt_study.errors import InputError, ResultError, suggest, without_package_frames
+from evogt_study.methods.protocol import MethodSpec
+from evogt_study.operations.compare import Difference, differences, software_changes, variables
+from evogt_study.results.dataset import records_of
+from evogt_study.results.netcdf import opened_so_far
+from evogt_study.results.reopened import Stored, any_phase, code_to_run, point, stored
+from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
+from evogt_study.schema.values import Value, canonical, find, text_label
+from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
+from evogt_study.study.case_space import CaseSpace, listed
+from evogt_study.study.plan import provisional_plans
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, compute_here
+
+MAX_VALUES = 6
+"""Number of printed values of an array; with name and dimensions they fit on a line."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """The run of a result that was computed again.
+
+    key: its run key in the file.  compared: variables of both runs.  differences: variables that are not equal bit for
+    bit.  software: differences between the versions that computed the file and the versions here, or "".
+    """
+
+    key: str
+    status: Status
+    message: str
+    compared: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    software: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A case that was computed here.
+
+    point: its axis values.  case: its parameters and run key.  record: its status and values.  raised: its traceback,
+    or "".  stored: the run of the result that it repeats; None for a case of a study.
+    """
+
+    point: str
+    case: Case
+    record: RunRecords
+    raised: str
+    stored: StoredRun | None = None
+
+    @property
+    def status(self) -> Status:
+        """Status of the run."""
+        return Status(self.record.status[0])
+
+    @property
+    def message(self) -> str:
+        """Message of a run that is not ok."""
+        return self.record.messages[0]
+
+    @property
+    def equal(self) -> bool:
+        """True if the stored run has the same status, message and values bit for bit."""
+        known = self.stored
+        return known is not None and not known.differences and (known.status, known.message) == (
+            self.status, self.message,
+        )  # fmt: skip
+
+    def describe(self) -> Iterator[str]:
+        """Describe the run, and how it differs from the stored run, line by line."""
+        yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
+        yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.case.values.items())
+        for stack in self.record.stacks:
+            yield f"  {_describe_values(stack)}"
+        if self.stored is None:
+            if self.message:
+                yield f"  {self.message}"
+            return
+        if self.case.key != self.stored.key:
+            yield f"  the file has another run key, {self.stored.key or 'none'}: this package has changed since"
+        if self.stored.software:
+            yield f"  the file has a run of other software: {self.stored.software}"
+        if (self.status, self.message) != (self.stored.status, self.stored.message):
+            yield f"  in the file: {_describe_status(self.stored.status, self.stored.message)}"
+            yield f"  now: {_describe_status(self.status, self.message)}"
+        elif self.status != Status.ok:
+            yield f"  as in the file: {_describe_status(self.status, self.message)}"
+        yield from (f"  {difference.describe()}" for difference in self.stored.differences)
+        different = {difference.name for difference in self.stored.differences}
+        equal = [name for name in self.stored.compared if name not in different]
+        if equal:
+            yield f"  equal bit for bit: {', '.join(equal)}"
+
+
+def _describe_status(status: Status, message: str) -> str:
+    return f"{status.name}, {message}" if message else status.name
+
+
+def _describe_values(stack: Stack) -> str:
+    """Describe dimensions, type and first values of a variable on one line."""
+    values, kind = stack.values[0], "coordinate " if stack.role == COORDINATE else ""
+    sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
+    flat = np.ravel(values)
+    shown = ", ".join(f"{each:.6g}" if flat.dtype.kind == "f" else str(each) for each in flat[:MAX_VALUES])
+    return f"{kind}{stack.name} ({sizes}) {values.dtype}: {shown}{' ...' if flat.size > MAX_VALUES else ''}"
+
+
+def try_case(
+    source: Study | str | Path,
+    at: Mapping[str, object] | None = None,
+    *,
+    pilot: bool = False,
+    code: str | Path | None = None,
+) -> Trial:
+    """Compute one case in this process, and compare it with its result.
+
+    Parameters
+    ----------
+    source : Study, str or Path
+        Study, or result file.
+    at : mapping, optional
+        Values of axes.  Other axes have their first value.  A study may have other values, also of constants.
+    pilot : bool, default False
+        Compute a case of the pilot of a result.
+    code : str or Path, optional
+        Python file of the study of a result, its folder or its installed module.  By default it is beside the study
+        file.  It is executed only if its code hash is the recorded one.
+
+    Returns
+    -------
+    Trial
+        Status, message, values and traceback of the run; for a result, also the differences from the stored run.
+
+    Raises
+    ------
+    InputError
+        If there is no such case.
+    ResultError
+        If the file is not a result, or its code is missing or has changed.
+
+    Examples
+    --------
+    >>> evs.try_case("results/lorenz.nc", {"rho": 28, "seed": 3}).equal  # doctest: +SKIP
+    True
+    """
+    at = at or {}
+    if isinstance(source, Study):
+        plan = provisional_plans(_with_values(source, at))[-1]
+        known = {name: value for name, value in at.items() if name in plan.space.names}
+        index = _index_at(plan.space, known, source.file)
+        case = plan.case(index)
+        if case is None:
+            raise InputError(f"no run is planned at {point(plan.space, index)} ({source.file}). Choose another case.")
+        return Trial(point(plan.space, index), case, *_compute(plan.spec, case))
+    path, phase = Path(source), PILOT if pilot else MAIN
+    with opened_so_far(path) as groups:
+        phases = stored(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
+        if phase not in phases:
+            remedy = "Leave out --pilot." if pilot else "Give --pilot for a run of the phase that is not finished."
+            raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
+        return repeat_run(phases[phase], _index_at(phases[phase].plan.space, at, str(path)))
+
+
+def repeat_run(here: Stored, index: int) -> Trial:
+    """Compute case number `index` of a result again, from nothing, and compare it."""
+    where, case = point(here.plan.space, index), here.plan.case(index)
+    if case is None:
+        raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}). Choose another case.")
+    now, raised = _compute(here.plan.spec, case)
+    run = here.run(index)
+    before = records_of(run)
+    both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]
+    known = StoredRun(
+        here.key(index),
+        Status(status_codes(run["run_status"]).item()),
+        str(run["run_message"].values.item()),
+        variables(now) if both_ok else (),
+        tuple(differences(before, now)) if both_ok else (),
+        software_changes(before.software[0], now.software[0]) if before.software else "",
+    )
+    return Trial(where, case, now, raised, known)
+
+
+def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
+    """Return the record of a case, which shares nothing with other runs, and its traceback."""
+    raised: list[BaseException] = []
+    record = compute_here(Batch.of(spec, [case]), raised=raised.append)
+    return record, "".join(traceback.format_exception(without_package_frames(raised[0]))) if raised else ""
+
+
+def _with_values(study: Study, at: Mapping[str, object]) -> Study:
+    """Return the study with the values that its axes do not have as constants."""
+    axes = {axis.name: axis.values for axis in study.space.axes}
+    new = {name: value for name, value in at.items() if name not in axes or _position(axes[name], value) is None}
+    return study.replace(constants=new) if new else study
+
+
+def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
+    """The number of the case at this point.  Raises InputError, which names the values of the axis."""
+    for name in at:
+        if name not in space.names:
+            raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")
+    positions = []
+    for axis in space.axes:
+        found = _position(axis.values, at[axis.name]) if axis.name in at else 0
+        if found is None:
+            values = listed([text_label(value) for value in axis.values])
+            raise InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
+        positions.append(found)
+    return int(np.ravel_multi_index(positions, space.shape))
+
+
+def _position(values: Sequence[Value], value: object) -> int | None:
+    return find(values, value if isinstance(value, str) else text_label(canonical(value)))
