@@ -32,10 +32,7 @@ ORDER = 2
 
 @dataclass(frozen=True)
 class Advice:
-    """One run: its cell, error and budget, the change that gains most, and the error then, predicted and measured.
-
-    predictions: of all changes that were looked at, by the parameter; measured is None if it was not run.
-    """
+    """One run: its cell, error and budget, the change that gains most, and the error then, predicted and measured."""
 
     at: Values
     error: float
@@ -51,10 +48,7 @@ class Advice:
 
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Advice for at most `cells` points of the study's axes, each by its first seed.
-
-    check: whether the changed run is computed too.  Raises InputError for a study of another method.
-    """
+    """Advice for at most `cells` points of the study's axes, by its first seed; check: compute the changed run too."""
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
     if not isinstance(method, Evolution):
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
@@ -110,11 +104,7 @@ def _changes(case: EvolutionCase) -> dict[str, Values]:
 def _predicted(
     method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
-    """The error after each change.
-
-    Of another space: all but the part of time changes as the projection does, which is computed without a run.  Of a
-    smaller step: the part of time falls by its order.
-    """
+    """The error after each change: the space part changes as the projection does, the part of time by the order."""
     problem = method.shared_problem(values, share)
     final_time = method.bind(values).discretisation.grid.final_time
     text = method.problem_text(values)

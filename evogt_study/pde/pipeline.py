@@ -53,11 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Discretisation:
-    """Everything but the problem that a run depends on: scalars only.
-
-    assessment: a rule on which the retained basis is checked (app:cross_grid); coefficient_reference: with which the
-    final coefficients are compared (tab:temporal_convergence); both optional.
-    """
+    """Everything but the problem that a run depends on: scalars only."""
 
     dictionary: Dictionary
     seed: int
@@ -83,10 +79,7 @@ def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
 
 
 class Reference(Protocol):
-    """A solution to measure errors against where the problem has no exact one; `key` identifies it.
-
-    coarser: the same with half the resolution, by which its own error is estimated; None if there is none.
-    """
+    """A solution to measure errors against where the problem has no exact one."""
 
     @property
     def key(self) -> Hashable:
@@ -102,16 +95,7 @@ class Reference(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """One run: the retained space, the trajectory at the observed times, and what was measured on them.
-
-    errors (S,): relative L2 errors on the validation rule at the observed times.  Where there is neither an exact
-    solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
-    quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
-    coefficient_error: relative Euclidean difference of alpha(T) from reference_state, if the run has a reference.
-    sums: of the features at the nodes of the validation rule.  passed: states at the wanted steps besides the observed
-    ones.  norms: the wanted ones of `NORMS`.  reference_error: relative L2 difference at the final time between the
-    reference of the errors and its coarser version, if it has one.
-    """
+    """One run: the retained space, the trajectory at the observed times, and what was measured on them."""
 
     problem: Problem
     discretisation: Discretisation
@@ -151,10 +135,7 @@ class Solution:
 def stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
-    """Keys of the stages, of all that each depends on; two runs with the same key can share the stage.
-
-    `problem` and `domain` identify these, `reference` what errors are measured against if not its exact solution.
-    """
+    """Keys of the stages, of all that each depends on; two runs with the same key can share the stage."""
     trial = (run.dictionary, run.seed, run.quadrature, domain)
     space = (trial, run.tau)
     system = (space, problem)  # keys contain the keys of the stages before
@@ -190,11 +171,7 @@ def solve(
 ) -> Solution:
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
 
-    Errors are measured against the problem's exact solution; against `reference` if it is given.  `norms`: those
-    of `NORMS` that are wanted too.  `passed`: steps whose states are wanted beside those that are observed.
-
-    Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,
-    IndefiniteStiffnessError.
+    passed: steps whose states are wanted beside those that are observed; norms: wanted ones of `NORMS`.
     """
     # first: what it refuses would else be found after the space was made
     run.integrator.check(problem)
@@ -328,10 +305,7 @@ def _check(problem: Problem, run: Discretisation) -> None:
 
 
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
-    """The target of the solution at the observed times, or at the first alone where no more is known.
-
-    At t = 0 the target is u_0, even with a reference: the initial error is the error of the projection alone.
-    """
+    """The target at the observed times, or at the first alone if no more is known; at t = 0 it is u_0 in any case."""
     times, nodes = run.grid.observed_times, rule.nodes
     # which gives the initial value too
     if reference is None and problem.exact is not None:

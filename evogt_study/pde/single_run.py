@@ -199,10 +199,7 @@ def _checked(name: str, raw: Any) -> Any:
 
 
 def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
-    """A solution as a Dataset with the names, labels and attributes of a study's result.
-
-    field: points per direction of the grid on which the solution is given too.
-    """
+    """A solution as a Dataset with the names, labels and attributes of a study's result; field: points of its grid."""
     measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
     coordinates = _coordinates(solution)
     measured[COEFFICIENTS] = Datum(("time", "feature"), feature_coefficients(solution))

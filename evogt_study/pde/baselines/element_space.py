@@ -71,11 +71,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class ElementSpace:
-    """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones.
-
-    reduction (dofs, n): the unknowns' part in all degrees of freedom of scikit-fem's `basis`; interior: the basis at
-    the element rules' nodes; faces: the basis on natural faces; cells: of a box's mesh, None on other domains.
-    """
+    """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones."""
 
     basis: Any
     reduction: SparseMatrix
@@ -169,11 +165,7 @@ def _among(tree: Any, nodes: Array, count: int) -> npt.NDArray[np.intp]:
 
 
 def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
-    """Elements of `order` 1 or 2 on the domain, with element rules that are exact to `degree`.
-
-    size: cells a direction of a box, or refinements of another domain's triangulation, from the parameter `name`.
-    Raises ParameterError for a space that is too large.
-    """
+    """Elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements."""
     d = domain.dimension
     check_element_space(domain, size, degree, name)
     box = None

@@ -36,10 +36,7 @@ MAX_FOLDED = 640
 
 @dataclass(frozen=True, eq=False)
 class GridSolution:
-    """Observed times (S,), the fields there (S, n, ..., n) on the interior points, and the energy after every step.
-
-    energies (steps + 1,): nu/2 |grad_h u|^2 + F(u), by the trapezoidal rule on the grid with its boundary.
-    """
+    """Fields on the interior points at the observed times, and the energy after every step."""
 
     times: Array
     fields: Array
@@ -87,11 +84,7 @@ class FiniteDifferenceReference:
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
-    """Advance `problem` on `points` interior points per direction.
-
-    Raises ProblemError if the diffusion is not one positive constant or the problem is lifted, ParameterError for a
-    grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
-    """
+    """Advance `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
     check_differences(problem, points, integrator)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
     stepper = _Stepper.of(problem, points, grid, integrator)
@@ -127,10 +120,7 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
 
 # 20 operations an unknown and step for what is done mode by mode: products, sums and the energy
 def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
-    """Rough operations of a solution: transforms there and back in every step that has a reaction or a source.
-
-    A product with folded sines is points^(d + 1) multiplications and additions a direction.
-    """
+    """Rough operations of a solution: transforms there and back in every step that has a reaction or a source."""
     unknowns, transform = points**problem.dimension, problem.dimension * points
     return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
 
@@ -163,11 +153,7 @@ _IN_MODES: dict[type[Integrator], Callable[[Any, Array, TimeGrid], Modes]] = {
 
 @dataclass(frozen=True, eq=False)
 class _Stepper:
-    """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor.
-
-    kept, divisor and times are `Modes` of the integrator.  potential: u -> (F(u), F'(u)), which overwrites what it gave
-    before.
-    """
+    """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor."""
 
     potential: Callable[[Array], tuple[Array, ...]] | None
     at_zero: float
@@ -228,11 +214,7 @@ def _laplacian(points: int, dimension: int) -> Array:
 
 
 def sine_transform(values: Array) -> Array:
-    """The orthonormal DST-I over all directions, which is its own inverse: (n, ..., n) -> (n, ..., n).
-
-    Sines are even or odd about the middle, so a product with the folded sine matrix takes half the work of a dense one;
-    up to some hundred points that is faster than a fast transform (of length 2 (n + 1), often with large factors).
-    """
+    """The orthonormal DST-I over all directions, its own inverse; up to `MAX_FOLDED` by matrix products."""
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
     for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn

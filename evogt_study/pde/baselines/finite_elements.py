@@ -87,10 +87,7 @@ class ElementSolution:
 def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
 ) -> ElementSolution:
-    """Advance `problem` in `space` and keep the observed states.
-
-    Raises DivergedError if Newton's method does not converge.
-    """
+    """Advance `problem` in `space` and keep the observed states."""
     step = _Step.of(problem, space, grid.dt, tableau)
     rule, zero = space.interior.rule, np.zeros(1)
     initial = problem.initial(rule.nodes)
@@ -107,16 +104,7 @@ def finite_elements(
 
 
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
-    """Solve `problem` by P1 elements with `unknowns` interior vertices a direction, and the implicit midpoint rule.
-
-    The elements are intervals, triangles (two a rectangle) or tetrahedra (six a box).  `grid` says which steps are kept
-    (its observed ones: the saved ones, the first and the last).  `degree` is the polynomial degree of the element
-    integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
-
-    Raises ParameterError for a count or a degree that is too small, or so large that the quadrature nodes would not fit
-    in memory; ProblemError where the diffusion is not positive at a quadrature node, for a potential, and for another
-    domain than a box.
-    """
+    """Solve by P1 elements with `unknowns` interior vertices a direction and the implicit midpoint rule."""
     check_admitted(problem)
     check_size(problem.dimension, unknowns, degree)
     degree = DEGREES[problem.dimension] if degree is None else degree
@@ -161,10 +149,7 @@ def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class FiniteElementReference:
-    """Quadratic elements and SDIRK_4 as what other methods' errors are measured against; solved when it is called.
-
-    size: cells a direction of a box, or refinements of another domain's triangulation.
-    """
+    """Quadratic elements and SDIRK_4 as a reference; size: cells a direction of a box, or refinements."""
 
     problem: Problem
     size: int

@@ -38,10 +38,7 @@ POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 def reference_of(
     name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
-    """The reference that a name means for a run; None for the exact solution.
-
-    points and dt: its resolution, if it has one.  Raises ParameterError or ProblemError if it cannot be computed.
-    """
+    """The reference that a name means for a run, with its resolution, if it has one; None for the exact solution."""
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")

@@ -43,11 +43,7 @@ MAX_ENTRIES = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class StrongForm:
-    """A problem with the derivatives of its data that a pointwise residual needs.
-
-    diffusion_gradient: da/dx_l for each of the d directions; initial_residual: f + div(a grad u_0), minus the residual
-    of u_0 standing still.
-    """
+    """A problem with the derivatives of its data that a pointwise residual needs."""
 
     problem: Problem
     diffusion_gradient: tuple[SpaceTimeFunction, ...]
@@ -55,11 +51,7 @@ class StrongForm:
 
 
 def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
-    """The strong form of `statement` for the parameter `values`, differentiated symbolically.
-
-    Where the statement has an exact solution, u_0 is its value at t = 0.  Raises ParameterError and ProblemError as the
-    statement does when it is called, ParameterError in 3-D, and FormulaError where div(a grad u_0) is not a function.
-    """
+    """The strong form of `statement` for the parameter `values`, differentiated symbolically; u_0 is u at t = 0."""
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
@@ -91,11 +83,7 @@ def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], S
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeSolution:
-    """u_st = u_0 + t D psi(x, t/T)^T alpha.
-
-    coefficients: alpha (N,); condition: 2-norm condition of the augmented matrix [A; sqrt(rho) I] with its columns
-    scaled to unit norm; rho: the ridge parameter; final_time: T.
-    """
+    """The fitted u_st, by the coefficients of features in d + 1 dimensions."""
 
     domain: Domain
     initial: Callable[[Array], Array]
@@ -123,13 +111,7 @@ def space_time_regression(
     levels: int = LEVELS,
     ridge: float = RIDGE,
 ) -> SpaceTimeSolution:
-    """Fit u_st on (0, T) to the strong form, T = `final_time`; the defaults are the paper's.
-
-    `points` residual points a direction and `levels` positive times, see `residual_points`.
-
-    Raises ParameterError for a number out of its range, and ProblemError where the diffusion is not positive or the
-    strong form is not finite at a residual point.
-    """
+    """Fit u_st on (0, T) to the strong form at `residual_points`; the defaults are the paper's."""
     check_unit_cube(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
@@ -172,12 +154,7 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
 def residual_system(
     strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float, widths: Sequence[int] = ()
 ) -> tuple[Array, Array]:
-    """A (L J, N) and b (L J,) at `nodes` (J, d) and `times` (L,), time by time; the residual of u_st is A alpha - b.
-
-    widths: of the features' layers, which decide how many nodes are processed at once.
-
-    Raises ProblemError if the diffusion is not positive at the nodes and times or the strong form is not finite.
-    """
+    """A (L J, N) and b (L J,) of the residual A alpha - b, time by time; the `widths` of layers decide the blocks."""
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
     blocks = list(node_blocks(len(nodes), widths or (features.count,)))
@@ -217,11 +194,7 @@ def _in_space_time(nodes: Array, t: float, final_time: float) -> Array:
 
 
 def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
-    """alpha minimising || A alpha - b ||^2 + rho || alpha ||^2 with rho = ridge tr(A^T A)/N; also rho and a condition.
-
-    The equivalent problem with [A; sqrt(rho) I] and [b; 0] is solved by the SVD (LAPACK gelsd) after its columns are
-    scaled to unit norm.  The condition number belongs to the scaled matrix, in the 2-norm.
-    """
+    """argmin of || A alpha - b ||^2 + rho || alpha ||^2 by the SVD of [A; sqrt(rho) I] with columns of unit norm."""
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)
     rho = float(ridge * norms_squared.sum() / count)

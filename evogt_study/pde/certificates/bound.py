@@ -36,13 +36,7 @@ factor exp(0.05), and errors of the mean count 20 times."""
 
 @dataclass(frozen=True, eq=False)
 class EnergyBound:
-    """The bound and the squares that it is made of.
-
-    initial: || e(0) ||^2; residual: the integral of || R ||^2; estimated: what is added for what is not bounded but
-    estimated: `time_rule`, the integral's difference from a coarser rule's, and `unresolved`, the part of the
-    residual in the highest modes of the grid.  representer: w with (a grad w, grad v) = R(v) at the final time, on the
-    grid: the missing part of the solution, except the part of e_t.
-    """
+    """The bound, and the squares that it is made of."""
 
     initial: float
     residual: float
@@ -63,11 +57,7 @@ class EnergyBound:
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of errors by the terms without diffusion, and what is left of the decay of energy.
-
-    rate: g >= 0, the least with c + div b / 2 <= g, or more where there is no Dirichlet face; mass: m > 0, the least of
-    g - c - div b / 2, there.
-    """
+    """Growth of errors by the terms without diffusion, and what is left of the decay of energy."""
 
     rate: float = 0.0
     mass: float = 0.0
@@ -79,10 +69,7 @@ class Growth:
 
 
 def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
-    """The growth of errors of a linear problem, by the values at the nodes of a grid.
-
-    The divergence is computed from the polynomials through them.  A nonlinear reaction is not included.
-    """
+    """The growth of errors of a linear problem, by the values at grid nodes and the polynomials through them."""
     box = UnitBox.of(problem.domain)
     dirichlet = any(map(any, box.ends))
     if problem.advection is None and problem.reaction is None and dirichlet:
@@ -115,10 +102,7 @@ def energy_bound(
     solution: Reconstruction, rule: TimeRule, grid: TensorGrid, data_of: Callable[[slice], ProblemData],
     growth: Growth, end: tuple[Array, Array] | None = None,
 ) -> EnergyBound:  # fmt: skip
-    """The bound for `solution`, by the problem's data on a grid at blocks of the times of `rule`.
-
-    end: state and rate for the representer, if not the solution's own.  The final time has no weight.
-    """
+    """The bound for `solution` by the data at blocks of times; `end`: another state and rate for the representer."""
     # in blocks of times, so that the values of a large reference stay in cache
     size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
     norms = []

@@ -56,10 +56,7 @@ class ErrorBudget:
 
     @cached_property
     def parts(self) -> dict[str, float]:
-        """Relative norms || v ||_w / || u ||_w by the names of the variables that record them.
-
-        error_retained is the norm of u - P u, with the full space's part, so that it falls with tau.
-        """
+        """Relative norms by the names that record them; error_retained is of u - P u, so that it falls with tau."""
         retained = self.full_space + self.truncation
         differences = self.roots * np.array([self.full_space, retained, self.evolution, self.time])
         norms = np.sqrt(np.vecdot(differences, differences)) / self.norm
@@ -67,10 +64,7 @@ class ErrorBudget:
 
 
 def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Array], norm: float) -> ErrorBudget:
-    """Split the final error by its values at the nodes of a rule.
-
-    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (Q,) each; norm: || u ||.
-    """
+    """Split the final error u - u_b (Q,); states: P u, the semidiscrete solution and the final one, (Q,) each."""
     best, (projected, semidiscrete, final) = space.best(exact), states
     return ErrorBudget(
         exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.roots, norm
@@ -79,11 +73,7 @@ def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Arr
 
 @dataclass(frozen=True, eq=False)
 class FullSpace:
-    """The span of all features, by their values at the nodes times the roots of the weights (Q, N), and these roots.
-
-    combined (N, N): combinations that are orthonormal on the rule of assembly, and nearly so here.  kept: how many of
-    them are computed well, then of all that count; none where that rule has fewer nodes than features.
-    """
+    """The span of all features, by their values at the nodes times the roots of the weights."""
 
     weighted: Array
     roots: Array
@@ -92,10 +82,7 @@ class FullSpace:
 
     @staticmethod
     def of(weighted: Array, roots: Array, svd: WeightedSVD, volume: float) -> FullSpace:
-        """The space by the singular values that the run has on its own rule.
-
-        volume: of the domain, in which that rule integrates; the roots are of weights whose sum is one.
-        """
+        """The space by the singular values that the run has on its own rule, in a domain of this volume."""
         sizes, kept, combined = svd.singular_values, tuple[int, ...](), svd.right
         if sizes[-1] > 0.0:
             # sizes fall, so that what is kept is a stretch at their front
@@ -143,11 +130,7 @@ def _least_squares(weighted: Array, values: Array) -> Array:
 
 
 def retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
-    """|| u - P u || / || u || of the retained space that `run` has, on its validation rule: nothing is evolved.
-
-    solved: u(T) - u_b(T) at the nodes of each grid that is given.  It tells what another space would have without
-    running there.
-    """
+    """|| u - P u || / || u || of the space that `run` has, on its validation rule; `solved` gives u - u_b on grids."""
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
@@ -186,9 +169,9 @@ def mass_constant(values: Array, weights: Array) -> float:
 def quadrature_residual(
     problem: Problem, space: RetainedSpace, norm: Array, solution: Reconstruction, rule: Rule, times: Array
 ) -> Array:
-    """R_q(t) of eq:quadrature_residual at `times`, (T,): how far `solution`, u - u_b, is from solving the system.
+    """R_q(t) of eq:quadrature_residual for `solution`, u - u_b, with the rule of assembly, (T,).
 
-    sup_z [ (u_t, z)_q + A_q(t; u, z) - (f, z)_q ] / || z ||_{1,q} over the retained space, with the rule of assembly.
+    sup_z [ (u_t, z)_q + A_q(t; u, z) - (f, z)_q ] / || z ||_{1,q} over the retained space.
     """
     grid = TensorGrid.of_rule(rule, problem.dimension)
     data = ProblemData.of(problem, grid, times)
@@ -203,10 +186,7 @@ def quadrature_residual(
 
 
 def midpoint_constant(system: GalerkinSystem, trajectory: Reconstruction, final_time: float) -> float:
-    """Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8.
-
-    The derivatives come from the spline through the run's states, at its knots.
-    """
+    """Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8, at the knots."""
     times = LOOKED_AT[:1] if system.autonomous else LOOKED_AT
     last = [len(system.initial) - 1] * 2
     norm = max(

@@ -56,13 +56,7 @@ ROUNDING = 1e-12
 def certificates(
     solution: Solution, wanted: Collection[str], share: Share, key: Hashable, reference: SpectralReference | None
 ) -> dict[str, float]:
-    """The numbers of `CERTIFICATES` that are `wanted`; `key` identifies the problem.
-
-    Errors are relative to the final norm of the solution.  The norm comes from the formula or the reference; for the
-    bound and the estimate it comes from the run and the part that is missing by its residual.  If it is zero, the
-    errors are left out.  `reference` is needed for `BY_REFERENCE`, and for `BY_EXACT` of a problem without exact
-    solution.
-    """
+    """The `wanted` certificates, relative to || u(T) ||, or to the run with what is missing where u is not known."""
     run = Certified(solution, share, key, reference)
     asked = {*wanted, *PARTS} if "error_bound" in wanted else {*wanted}
     known = run.norm > 0.0
@@ -144,10 +138,7 @@ class Certified:
 
     @cached_property
     def final(self) -> Array:
-        """u_N(T) without the lifting at the nodes of the grid, and the same free of the time steps' error, (2, Q).
-
-        Of a nonlinear problem, which has no other, twice the run's.
-        """
+        """u_N(T) - u_b(T) on the grid, and the same free of the time steps' error if the problem is linear, (2, Q)."""
         final = self.solution.trajectory.coefficients[-1]
         other = self.semidiscrete[0] if linear(self.solution.problem) else final
         return self.run_bound.functions.evaluated(np.array([final, other]))
@@ -159,19 +150,12 @@ class Certified:
 
     @cached_property
     def norm_of_bound(self) -> float:
-        """What the bound is divided by: the same, but at most || u_N(T) || + the bound, which || u(T) || cannot exceed.
-
-        Where diffusion or the final time is tiny w is no error but many times as large.
-        """
+        """The same, but at most || u_N(T) || + the bound: w is no error where diffusion or the final time is tiny."""
         return min(self.norm, self._norm_of(self.final[0]) + self.bound.value)
 
     @cached_property
     def missing(self) -> Array:
-        """Approximation of u(T) - u_N(T) at the nodes of the grid, (Q,).
-
-        The error of the time steps, and w with (a grad w, grad v) = R(v) for the residual R of the semidiscrete
-        solution at T; for a nonlinear problem R is the residual of the run.
-        """
+        """Approximation of u(T) - u_N(T) on the grid, (Q,): time steps' error and w, (a grad w, grad v) = R(v)."""
         final, semidiscrete = self.final
         return np.asarray(self.bound.representer.ravel() + (semidiscrete - final))
 

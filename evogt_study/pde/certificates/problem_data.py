@@ -88,12 +88,7 @@ class FaceData:
 
 @dataclass(frozen=True, eq=False)
 class ProblemData:
-    """Diffusion a or A; source f and initial value without the parts of a lifting u_b, except its flux.
-
-    diffusion (T or 1, Q, ..., Q), of a tensor (T or 1, d, d, Q, ..., Q); source (T, Q, ..., Q); initial (Q, ..., Q).
-    lifting: u_b (T, ...) and flux: (A grad u_b)_l for each direction; None if there is no lifting.  advection: b_l
-    of each direction, reaction: c, (T or 1, ...) each, or None.  law: (u, t) -> -F'(u) or g(u, x, t), where nonlinear.
-    """
+    """A problem on a grid; source and initial value lack the parts of a lifting u_b, except its flux."""
 
     grid: TensorGrid
     times: Array
@@ -202,10 +197,7 @@ class ProblemData:
         return [np.asarray(sum(self.diffusion[:, i, j] * gradient[j] for j in d)) for i in d]
 
     def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
-        """R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k) of v by its coefficients, (T, n, ..., n).
-
-        The coefficients are in `functions`, by default the functions of `space`.  Without `rates` v_t = F = 0.
-        """
+        """R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k) of v, (T, n, ..., n); without `rates` v_t = F = 0."""
         basis = Sampled.of(space, self.grid)
         run = basis if functions is None else Sampled(functions(self.grid.along[0]), self.grid)
         gradient = run.gradient(states)

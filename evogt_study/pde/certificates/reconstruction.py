@@ -46,10 +46,7 @@ further."""
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """States at the knots (K + 1,), (K + 1, m, ..., m), in products of functions of one coordinate.
-
-    along: nodes of one direction (Q,) -> values and derivatives of the functions of each direction, (Q, m) each.
-    """
+    """States at the knots, in products of functions of one coordinate."""
 
     knots: Array
     states: Array
@@ -93,10 +90,7 @@ def _interpolating(knots: tuple[float, ...]) -> scipy.interpolate.BSpline:
 
 @dataclass(frozen=True, eq=False)
 class TimeRule:
-    """A rule on (0, T), with its final time: times (T,), weights (T,), and the weights of a coarser rule (T,).
-
-    The last time is the final one, of weight zero: the residual is also needed there.
-    """
+    """A rule on (0, T), and a coarser one; the last time is T, of weight zero: the residual is also needed there."""
 
     times: Array
     weights: Array
@@ -120,11 +114,7 @@ class TimeRule:
 
 
 def kronrod(points: int) -> tuple[Array, Array, Array]:
-    """Gauss points of (0, 1) and those that Kronrod adds (2 n + 1,), their weights, and Gauss's at the same nodes.
-
-    The n + 1 that are added are the zeros of Stieltjes' polynomial E, with int P_n E p = 0 for all p of degree at most
-    n; the rule is exact for degrees up to 3 n + 1.
-    """
+    """Gauss points of (0, 1) and those that Kronrod adds (2 n + 1,), their weights, and Gauss's at the same nodes."""
     legendre = np.polynomial.legendre
     x, w = QuadratureRule("gauss_legendre", 2 * points + 1).on_unit_interval
     table = legendre.legvander(2.0 * x - 1.0, points + 1)
@@ -159,10 +149,7 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
 
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
 def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
-    """True if the nodes, of one panel, see the initial value, and source and diffusion at two times.
-
-    It looks on the lines through the largest value of each.  It cannot see structure that no node meets at all.
-    """
+    """True if the nodes of one panel see initial value, source and diffusion on lines through their largest values."""
     box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
 
     def diffusion(nodes: Array) -> Array:
@@ -205,10 +192,7 @@ def _rounding(initial: Array, final_time: float) -> float:
 
 
 def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
-    """True if all that changes in time is seen by the times of `rule`, at the place of the largest source.
-
-    data: the problem on its grid, of whose times the middle one tells the place.
-    """
+    """True if the times of `rule` see all that changes in time, at the place of the largest source at half time."""
     reaction = None if isinstance(problem.reaction, NonlinearReaction) else problem.reaction
     functions = (
         problem.source,
@@ -232,10 +216,7 @@ def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
 
 @lru_cache(maxsize=8)  # the rules of a study's problems
 def _between_times(rule: TimeRule) -> tuple[Array, Array]:
-    """The times of a rule and M between them, (T + M,), and the spline through values at the T, (M, T).
-
-    To make the spline took longest.
-    """
+    """The times of a rule and M between them, (T + M,), and the spline through values at the T, (M, T)."""
     fine = rule.times[-1] * _middles(TIMES)
     fine = fine[fine >= rule.times[0]]
     spline = scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)

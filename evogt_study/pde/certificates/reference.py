@@ -180,10 +180,7 @@ class RadauSteps:
     def advanced(
         self, state: Array, load: Array, images: Callable[[Array], Array], guess: Array
     ) -> tuple[Array, Array]:
-        """The state after a step, and the rates k_i = b_i - K_i (y + h sum_j a_ij k_j) of its stages.
-
-        load: b_i - K_i y, (3, ...); images: (v_1, v_2, v_3) -> K_i v_i; guess of the rates (3, ...), to start from.
-        """
+        """The state after a step, and the rates k_i = b_i - K_i (y + h sum_j a_ij k_j); load: b_i - K_i y."""
         rates = self._solved(load, images, guess).reshape(load.shape)
         return state + self.step * np.tensordot(STAGES[-1], rates, axes=1), rates
 

@@ -39,10 +39,7 @@ how much the space does not resolve."""
 
 @dataclass(frozen=True, eq=False)
 class DualNorm:
-    """|| R ||^2 at T times (T,), the part of it that is not resolved by the grid (T,), and w at the last (Q, ..., Q).
-
-    (a grad w, grad v) = R(v) for all v.
-    """
+    """|| R ||^2 at T times, and w with (a grad w, grad v) = R(v) for all v."""
 
     squares: Array
     unresolved: Array
@@ -53,10 +50,7 @@ def on_a_line(
     remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
-    """One direction: r, q (T, Q) and a (T or 1, Q) at the nodes of panels; g (T,) at the two ends.
-
-    mass: m, where no end is Dirichlet.
-    """
+    """One direction: r, q (T, Q) and a (T or 1, Q) at the nodes; g (T,) at the ends; m, where no end is Dirichlet."""
     weights, constants = grid.weights, np.zeros(())
     if not any(ends):
         # constants are among the functions then, and only the mass term bounds their part
@@ -92,11 +86,7 @@ def _primitive(values: Array, grid: TensorGrid) -> Array:
 
 @lru_cache(maxsize=16)  # all that `GRIDS` of a run's bound have, and a reference's
 def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
-    """Matrices that values on a line are multiplied by.
-
-    Those of a panel to integrals from its beginning to its nodes (P, P); all to integrals over the panels before each
-    (Q, panels); the values of a panel, times the roots of their weights, to its last modes (P, P/4).
-    """
+    """Matrices for values on a line: to primitives in a panel, integrals over the panels before, and last modes."""
     nodes, weights = TensorGrid(1, points).along
     degrees = np.arange(points)
     table: Array = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points).astype(float)
@@ -138,11 +128,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
 
 
 def below(diffusion: Array, dimension: int) -> Array:
-    """The diagonal (T or 1, d) of a constant matrix below A at all nodes: of a scalar its minimum.
-
-    It is theta diag(s), s_l the mean of A_ll, for the least eigenvalue theta of A in that scale.  Raises ProblemError
-    unless theta > 0.
-    """
+    """Diagonal (T or 1, d) of a constant matrix below A: mean A_ll times the least eigenvalue of A in that scale."""
     times = len(diffusion)
     if diffusion.ndim == dimension + 1:
         return np.repeat(diffusion.reshape(times, -1).min(axis=1)[:, None], dimension, axis=1)
@@ -161,11 +147,7 @@ def below(diffusion: Array, dimension: int) -> Array:
 def conjugate_gradients(
     operator: Callable[[Array], Array], load: Array, diagonal: Array, tolerance: float, most: int
 ) -> tuple[Array, Array]:
-    """x with A x = b, and what is left of b: A applied to (T, ...), b (T, ...), P (1 or T, ...).
-
-    The basis makes P, the preconditioner, diagonal.  Ends where (b - A x, P^{-1} (b - A x)) is at most `tolerance`
-    (b, P^{-1} b) in each of the T systems, or after `most` iterations.
-    """
+    """x with A x = b for T systems, and what is left of b; the preconditioner is the `diagonal` (1 or T, ...)."""
     axes = tuple(range(1, load.ndim))
 
     def product(left: Array, right: Array) -> Array:

@@ -93,10 +93,7 @@ def _knot_times(grid: TimeGrid, dimension: int) -> Array:
 def run_bound(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> RunBound:
-    """The bound of a run by its states at the knots; `problem_key` identifies its problem.
-
-    end: coefficients of the state and the rate for the representer (2, r); by default the run's own.
-    """
+    """The bound by the states at the knots; `end`: state and rate (2, r) for the representer, else the run's own."""
     dimension, found = solution.problem.dimension, None
     for grid in _grids(dimension, _nodes(solution)):
         functions = RunFunctions.of(solution, grid, share)
@@ -211,11 +208,7 @@ class RunFunctions:
         return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
-        """The run by its coefficients at the knots, (K + 1, r) and (K + 1,).
-
-        On a line these are the coefficients of the retained functions.  Else the solution is D p, p the polynomial that
-        has the values psi . (T_r alpha) at the nodes: it vanishes on Dirichlet faces.
-        """
+        """The run by its coefficients at the knots: of retained functions on a line, else of D times polynomials."""
         if self.on_a_line is not None:
             return Reconstruction(times, states, self._along)
         values = (states @ self.space.transform.T) @ self.values.T
@@ -267,10 +260,7 @@ def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=16)
 def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
-    """D_l times the polynomials that are one at one Gauss node and zero at the others, with their derivatives.
-
-    D_l is x, 1 - x or x (1 - x) where the lower, the upper or both ends are Dirichlet, else one.
-    """
+    """D_l times the polynomials that are one at one Gauss node and zero at the others, with their derivatives."""
     nodes, weights = TensorGrid(1, points).along
     x, one = np.array(at), np.ones(len(at))
     # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values

@@ -34,10 +34,7 @@ class TensorGrid:
     @staticmethod
     @lru_cache(maxsize=8)  # with its nodes, which take longer than the rule
     def of_rule(rule: Rule, dimension: int) -> TensorGrid:
-        """The nodes and weights of a rule on the cube: composite midpoint is panels of one point.
-
-        Raises ParameterError for a rule on triangles.
-        """
+        """The grid of a rule on the cube: composite midpoint is panels of one point."""
         if not isinstance(rule, QuadratureRule):
             raise ParameterError("quadrature", "a rule of points per direction", rule)
         one_panel = rule.rule == "gauss_legendre"

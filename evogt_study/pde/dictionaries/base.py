@@ -49,10 +49,7 @@ class Features(Protocol):
 
 
 class Jet(NamedTuple):
-    """A vector of functions with its derivatives at Q points; a derivative that was not computed is None.
-
-    value (Q, n); gradient (d, Q, n); hessian (d, d, Q, n).
-    """
+    """A vector of functions with its derivatives at Q points; a derivative that was not computed is None."""
 
     value: Array
     gradient: Array | None = None
@@ -129,10 +126,7 @@ class Dictionary(Parametrised, ABC):
         """Raise ParameterError if the family, or a parameter, does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
-        """max_x |x - x_c| / R over the unit cube: above 1 there are places that no feature's hyperplane comes near.
-
-        0 for families without a ball in which hyperplanes are drawn.
-        """
+        """max_x |x - x_c| / R over the unit cube, above 1 if the ball does not hold it; 0 without a ball."""
         return 0.0
 
     def content(self) -> dict[str, Any]:
@@ -149,10 +143,7 @@ class Dictionary(Parametrised, ABC):
 
 
 def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
-    """Cut `count` nodes into slices, each small enough for a layer's values to stay in cache.
-
-    The cut depends on the widths of the layers only, so that results do not depend on who asks.
-    """
+    """Cut `count` nodes into slices, by the layers' widths alone, so that a layer's values stay in cache."""
     heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
     size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
     return (slice(start, min(start + size, count)) for start in range(0, count, size))

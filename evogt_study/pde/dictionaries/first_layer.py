@@ -90,10 +90,7 @@ class Direct:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """tanh by exp(2 z) = outer[p // m] inner[p % m], p = q + skipped at node q: outer (A, n), inner (m, n) or (m, 1).
-
-    signs: tanh is `signs` times the tanh of the products, (n,) or 1.
-    """
+    """tanh by exp(2 z) = outer[p // m] inner[p % m], p = q + skipped at node q, times `signs`."""
 
     outer: Array
     inner: Array
@@ -115,10 +112,7 @@ class Products:
 
 
 class _Runs(NamedTuple):
-    """Nodes as sums: `outer` (A, d), and of the last coordinate `inner` (m,), each run of m nodes in one order.
-
-    skipped: how many nodes of the first run are missing.
-    """
+    """Nodes as sums of `outer` and, of the last coordinate, `inner`; `skipped` nodes of the first run are missing."""
 
     outer: Array
     inner: Array
@@ -157,10 +151,7 @@ def _uniform(x: Array) -> _Runs | None:
 
 
 def _tensor(x: Array) -> _Runs | None:
-    """Runs of nodes (Q, d) along which only the last coordinate changes, and in each by the same values.
-
-    The first and the last run may be cut.  None if there are no such runs.
-    """
+    """Runs of nodes (Q, d) along which only the last coordinate changes, by the same values; None if there are none."""
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
     # no run is seen whole, by which its length would be known
     if len(starts) < 2:
@@ -178,10 +169,7 @@ def _tensor(x: Array) -> _Runs | None:
 
 
 def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
-    """exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place whatever the exponent.
-
-    Rounding an exponent of 50 would cost 32 units in the last place: what it takes is kept and joins as a factor.
-    """
+    """exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place for any exponent."""
     exponent, rest = _exact_product(2.0 * x[:, :1], slopes[0])
     for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
         product, lost = _exact_product(column, slope)

@@ -28,10 +28,9 @@ class Legendre(Dictionary):
 
 # the recurrence is stable on [-1, 1]; coefficients of high powers would cancel
 def polynomials(x: Array, count: int, order: int) -> Array:
-    """Evaluate the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
+    """The normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
 
-    (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k.  Higher derivatives follow in
-    the same way.
+    (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k, and so on.
     """
     z, tables = 2.0 * x - 1.0, np.zeros((order + 1, count + 1, len(x)))
     tables[0, 0] = 1.0

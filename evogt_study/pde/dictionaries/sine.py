@@ -28,10 +28,9 @@ class Sine(Dictionary):
 
 # written out instead of evaluated as a quotient: near an end both factors vanish, and rounding would be divided by zero
 def sines(x: Array, count: int, order: int) -> Array:
-    """Evaluate q = sqrt(2) sin(k pi x) / w, w = x (1 - x), for k = 1, ..., `count` with derivatives.
+    """q = sqrt(2) sin(k pi x) / w, w = x (1 - x), k = 1, ..., `count`, and derivatives, (order + 1, Q, count).
 
-    They follow from q w = sqrt(2) sin(k pi x): q' w + q w' = (q w)', q'' w + 2 q' w' + q w'' = (q w)''.  At the ends,
-    where w = 0, they are the limits.  Returns (order + 1, Q, count).
+    They follow from q' w + q w' = (q w)', q'' w + 2 q' w' + q w'' = (q w)''; at the ends they are the limits.
     """
     frequency, x = np.pi * np.arange(1.0, count + 1.0), x[:, None]
     end = np.where(x < 0.5, 1.0, -1.0) * np.where(x < 0.5, 1.0, (-1.0) ** np.arange(count))  # sign of q' at the ends

@@ -24,11 +24,7 @@ from evogt_study.schema.parameters import declared, integer, one_or_several, rea
 
 @dataclass(frozen=True)
 class TanhDictionary(Dictionary):
-    """A family of random features psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature.
-
-    `gamma` is one number, or one for each neuron of the first layer.  `radius` and `centre` default to the paper's R
-    (see `default_radius`) and x_c = (1/2, ..., 1/2).
-    """
+    """psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature, with random a_i and xi_i."""
 
     # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
     IN_BALL: ClassVar[bool] = False
@@ -103,11 +99,7 @@ class TanhDictionary(Dictionary):
 
 @dataclass(frozen=True)
 class LayeredDictionary(TanhDictionary):
-    """A family with further layers tanh(W psi), W_ij ~ N(0, delta / N_previous).
-
-    See eq:gtrans_second and eq:variance_control.  `hidden` are the widths of the layers before the last, which has
-    width N.  ``N1=240`` is short for ``hidden=(240,)``.
-    """
+    """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second; N1=240 means hidden=(240,)."""
 
     _: KW_ONLY
     N1: int | None = declared(
@@ -171,10 +163,7 @@ def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Arr
 
 @dataclass(frozen=True, eq=False)
 class TanhFeatures:
-    """One sampled dictionary psi: R^d -> R^N.
-
-    slopes (N1, d) holds gamma_i a_i, shifts (N1,) holds gamma_i R xi_i, weights the matrices of the further layers.
-    """
+    """One sampled dictionary psi: R^d -> R^N."""
 
     slopes: Array
     shifts: Array
@@ -247,10 +236,7 @@ class TanhFeatures:
 
     @property
     def strip(self) -> float:
-        """Half the width of the strip around the real axis in which the first layer is analytic, on a line.
-
-        The nearest poles of tanh z are +-i pi/2.  The poles of further layers are little nearer.
-        """
+        """Half the width of the strip about a line where the first layer is analytic: poles of tanh z are +-i pi/2."""
         return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
 
     @cached_property
@@ -260,11 +246,7 @@ class TanhFeatures:
 
     @cached_property
     def _sloped_weights(self) -> Array:
-        """diag(a_l) W^T of the second layer for all directions l side by side, (N1, d N2).
-
-        The slopes a_l of the first layer, which are the same at all nodes, go into the matrix, so that one product of
-        (1 - s^2) with it gives all directions.
-        """
+        """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2): one product gives all."""
         return side_by_side(self.slopes.T, self.weights[0].T)
 
 

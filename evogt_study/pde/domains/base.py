@@ -111,10 +111,7 @@ class MappedFeatures:
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
 
     def jet(self, nodes: Array, order: int) -> Jet:
-        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`.
-
-        Raises ParameterError for second derivatives of periodic features, which no method uses.
-        """
+        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`."""
         if order < 2:
             first = self.first_order(nodes)
             return Jet(first.value, first.gradient if order else None)

@@ -72,13 +72,7 @@ def _differentiated(nodes: Array, axes: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """The box from `lower` to `upper`, (d,) numbers each.
-
-    periodic: directions "x", "y", "z" whose two faces are the same.  natural_faces: those with a given flux, "x0" for
-    the lower face of x, "x1" for the upper one.  The others have Dirichlet data.
-
-    Raises ProblemError for a box without extent, or a face that it does not have.
-    """
+    """The box from `lower` to `upper`; natural faces "x0", "x1", ... have a given flux, the others Dirichlet data."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]

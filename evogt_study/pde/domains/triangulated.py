@@ -183,10 +183,7 @@ class _Jet:
 
 # derivatives by jets, not by differences: the strong form and the stiffness need them to rounding
 def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """phi with its first and second derivatives; starts and ends of the segments (m, 2).
-
-    nodes (Q, 2) -> (Q,), (2, Q), (2, 2, Q).  On the boundary phi is zero, and its derivatives are not numbers.
-    """
+    """phi with its first and second derivatives, (Q,), (2, Q), (2, 2, Q); on the boundary phi is zero, they are NaN."""
     zero = np.zeros(len(nodes))
     total = _Jet(zero, np.zeros((2, len(nodes))), np.zeros((2, 2, len(nodes))))
     with np.errstate(all="ignore"):  # on the boundary

@@ -27,10 +27,7 @@ _NOT_STEADY = (
 
 @dataclass(frozen=True)
 class CoefficientReference:
-    """A reference by name; rtol, atol and max_step (0 for none) are used by dop853 only.  Scalars: it identifies a run.
-
-    Raises ParameterError for an unknown name.
-    """
+    """A reference by name; rtol, atol and max_step (0 for none) are used by dop853 only."""
 
     name: str
     # the paper's tolerances (tab:temporal_convergence): tightened to 1e-13 and 1e-15 they change the coefficients by
@@ -51,11 +48,7 @@ class CoefficientReference:
             raise ProblemError(_NOT_STEADY)
 
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
-        """alpha(final_time), (r,).
-
-        Raises ProblemError if the eigendecomposition is chosen for a system that is not autonomous and linear, or if
-        dop853 gives up.
-        """
+        """alpha(final_time), (r,)."""
         if self.name == "eigendecomposition":
             return _by_eigendecomposition(system, final_time)
         return self._by_dop853(system, final_time)

@@ -74,10 +74,7 @@ def cross_grid_defects(
     final_time: float,
     term: StiffnessTerm = computed,
 ) -> CrossGridDefects:
-    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q.
-
-    For a scalar diffusion alone; `term` as in `assemble`.
-    """
+    """Mass and stiffness of the retained basis on the assessment rule, for a scalar diffusion."""
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
     modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
     terms = stiffness_terms(basis.gradients, basis.quadrature.weights, profiles, term)

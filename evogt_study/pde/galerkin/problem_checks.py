@@ -28,11 +28,7 @@ def check_data(problem: Problem, final_time: float | None = None) -> None:
 
 
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
-    """Raise ProblemError, with the measured value, if the stated solution is not zero, or u_b, on the boundary.
-
-    For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).  The
-    solution is looked at up to `final_time`, the problem's own if that is left out.
-    """
+    """Raise ProblemError if the stated solution is not zero, or u_b, on the boundary (remark nonhomo)."""
     times = _LOOKED_AT * (final_time or problem.final_time or 1.0)
     # without an exact solution nothing is stated of later times
     times = times[:1] if problem.exact is None else times
@@ -61,11 +57,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
 
 
 def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
-    """Raise ProblemError, with the measured difference, if the data are not periodic as their domain is.
-
-    The stated solution and the lifting must be: a jump between the faces is in no space of theirs.  flux: A grad u of
-    the exact solution, a function for each direction; the source that is derived of it lacks what a jump would add.
-    """
+    """Raise ProblemError if the data, or the flux A grad u of the exact solution, are not periodic on the domain."""
     stated = {"`initial`" if problem.exact is None else "`exact`": lambda nodes: _stated(problem, nodes)}
     if problem.lifting is not None:
         lifting = problem.lifting.value
@@ -90,10 +82,7 @@ def _check_seam(
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
-    """Raise ProblemError, with the measured difference, if the exact solution has not the flux given on a face.
-
-    flux: A grad u of the exact solution, a function for each direction.
-    """
+    """Raise ProblemError if A grad u of the exact solution, one function a direction, is not the flux on a face."""
     rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
     with np.errstate(all="ignore"):
         for data in problem.faces:

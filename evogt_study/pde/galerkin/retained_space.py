@@ -20,10 +20,7 @@ NODES_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class TrialFunctions:
-    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and their first derivatives.
-
-    D is the domain's boundary factor.
-    """
+    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and the boundary factor D."""
 
     domain: Domain
     features: Features
@@ -72,11 +69,7 @@ class WeightedSVD:
 # gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is taken, of SciPy;
 # with the SVD of NumPy 2.5.5 some seeds have three times the mass defect, on every kernel (table tau_diag)
 def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
-    """Singular values and right singular vectors of W_q^{1/2} Phi, through a QR factorisation first.
-
-    M_q = Phi^T W_q Phi is never formed: its smallest eigenvalues would drown at machine epsilon.  With fewer nodes than
-    features the missing singular values are zero.  Raises EmptySpaceError if sigma_1 = 0.
-    """
+    """sigma and V of W_q^{1/2} Phi through a QR factorisation; M_q, whose small eigenvalues drown, is never formed."""
     rule = trial.quadrature
     (D,) = trial.domain.boundary_factor(rule.nodes)
     weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
@@ -94,10 +87,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
 
 @dataclass(frozen=True, eq=False)
 class RetainedSpace:
-    """The span V_{N,r} of phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly quadrature.
-
-    transform T_r (N, r); values Phi~ (Q, r); gradients G~_l (d, Q, r); singular_values (r,), the kept ones.
-    """
+    """The span V_{N,r} of phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly quadrature."""
 
     domain: Domain
     features: Features
@@ -126,11 +116,7 @@ class RetainedSpace:
         return float(np.abs(defect).max())
 
     def evaluate(self, nodes: Array, coefficients: Array) -> Array:
-        """u_{N,r} = sum_i alpha_i phi~_i (eq:retained_ansatz) anywhere in the domain.
-
-        nodes (P, d) and coefficients (..., r) -> (..., P).  The sum is taken as phi . (T_r alpha), which costs N
-        products a point and value instead of the r of phi~ and its construction.
-        """
+        """u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) anywhere in the domain, (P, d) and (..., r) -> (..., P)."""
         return np.asarray((coefficients @ self.transform.T) @ trial_values(self.domain, self.features, nodes).T)
 
     def project(self, nodal: Array) -> Array:
@@ -140,11 +126,7 @@ class RetainedSpace:
 
 # by singular values of B, not by eigenvalues of M_q: squaring would lose half of the digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
-    """Keep the directions with sigma_i > sqrt(tau) sigma_1 and scale them to identity mass: T_r = V_r Sigma_r^{-1}.
-
-    The inequality is strict, as in the paper (eq:normalized_phi, app:threshold), so a direction of exactly zero is
-    never kept.  tau in (0, 1) is the threshold on the eigenvalues lambda_i = sigma_i^2 of M_q.
-    """
+    """Keep sigma_i > sqrt(tau) sigma_1 at identity mass: T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
@@ -153,10 +135,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
 
 
 def retained_functions(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
-    """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r).
-
-    The transform comes first and the boundary factor second, so that N-wide arrays need not be made conforming.
-    """
+    """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r)."""
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
     D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))

@@ -51,11 +51,7 @@ def weighted_gram(gradients: Array, nodal: Array) -> Array:
 
 
 def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
-    """Add the upper triangle of `weighted_gram` to `upper` (r, r), which is in Fortran order and is overwritten.
-
-    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
-    in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
-    """
+    """Add the upper triangle of `weighted_gram` to `upper` (r, r), in place, by BLAS (dsyrk) in blocks of nodes."""
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
     for gradient in gradients:
         for start in range(0, len(nodal), NODES_AT_ONCE):

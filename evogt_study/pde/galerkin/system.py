@@ -52,11 +52,7 @@ Series = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class AssembledLifting:
-    """The parts that the lifting u_b adds to norms, energies and nodal values, each as a function of times.
-
-    mass (T, r): Phi~^T W_q u_b; flux (T, r): sum_l G~_l^T W_q a d_l u_b; square (T,): ||u_b||_q^2; energy (T,):
-    sum_q w_q a |grad u_b|^2; nodal (T, Q): u_b at the assembly nodes.
-    """
+    """The parts that the lifting u_b adds to norms, energies and nodal values, each as a function of times."""
 
     mass: Series
     flux: Series
@@ -83,10 +79,7 @@ class NodalRate:
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """The nonlinear term r = F'(u) of a potential, or r = -g(u, x, t), with what projects it.
-
-    values: retained basis Phi~ (Q, r); weights w_q (Q,).  There is a potential, or a rate g.
-    """
+    """The nonlinear term r = F'(u) of a potential, or r = -g(u, x, t) of a rate, with what projects it."""
 
     potential: Potential | None
     values: Array
@@ -143,12 +136,7 @@ class Reaction:
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
-    """The retained identity-mass system.
-
-    stiffness: t -> K(t), (r, r); autonomous: whether K does not depend on t; load: times (T,) -> b, (T, r); initial:
-    alpha(0), (r,); steady_load: whether b is known not to depend on t; symmetric: whether K is; diffusion: t -> the
-    part of K that the diffusion makes, K itself where that is None.
-    """
+    """The retained identity-mass system."""
 
     stiffness: MatrixInTime
     autonomous: bool
@@ -192,10 +180,7 @@ class GalerkinSystem:
 
 @dataclass(frozen=True, eq=False)
 class NodalData:
-    """A problem's data at the assembly nodes, which all seeds have in common.
-
-    Profiles of the diffusion and of the source (K, Q), None for one that does not split; initial value less u_b (Q,).
-    """
+    """A problem's data at the assembly nodes, which all seeds have in common; None for data that do not split."""
 
     diffusion: Array | None
     source: Array | None
@@ -219,11 +204,7 @@ def _profiles(function: Diffusion, nodes: Array) -> Array | None:
 def assemble(
     space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed, nodal: NodalData | None = None
 ) -> GalerkinSystem:
-    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted if there is one.
-
-    `term` may hand out the stiffness of a profile that another problem has in common with this one, and `nodal` is the
-    problem's `nodal_data`, if it is at hand.
-    """
+    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted if it has a lifting."""
     rule = space.quadrature
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
     load = _moments(problem.source, rule.nodes, space.project, nodal.source)
@@ -318,10 +299,7 @@ def has_steady_load(problem: Problem) -> bool:
 def _moments(
     function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
 ) -> Series:
-    """times -> `project` of the function's nodal values, (T,) -> (T, r); one projection for each profile that it has.
-
-    project: (..., Q) -> (..., r), linear.
-    """
+    """times -> `project` (linear, (..., Q) -> (..., r)) of the function's nodal values, once for each profile."""
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in in_blocks(times)])
     terms = project(function.profiles(nodes) if profiles is None else profiles)
@@ -380,10 +358,7 @@ def in_blocks(times: Array) -> list[Array]:
 
 
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:
-    """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`.
-
-    Of a tensor it is the least eigenvalue that has to be positive.
-    """
+    """Raise ProblemError unless a, or the least eigenvalue of A, is positive and finite at the nodes at all `times`."""
     tensor = isinstance(problem.diffusion, Tensor)
     wanted = "positive definite" if tensor else "positive"
     # at the nodes and times that K is made of: what a is elsewhere cannot make it indefinite

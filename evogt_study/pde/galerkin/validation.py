@@ -53,10 +53,7 @@ class AtNodes:
 
 @dataclass(frozen=True, eq=False)
 class Interpolated:
-    """Sums of psi (K P, N), which is known at P Chebyshev points of each of K cells of Q/K nodes.
-
-    to_nodes (P, Q/K): the polynomials through P points at the nodes of a cell.  lower, width: the first cell.
-    """
+    """Sums of psi (K P, N), which is known at P Chebyshev points of each of K cells of Q/K nodes."""
 
     psi: Array
     to_nodes: Array
@@ -84,12 +81,7 @@ class Interpolated:
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
 # of the largest ellipse around the cell in the strip (Trefethen, Approximation Theory and Approximation Practice, 8.2)
 def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
-    """Evaluate the features for their sums at `nodes` (Q, d).
-
-    On a line, at nodes that are `uniform`, features which say in what `strip` they are analytic are evaluated at
-    Chebyshev points of `CELLS` cells: some 400 for 4,096 nodes.  Should their last coefficients be more than rounding,
-    it is twice as many, and in the end all nodes.
-    """
+    """Evaluate the features for sums at `nodes` (Q, d); on a uniform line at Chebyshev points, if these suffice."""
     (count, dimension), strip = nodes.shape, getattr(features, "strip", 0.0)
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
@@ -137,10 +129,7 @@ def _between(points: int, along: bytes) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The target that solutions are compared with at S times: sqrt(w) (u - u_b) (S, Q), and || u ||_w (S,).
-
-    factor: sqrt(w) D (Q,), which makes psi . (T_r alpha) comparable.  roots: sqrt(w) (Q,); largest: max_q |u| (S,).
-    """
+    """The target that solutions are compared with at S times."""
 
     weighted: Array
     norms: Array
@@ -198,10 +187,7 @@ def _relative(differences: Array, norms: Array) -> Array:
 
 # the maximum with zero: rounding may leave a square of -1e-17 where the lifting and the coefficients cancel
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """|| u_{N,r}(t) ||_q at the observed times, (S,): || alpha ||_2 (prop:mass), and the lifting's part.
-
-    With u = u_b + v the square is || alpha ||^2 + 2 (u_b, v)_q + || u_b ||_q^2.
-    """
+    """|| u_{N,r}(t) ||_q (S,): the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2."""
     squares = np.sum(trajectory.coefficients**2, axis=1)
     if system.lifting is not None:
         mixed = np.sum(system.lifting.mass(trajectory.times) * trajectory.coefficients, axis=1)
@@ -210,10 +196,7 @@ def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 
 def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """The quadrature diffusion energy sum_q w_q a |grad u|^2 at the observed times, (S,).
-
-    Without a lifting it is alpha^T K(t) alpha, with the diffusion's part of K (eq:quadrature_diffusion_energy).
-    """
+    """sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:

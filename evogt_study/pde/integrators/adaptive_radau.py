@@ -28,10 +28,7 @@ class AdaptiveRadau(Integrator):
     atol: float = declared("a positive number", real(0.0), "atol", "absolute tolerance of a step")
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time and interpolate at the observed times.
-
-        Raises DivergedError if the method gives up.
-        """
+        """March from alpha(0) to final_time and interpolate at the observed times.  Raises DivergedError."""
 
         def jacobian(t: float, alpha: Array) -> Array:
             if system.reaction is None:

@@ -24,8 +24,7 @@ from evogt_study.schema.fields import Parametrised
 class Integrator(Parametrised, ABC):
     """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-    Its fields are parameters of a study.  A value that is neither zero nor None is part of a run's identity.  Raises
-    ParameterError for an invalid value.
+    Its fields are parameters of a study.  A value that is neither zero nor None is part of a run's identity.
     """
 
     GENERAL: ClassVar[bool] = False
@@ -60,10 +59,7 @@ March = Callable[[GalerkinSystem, TimeGrid], Trajectory]
 
 @dataclass(frozen=True)
 class Start:
-    """The first steps as `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step.
-
-    Raises ParameterError for an odd number, or zero.
-    """
+    """The first steps as `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step."""
 
     implicit_euler_half_steps: int
 
@@ -95,10 +91,7 @@ class Start:
         return Start(**raw)
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """The grid of the half steps, and the grid of the other steps, whose times begin at zero again.
-
-        Raises ParameterError if there are more half steps than fit into the grid.
-        """
+        """The grid of the half steps, and the grid of the other steps, whose times begin at zero again."""
         whole = self.implicit_euler_half_steps // 2
         if whole > grid.steps:
             wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"

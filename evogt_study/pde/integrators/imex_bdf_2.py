@@ -28,10 +28,7 @@ class ImexBDF2(Integrator):
 
     # Shifts: 1 for the first step, by the implicit Euler rule, and 3/2 for the others.
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time; keep the observed states and the energy after every step.
-
-        Raises IndefiniteStiffnessError if the matrix of a step is not positive definite.
-        """
+        """March from alpha(0) to final_time; keep the observed states and the energy after every step."""
         return in_coordinates(system, grid, (1.0, 1.5), lambda each, step: _march(each, grid, step))
 
     def times(self, grid: TimeGrid) -> Array:
@@ -70,10 +67,7 @@ def _march(system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajec
 
 
 def _side(side: Array, alpha: Array, before: Array, slope: Array, rate: Array, dt: float, start: bool) -> float:
-    """The right-hand side without the load, in `side`, and the shift of its matrix.
-
-    `before` and `rate` are the state and the reaction of the step before; `before` is overwritten.
-    """
+    """Put the right-hand side without the load in `side`, return the shift; it overwrites `before` and `rate`."""
     # 2 r^n - r^{n-1}: the reaction extrapolated to the end of the step, which keeps the second order
     np.multiply(slope, -dt if start else -2.0 * dt, out=side)
     side += alpha

@@ -26,11 +26,7 @@ class ImplicitMidpoint(RungeKutta):
     tableau: ClassVar[Tableau] = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """All steps by the rule.
-
-        A linear symmetric system is advanced in the eigenbasis of K where it is autonomous; otherwise by one Cholesky
-        factorisation a step.  Raises IndefiniteStiffnessError if I + s K is not positive definite.
-        """
+        """All steps: in the eigenbasis of K if it is autonomous, else by one Cholesky factorisation a step."""
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)
         loads = grid.dt * system.load(grid.midpoints)

@@ -29,10 +29,7 @@ CONVERGED = 1e-7
 # space.
 @dataclass(frozen=True, eq=False)
 class StageSolver:
-    """One step by solving for the stages.
-
-    stiffness keeps the last matrices; reacted comes from `Reaction.prepared`, None for a linear system.
-    """
+    """One step by solving for the stages."""
 
     tableau: Tableau
     system: GalerkinSystem

@@ -79,12 +79,7 @@ class RungeKutta(Integrator):
     )
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time and keep the observed states.
-
-        Linear autonomous systems are advanced in the eigenbasis of K, or by one matrix where K is not symmetric; others
-        by a factorisation for each solve, nonlinear ones by Newton's method.  Raises IndefiniteStiffnessError if a
-        step is not solvable and DivergedError where Newton's method does not converge.
-        """
+        """March from alpha(0) to final_time and keep the observed states."""
         if self.start is None:
             return self.advance(system, grid)
         return self.start.march(system, grid, lambda head, halves: advance(IMPLICIT_EULER, head, halves), self.advance)
@@ -133,10 +128,7 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
 # The stride depends on the grid only, and a stride never starts from an observed state: to the last bit, no state
 # depends on which others are observed.
 def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
-    """The observed states of alpha <- factor alpha + forcing[n] in modes: (r,), (steps, r) -> (S, r).
-
-    initial (r,) and the states are coefficients; basis (r, r) has the modes as columns.
-    """
+    """The observed states (S, r) of alpha <- factor alpha + forcing[n] in modes, the columns of `basis`."""
     stride, powers, forced = in_strides(factor, forcing, math.isqrt(grid.steps))
     starts = [initial @ basis]
     for force in forced:
@@ -155,11 +147,7 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
 
 
 def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
-    """The recurrence alpha <- factor alpha + forcing[n] over `stride` steps at once, where powers are in range.
-
-    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j] for all
-    whole strides (steps // stride, r).
-    """
+    """The recurrence over `stride` steps at once (1 if out of range): stride, factor^stride, forcing of strides."""
     # from the power zero on: the weights of a stride and its whole power are rows of one array
     powers = np.empty((stride + 1, len(factor)))
     powers[0], powers[1:] = 1.0, factor

@@ -16,10 +16,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 @dataclass(frozen=True, eq=False)
 class ImplicitPart:
-    """The linear parts of a step: solve (shift, rhs, t) for (shift I + dt K(t))^{-1} rhs, form for alpha . K(t) alpha.
-
-    The solution may take the place of the right-hand side.
-    """
+    """The linear parts of a step: (shift I + dt K(t))^{-1} rhs, perhaps in place, and alpha . K(t) alpha."""
 
     solve: Callable[[float, Array, float], Array]
     form: Callable[[Array, float], float]
@@ -31,11 +28,7 @@ def in_coordinates(
     shifts: tuple[float, ...],
     march: Callable[[GalerkinSystem, ImplicitPart], Trajectory],
 ) -> Trajectory:
-    """March in the coordinates in which the implicit part is least work; its `shifts` are known beforehand.
-
-    In the eigenbasis of a symmetric K that does not depend on time it is one division a mode; otherwise one
-    factorisation a step, or one for each shift where K does not depend on time.
-    """
+    """March in the eigenbasis of a symmetric steady K, with known `shifts`; else with factorisations."""
     if not system.autonomous or not system.symmetric:
         return march(system, _factorised(system, grid.dt))
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))

@@ -37,10 +37,7 @@ class StabilizedSemiImplicit(Integrator):
 
     # the eigenbasis is found once; b and Phi~ are rotated into it, so that the reaction needs no products with K
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time; keep the observed states and the energy after every step.
-
-        Raises IndefiniteStiffnessError if the matrix of a step is not positive definite.
-        """
+        """March from alpha(0) to final_time; keep the observed states and the energy after every step."""
         shift = 1.0 + self.stabilization * grid.dt
         return in_coordinates(system, grid, (shift,), lambda each, step: _march(each, grid, self.stabilization, step))
 

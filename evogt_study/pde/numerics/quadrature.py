@@ -67,10 +67,7 @@ class QuadratureRule:
 
     # More points, not fewer: a finer rule shows that this one is too coarse.
     def another(self, dimension: int) -> QuadratureRule:
-        """A Gauss-Legendre rule of n + 1 points per direction, to check the results of this rule of n points.
-
-        Its nodes lie between the nodes of n points.  If a rule cannot have n + 1 points, it has n - 1.
-        """
+        """A Gauss-Legendre rule of n + 1 points per direction (or n - 1), to check this rule of n points."""
         more = self.points + 1
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
@@ -81,20 +78,13 @@ class QuadratureRule:
 
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:
-        """Nodes and weights of one direction on (0, 1), (points,) each.
-
-        Gauss-Legendre nodes are mapped affinely from (-1, 1).  The composite midpoint rule has nodes (i + 1/2)/n and
-        weights 1/n.
-        """
+        """Nodes and weights of one direction on (0, 1), (points,) each."""
         return _on_unit_interval(self.rule, self.points)
 
 
 @dataclass(frozen=True)
 class TriangleRule:
-    """On the triangles of a domain after `refinements`, a rule that is exact for polynomials of the `degree`.
-
-    Scalars only, so it can identify a run.  Raises ParameterError for numbers out of range.
-    """
+    """On the triangles of a domain after `refinements`, a rule that is exact for polynomials of the `degree`."""
 
     refinements: int
     degree: int
@@ -137,10 +127,7 @@ Rule = QuadratureRule | TriangleRule
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain.
-
-    faces: the rule on each natural face of the domain, by the face's name.
-    """
+    """Nodes and positive weights of a rule on a domain."""
 
     nodes: Array
     weights: Array

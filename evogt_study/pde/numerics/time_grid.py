@@ -16,10 +16,7 @@ MAX_STEPS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Observed times (S,) and the coefficients alpha there, (S, r).
-
-    energies (steps + 1,): the energy E_q after every step, if the integrator records it.
-    """
+    """Observed times (S,) and the coefficients alpha there, (S, r)."""
 
     times: Array
     coefficients: Array
@@ -74,10 +71,7 @@ class TimeGrid:
         return np.asarray(steps) / self.steps * self.final_time  # in this order the last one is final_time exactly
 
     def refined(self, dt: float) -> TimeGrid:
-        """The grid of another step size that observes the same times.
-
-        Raises ParameterError, for `reference_dt`, if one of them is not a whole number of its steps.
-        """
+        """The grid of another step size that observes the same times.  Raises ParameterError, for `reference_dt`."""
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
@@ -87,13 +81,7 @@ class TimeGrid:
     # 1e-9 of rounding is admitted in times that are written in decimals, and no more: a step is never bent to fit
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
-        """The grid of step `dt` on [0, final_time].
-
-        `times` to save: None for every step, a count of evenly spaced ones including 0 and final_time, or the times
-        themselves in increasing order.
-
-        Raises ParameterError if a step or a saved time is not a whole number of steps.
-        """
+        """The grid of step `dt` that saves `times`: all steps, a count of evenly spaced ones, or increasing times."""
         steps = whole_number_of_steps(final_time, dt)
         if times is None:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))

@@ -73,10 +73,7 @@ def _mixed(expression: sympy.Expr) -> bool:
 
 
 def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
-    """Products whose sum the expression is, multiplied out only where time and space meet; None if too many.
-
-    (sympy's own expand would multiply out denominators and pure functions of space too.)
-    """
+    """Products whose sum the expression is, multiplied out only where time and space meet; None if too many."""
     if not _mixed(expression):
         return [expression]
     if expression.is_Add:
@@ -129,10 +126,7 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
 def space_time_function(
     expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
-    """`expression` with its parameters set to `values`, as the method layer's function of nodes and times.
-
-    places: where the terms are compared with the formula, on a domain so far from the origin that they may cancel.
-    """
+    """`expression` as a function of nodes and times; unsplit if its terms overflow, or cancel at `places`."""
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the formula itself is slower, and finite
     if pairs is None or not _representable(pairs, values):

@@ -220,11 +220,7 @@ def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None if they do not.
-
-    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces, or across a periodic
-    direction, are to be compared.
-    """
+    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None if they do not."""
 
     parameters: frozenset[str]
     exact: sympy.Expr | None

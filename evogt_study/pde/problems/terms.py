@@ -62,10 +62,7 @@ class ProblemTable(Table):
 
 @dataclass(frozen=True, eq=False)
 class SymbolicTerms:
-    """diffusion: a, or the rows of A; advection: b; reaction: g(u, x, t); faces: flux and transfer of each.
-
-    n . (A grad u) = flux - transfer u on a face; the transfer is None if there is none.
-    """
+    """The terms of the equation; n . (A grad u) = flux - transfer u on a face."""
 
     dimension: int
     diffusion: sympy.Expr | Rows
@@ -201,10 +198,7 @@ def parsed(text: str, key: str, dimension: int, *, steady: bool = False, solutio
 
 @dataclass(frozen=True, eq=False)
 class SplitTerms:
-    """The terms with time and space split if possible, ready to become functions.
-
-    scalar: the diffusion, if there is no `tensor`.
-    """
+    """The terms with time and space split if possible, ready to become functions."""
 
     scalar: Split
     tensor: tuple[tuple[Split, ...], ...] | None
@@ -285,10 +279,7 @@ def _face_data(name: str, raw: Any) -> FaceData:
 
 
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
-    """The domain that a table means, with the periodic directions and natural faces of `boundary`.
-
-    Raises ParameterError or ProblemError if it cannot be one.
-    """
+    """The domain that a table means, with the periodic directions and natural faces of `boundary`."""
     domain = _shape(dimension, raw)
     # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.
     if not boundary:

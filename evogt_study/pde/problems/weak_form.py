@@ -79,11 +79,7 @@ def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, .
 
 
 def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]) -> float:
-    """Dual norm of the identity's defect, relative to the L2 norm of its flux; zero where there is no jump behind it.
-
-    sup_v |(residual, v) - (flux, grad v)| / ||grad v|| over the span of the sines, root of the sum of squares over
-    `times`.  About one for an identity that does not hold.
-    """
+    """Dual norm of the identity's defect, relative to the L2 norm of its flux; zero if there is no jump behind it."""
     with np.errstate(all="ignore"):
         tested = [_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
@@ -103,11 +99,7 @@ def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:
-    """Return True if the defect is still there in narrow windows, and so no error of the quadrature.
-
-    Looks closer and closer where a bump finds the largest defect.  Data that are smooth, oscillate or have a kink are
-    straight in the end, and the defect vanishes.  The defect of a jump shrinks as the interface does.
-    """
+    """Return True if the defect is still there in narrow windows about its largest place, so no quadrature error."""
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
     while width > NARROWEST:
@@ -148,10 +140,7 @@ def _sines(axis: int, panels: int, modes: int) -> _Line:
 
 
 def _windows(axis: int, start: float, width: float, panels: int) -> _Line:
-    """s (1 - s)^2 in each of the windows that cover `panels` widths; half of a window is the next one's.
-
-    Not half a wave, which is orthogonal to all waves that fit into the window.
-    """
+    """s (1 - s)^2 in each of the windows that cover `panels` widths; half of a window is the next one's."""
     window = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", WINDOW_POINTS[axis]))
     s, windows = window.nodes[:, 0], np.arange(2 * panels - 1)
     nodes = start + width * (windows[:, None] / 2 + s)
