@@ -86,17 +86,6 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     return _Translation(text, key).part(_read(text, key)).expression
 
 
-def syntax_tree(text: str, key: str = "formula") -> ast.expr:
-    """The syntax tree of `text`, for typesetting.
-
-    Raises FormulaError for anything outside the grammar, as `parse` does.
-    """
-    text = text.strip()
-    tree = _read(text, key)
-    _Translation(text, key).part(tree)
-    return tree
-
-
 def parameters_of(expression: sympy.Expr) -> set[str]:
     """Names in `expression` other than x y z t pi."""
     return {str(name) for name in expression.free_symbols} - set(RESERVED)
