@@ -11,7 +11,7 @@ each time at which they are used; the numbers are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
@@ -27,6 +27,7 @@ from evogt_study.pde.galerkin.problem import (
     Separable,
     SpaceTimeFunction,
     Tensor,
+    multiply,
 )
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
 from evogt_study.pde.galerkin.stiffness import (
@@ -60,14 +61,6 @@ class AssembledLifting:
     energy: Series
     nodal: Series
 
-    def later(self, start: float) -> AssembledLifting:
-        """The same with times that begin at `start`."""
-        return AssembledLifting(*(_later(getattr(self, part.name), start) for part in fields(self)))
-
-
-def _later(series: Series, start: float) -> Series:
-    return lambda times: series(times + start)
-
 
 @dataclass(frozen=True, eq=False)
 class NodalRate:
@@ -90,35 +83,22 @@ class Reaction:
         """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
         # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
-        u, weighted = np.empty_like(weights), np.empty_like(weights)
-        nodal = self._nodal(u.shape)
+        u, weighted, potential, rate = np.empty_like(weights), np.empty_like(weights), self.potential, self.rate
 
         def reacted(alpha: Array, lifted: Array | None, t: float) -> tuple[Array, float]:
             np.matmul(values, alpha, out=u)
             if lifted is not None:
                 np.add(u, lifted, out=u)
-            value, slope = nodal(u, t)
+            if potential is not None:
+                value, slope = potential.both(u)
+                bulk = float(weights @ value)
+            else:
+                assert rate is not None  # noqa: S101  # there is one of the two
+                slope, bulk = -rate.value(u, t), 0.0
             np.matmul(np.multiply(weights, slope, out=weighted), values, out=projected)
-            return projected, 0.0 if value is None else float(weights @ value)
+            return projected, bulk
 
         return reacted
-
-    def _nodal(self, shape: tuple[int, ...]) -> Callable[[Array, float], tuple[Array | None, Array]]:
-        """(u, t) -> F(u), if there is one, and r."""
-        if self.potential is not None:
-            potential = self.potential.at(shape)
-            return lambda u, t: potential(u)  # type: ignore[return-value]  # F and F'
-        assert self.rate is not None  # noqa: S101  # there is one of the two
-        rate, negative = self.rate.value, np.empty(shape)
-        return lambda u, t: (None, np.negative(rate(u, t), out=negative))
-
-    def later(self, start: float) -> Reaction:
-        """The same with times that begin at `start`."""
-        rate = self.rate
-        if rate is None:
-            return self
-        later = NodalRate(lambda u, t: rate.value(u, t + start), lambda u, t: rate.slope(u, t + start))
-        return replace(self, rate=later)
 
     def linearised(self, alpha: Array, lifted: Array | None, t: float) -> tuple[Array, Array]:
         """(r, phi~_i)_q, (r,), and w_q r_u at the nodes, (Q,), of a rate."""
@@ -164,19 +144,6 @@ class GalerkinSystem:
             rate -= self.reaction.prepared()(alpha, self.nodal_lifting(t), t)[0]
         return np.asarray(rate)
 
-    def later(self, start: float, state: Array) -> GalerkinSystem:
-        """The same system from alpha(start) = `state` on, whose times begin at zero again."""
-        stiffness, load, diffusion, reaction = self.stiffness, self.load, self.diffusion, self.reaction
-        return replace(
-            self,
-            stiffness=lambda t: stiffness(t + start),
-            load=lambda times: load(times + start),
-            initial=state,
-            lifting=None if self.lifting is None else self.lifting.later(start),
-            reaction=None if reaction is None else reaction.later(start),
-            diffusion=None if diffusion is None else lambda t: diffusion(t + start),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class NodalData:
@@ -209,7 +176,8 @@ def assemble(
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
     load = _moments(problem.source, rule.nodes, space.project, nodal.source)
     faces = {face.face: on_face(space, rule, face.face) for face in problem.faces}
-    load = _with_faces(load, problem, faces)
+    if faces:
+        load = _sum([load, *(_face_load(face, faces[face.face], problem.lifting) for face in problem.faces)])
     lifting = None
     if problem.lifting is not None:
         lifting = _assembled_lifting(space, problem.lifting)
@@ -255,23 +223,17 @@ def on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> NodalBas
     """The retained basis on a face of the domain, by the face's part of a rule."""
     rule = quadrature.faces[name]
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
-    # without gradients: what is integrated over a face, flux and transfer, has values only
     return NodalBasis(rule, values, np.empty((0, *values.shape)))
 
 
-def _with_faces(load: Series, problem: Problem, faces: dict[str, NodalBasis]) -> Series:
-    """The load with (flux - transfer u_b, phi~_i) of the natural faces."""
-    parts = [load] + [_face_load(face, faces[face.face], problem.lifting) for face in problem.faces]
-    return _sum(parts) if len(parts) > 1 else load
-
-
 def _face_load(data: NaturalFace, face: NodalBasis, lifting: Lifting | None) -> Series:
+    """(flux - transfer u_b, phi~_i) on a natural face."""
     project, nodes = _projection(face.values, face.rule.weights), face.rule.nodes
-    flux, transfer = _moments(data.flux, nodes, project), data.transfer
-    if lifting is None or transfer is None:
+    flux = _moments(data.flux, nodes, project)
+    if lifting is None or data.transfer is None:
         return flux
-    lifted = _product(transfer, lifting.value, nodes)
-    return lambda times: flux(times) - project(lifted(times))
+    lifted = multiply(data.transfer, lifting.value)
+    return lambda times: flux(times) - project(lifted(nodes, times))
 
 
 def _reaction(space: RetainedSpace, problem: Problem) -> Reaction | None:
@@ -322,13 +284,13 @@ def _assembled_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLifti
         _moments(flux, nodes, _projection(space.gradients[axis], weights)) for axis, flux in enumerate(lifting.flux)
     ]
 
-    pairs = zip(lifting.flux, lifting.gradient, strict=True)
-    densities = [_product(flux, slope, nodes) for flux, slope in pairs]
+    densities = [multiply(*pair) for pair in zip(lifting.flux, lifting.gradient, strict=True)]
+    squares = multiply(lifting.value, lifting.value)
     return AssembledLifting(
         mass=_moments(lifting.value, nodes, space.project),
         flux=_sum(fluxes),
-        square=_blockwise(_product(lifting.value, lifting.value, nodes), weights),
-        energy=_blockwise(_sum(densities), weights),
+        square=_blockwise(lambda times: squares(nodes, times), weights),
+        energy=_blockwise(lambda times: reduce(np.add, [part(nodes, times) for part in densities]), weights),
         nodal=lambda times: lifting.value(nodes, times),
     )
 
@@ -342,16 +304,11 @@ def _sum(terms: list[Series]) -> Series:
     return lambda times: reduce(np.add, [term(times) for term in terms])
 
 
-def _product(left: SpaceTimeFunction, right: SpaceTimeFunction, nodes: Array) -> Series:
-    return lambda times: left(nodes, times) * right(nodes, times)
-
-
 def _blockwise(nodal: Series, weights: Array) -> Series:
     """sum_q w_q v(x_q, t), with few times in memory at once."""
     return lambda times: np.concatenate([nodal(part) @ weights for part in in_blocks(times)])
 
 
-# a product with the nodes' values is made for each block: (T, Q) for all steps would be gigabytes
 def in_blocks(times: Array) -> list[Array]:
     """`times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
     return np.array_split(times, max(1, -(-len(times) // TIMES_AT_ONCE)))

@@ -46,5 +46,4 @@ class AdaptiveRadau(Integrator):
 
     # its own steps are not known before it runs
     def times(self, grid: TimeGrid) -> Array:
-        """Times at which the diffusion is checked: the start and the ends of the steps of dt, (steps + 1,)."""
         return grid.times_of(tuple(range(grid.steps + 1)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,12 +70,10 @@ class Start:
             raise ParameterError("start", "an even number >= 2 of implicit_euler_half_steps", count)
 
     def content(self) -> dict[str, int]:
-        """Its parts, which identify it."""
         return {"implicit_euler_half_steps": self.implicit_euler_half_steps}
 
     @property
     def label(self) -> str:
-        """Its label in a result."""
         return str(self)
 
     def __str__(self) -> str:
@@ -91,7 +89,7 @@ class Start:
         return Start(**raw)
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """The grid of the half steps, and the grid of the other steps, whose times begin at zero again."""
+        """The grid of the half steps, and the grid of the other steps."""
         whole = self.implicit_euler_half_steps // 2
         if whole > grid.steps:
             wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"
@@ -100,7 +98,7 @@ class Start:
         if whole == grid.steps:
             return head, None
         later = tuple(step - whole for step in grid.observed if step >= whole)
-        return head, TimeGrid((grid.steps - whole) * grid.dt, grid.steps - whole, later)
+        return head, TimeGrid((grid.steps - whole) * grid.dt, grid.steps - whole, later, head.final_time)
 
     def march(self, system: GalerkinSystem, grid: TimeGrid, euler: March, after: March) -> Trajectory:
         """The half steps by `euler`, and the steps after them by `after`."""
@@ -109,11 +107,10 @@ class Start:
         states = dict(zip([step // 2 for step in head.observed], first.coefficients, strict=True))
         if tail is not None:
             whole = grid.steps - tail.steps
-            following = after(system.later(head.final_time, first.coefficients[-1]), tail)
+            following = after(replace(system, initial=first.coefficients[-1]), tail)
             states |= dict(zip([step + whole for step in tail.observed], following.coefficients, strict=True))
         return Trajectory(grid.observed_times, np.stack([states[step] for step in grid.observed]))
 
     def times(self, grid: TimeGrid, euler: Callable[[TimeGrid], Array], after: Callable[[TimeGrid], Array]) -> Array:
-        """The times of both parts."""
         head, tail = self.split(grid)
-        return np.concatenate([euler(head), *([] if tail is None else [head.final_time + after(tail)])])
+        return np.concatenate([euler(head), *([] if tail is None else [after(tail)])])

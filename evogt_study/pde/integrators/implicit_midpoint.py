@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
-import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
+from evogt_study.pde.integrators.newton import solve_definite
 from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
@@ -48,21 +49,14 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
     return recurrence(factor, forcing, system.initial, basis, grid)
 
 
-# K(t) has no common eigenbasis: each step is a Cholesky factorisation, r^3/3 operations
+# K(t) has no common eigenbasis: each step is a Cholesky factorisation, which fails where eq:im_retained may have no
+# solution
 def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
-    alpha = system.initial
-    identity = np.eye(len(alpha))
-    observed = set(grid.observed)
-    states = {0: alpha}
-    for step, t in enumerate(grid.midpoints):
-        half = 0.5 * grid.dt * system.stiffness(float(t))
-        try:
-            # Cholesky as the test of definiteness too: half the work of LU, and it fails where eq:im_retained may have
-            # no solution
-            factor = scipy.linalg.cho_factor(identity + half, lower=True, check_finite=False)
-        except np.linalg.LinAlgError as error:
-            raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite at t = {t:.6g}: {error}") from None
-        alpha = scipy.linalg.cho_solve(factor, alpha - half @ alpha + loads[step], check_finite=False)
-        if step + 1 in observed:
-            states[step + 1] = alpha
-    return np.stack([states[step] for step in grid.observed])
+    identity = np.eye(len(system.initial))
+
+    def step(alpha: Array, given: tuple[float, Array]) -> Array:
+        half = 0.5 * grid.dt * system.stiffness(given[0])
+        return solve_definite(identity + half, alpha - half @ alpha + given[1], given[0])
+
+    each = zip(grid.midpoints.tolist(), loads, strict=True)
+    return grid.observe(accumulate(each, step, initial=system.initial))

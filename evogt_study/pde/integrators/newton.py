@@ -40,7 +40,6 @@ class StageSolver:
     # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, ask for it again
     @staticmethod
     def of(tableau: Tableau, system: GalerkinSystem, dt: float) -> StageSolver:
-        """Return the solver for all steps of one length."""
         kept: Callable[[float], Array] = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
         if system.autonomous:
             constant = system.stiffness(0.0)
@@ -90,7 +89,6 @@ class StageSolver:
         for j, K in enumerate(stiffness):
             np.multiply(self.dt * A[:, j, None, None], K, out=blocks[:, :, j])
         matrix = blocks.reshape(count * r, -1)
-        # the diagonal; of a contiguous matrix `ravel` is a view
         matrix.ravel()[:: count * r + 1] += 1.0
         return matrix
 

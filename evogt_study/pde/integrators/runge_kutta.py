@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +33,6 @@ class Tableau:
 
     @property
     def nodes(self) -> Array:
-        """c, (s,)."""
         return np.asarray(self.matrix.sum(axis=1))
 
     @property
@@ -44,7 +44,7 @@ class Tableau:
 
     def times(self, grid: TimeGrid) -> Array:
         """Times of all stages, (steps, s)."""
-        return np.asarray((np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
+        return np.asarray(grid.start + (np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
 
 
 # by the monomials' moments: with three nodes the Vandermonde matrix is well-conditioned
@@ -71,30 +71,24 @@ class RungeKutta(Integrator):
     tableau: ClassVar[Tableau]
 
     start: Start | None = declared(
-        "{ implicit_euler_half_steps = n } with an even n >= 2",
-        Start.read,
-        "first steps",
-        "half steps of the implicit Euler rule",
-        optional=True,
-    )
+        "{ implicit_euler_half_steps = n } with an even n >= 2", Start.read, "first steps",
+        "half steps of the implicit Euler rule", optional=True,
+    )  # fmt: skip
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time and keep the observed states."""
         if self.start is None:
             return self.advance(system, grid)
         return self.start.march(system, grid, lambda head, halves: advance(IMPLICIT_EULER, head, halves), self.advance)
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """All steps by the method itself."""
         return advance(self.tableau, system, grid)
 
     def times(self, grid: TimeGrid) -> Array:
-        """Times of the stages."""
         if self.start is None:
             return self.tableau.times(grid).ravel()
-        after = self.tableau.times
+        stages = self.tableau.times
         return self.start.times(
-            grid, lambda halves: IMPLICIT_EULER.times(halves).ravel(), lambda tail: after(tail).ravel()
+            grid, lambda head: IMPLICIT_EULER.times(head).ravel(), lambda tail: stages(tail).ravel()
         )
 
 
@@ -136,7 +130,6 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
     states, step, alpha = np.empty((len(grid.observed), len(factor))), 0, starts[0]
     for place, wanted in enumerate(grid.observed):
         block = min(wanted // stride, len(starts) - 1)
-        # on from the last observed step, unless a stride has begun since
         if block * stride > step:
             step, alpha = block * stride, starts[block]
         for force in forcing[step:wanted]:
@@ -148,7 +141,6 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
 
 def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
     """The recurrence over `stride` steps at once (1 if out of range): stride, factor^stride, forcing of strides."""
-    # from the power zero on: the weights of a stride and its whole power are rows of one array
     powers = np.empty((stride + 1, len(factor)))
     powers[0], powers[1:] = 1.0, factor
     powers = powers.cumprod(axis=0)
@@ -172,25 +164,12 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
     propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
     loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
     forcing = np.einsum("njl,jkl->nk", loads, solved[1:], optimize=True)
-    alpha, following, observed = system.initial.copy(), np.empty(r), set(grid.observed)
-    states = {0: system.initial}
-    for number, force in enumerate(forcing, start=1):
-        np.matmul(propagator, alpha, out=following)
-        following += force
-        # two buffers in turn, so that a step asks for no memory; what is observed is copied out of them
-        alpha, following = following, alpha
-        if number in observed:
-            states[number] = alpha.copy()
-    return np.stack([states[step] for step in grid.observed])
+    return grid.observe(accumulate(forcing, lambda alpha, force: propagator @ alpha + force, initial=system.initial))
 
 
 def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
     """Stage by stage, or all coupled ones at once."""
     step, times = StageSolver.of(tableau, system, grid.dt), tableau.times(grid)
     loads = system.load(times.ravel()).reshape(*times.shape, -1)
-    alpha, observed, states = system.initial, set(grid.observed), {0: system.initial}
-    for number in range(grid.steps):
-        alpha = step(alpha, times[number], loads[number])
-        if number + 1 in observed:
-            states[number + 1] = alpha
-    return np.stack([states[step] for step in grid.observed])
+    each = zip(times, loads, strict=True)
+    return grid.observe(accumulate(each, lambda alpha, given: step(alpha, *given), initial=system.initial))

@@ -2,63 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError
-from evogt_study.pde.galerkin.system import GalerkinSystem
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
+from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+
+Side = Callable[[Array, Array, Array], float]
+"""(alpha, r, dt b) -> the shift of a step; turns alpha in place into its right-hand side, and may overwrite r."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitPart:
     """The linear parts of a step: (shift I + dt K(t))^{-1} rhs, perhaps in place, and alpha . K(t) alpha."""
 
-    solve: Callable[[float, Array, float], Array]
-    form: Callable[[Array, float], float]
+    solve: Callable[[float, Array, float], Array]  # shift, rhs, t
+    form: Callable[[Array, float], float]  # alpha, t
 
 
-def in_coordinates(
-    system: GalerkinSystem,
-    grid: TimeGrid,
-    shifts: tuple[float, ...],
-    march: Callable[[GalerkinSystem, ImplicitPart], Trajectory],
-) -> Trajectory:
-    """March in the eigenbasis of a symmetric steady K, with known `shifts`; else with factorisations."""
-    if not system.autonomous or not system.symmetric:
-        return march(system, _factorised(system, grid.dt))
-    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
-    diagonals, squares = {shift: shift + grid.dt * eigenvalues for shift in shifts}, np.empty_like(eigenvalues)
-    least = min(diagonal.min() for diagonal in diagonals.values())
-    if not least > 0.0:
-        raise IndefiniteStiffnessError(f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {least:.3g}")
-    step = ImplicitPart(
-        lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
-        lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
-    )
-    trajectory = march(_rotated(system, basis), step)
-    return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
+@dataclass(frozen=True)
+class SemiImplicit(Integrator):
+    """(shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}); it records the energy after every step."""
+
+    @abstractmethod
+    def shifts(self, dt: float) -> tuple[float, ...]:
+        """The shifts of all steps."""
+
+    @abstractmethod
+    def side(self, dt: float) -> Side:
+        """The right-hand sides of one march."""
+
+    @property
+    def damping(self) -> float:
+        """S of the term -S (u_b^{n+1} - u_b^n), which a damped lifting adds to b."""
+        return 0.0
+
+    # in the eigenbasis of K a step is one division a mode; b and Phi~ are rotated into it
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """March from alpha(0) to final_time; keep the observed states and the energy after every step."""
+        if not system.autonomous or not system.symmetric:
+            return self._march(system, grid, _factorised(system, grid.dt))
+        eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+        diagonals, squares = {s: s + grid.dt * eigenvalues for s in self.shifts(grid.dt)}, np.empty_like(eigenvalues)
+        least = min(diagonal.min() for diagonal in diagonals.values())
+        if not least > 0.0:
+            raise IndefiniteStiffnessError(
+                f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {least:.3g}"
+            )
+        step = ImplicitPart(
+            lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
+            lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
+        )
+        trajectory = self._march(_rotated(system, basis), grid, step)
+        return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
+
+    def _march(self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajectory:
+        energies = list[float]()
+        states = grid.observe(self._steps(system, grid, step, energies))
+        return Trajectory(grid.observed_times, states, np.array(energies))
+
+    # in blocks, so that loads and nodal liftings of few times are in memory at once
+    def _steps(
+        self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart, energies: list[float]
+    ) -> Iterator[Array]:
+        """The states of all steps; each call overwrites the last one."""
+        times, lifting, side = grid.step_times, system.lifting, self.side(grid.dt)
+        alpha, zeros = system.initial.copy(), np.zeros_like(system.initial)
+        reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepared()
+        nodal = flux = own = None
+        for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
+            now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))
+            loads = grid.dt * self._loads(system, now[: len(following)], following)
+            if lifting is not None:
+                nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
+            for n, t in enumerate(now):
+                yield alpha
+                slope, bulk = reacted(alpha, None if nodal is None else nodal[n], float(t))
+                lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
+                energies.append(0.5 * (step.form(alpha, t) + lifted) + bulk)
+                if n < len(following):  # the last time has an energy, and no step
+                    alpha = step.solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
+
+    def _loads(self, system: GalerkinSystem, now: Array, following: Array) -> Array:
+        """b at the ends of the steps, and what the lifting adds to the damping, (T, r)."""
+        if not len(following):
+            return np.zeros((0, len(system.initial)))
+        loads = system.load(following)
+        if system.lifting is not None and self.damping:
+            loads = loads - self.damping * (system.lifting.mass(following) - system.lifting.mass(now))
+        return loads
+
+    def times(self, grid: TimeGrid) -> Array:
+        return grid.step_times
+
+    def check(self, problem: Problem) -> None:
+        """Nothing is refused."""
 
 
 def _rotated(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
-    """The system in the coordinates basis^T alpha."""
+    """The system in the coordinates basis^T alpha; K itself stays, since a step has its parts."""
     lifting, reaction = system.lifting, system.reaction
     if lifting is not None:
         mass, flux = lifting.mass, lifting.flux
         lifting = replace(lifting, mass=lambda times: mass(times) @ basis, flux=lambda times: flux(times) @ basis)
     if reaction is not None:
         reaction = replace(reaction, values=reaction.values @ basis)
-    # K itself stays as it is: a step has what it needs of it by its `ImplicitPart`
+    initial = system.initial @ basis
     return replace(
-        system,
-        load=lambda times: system.load(times) @ basis,
-        initial=system.initial @ basis,
-        lifting=lifting,
-        reaction=reaction,
+        system, load=lambda times: system.load(times) @ basis, initial=initial, lifting=lifting, reaction=reaction
     )
 
 
@@ -87,33 +146,3 @@ def _factor(matrix: Array, symmetric: bool, t: float) -> Callable[[Array], Array
             f"(1 + S dt) I + dt K is not positive definite at t = {t:.6g}: {error}"
         ) from None
     return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
-
-
-@dataclass(frozen=True, eq=False)
-class LiftedParts:
-    """The lifting at the times of one block; zeros if there is none."""
-
-    nodal: Array | None
-    flux: Array | None
-    own: Array | None
-
-    @staticmethod
-    def of(system: GalerkinSystem, times: Array) -> LiftedParts:
-        """The lifting of the system at `times`."""
-        lifting = system.lifting
-        if lifting is None:
-            return LiftedParts(None, None, None)
-        return LiftedParts(lifting.nodal(times), lifting.flux(times), lifting.energy(times))
-
-    def energy(self, alpha: Array, n: int) -> float:
-        """a |grad u|^2 integrated, less alpha . K alpha."""
-        if self.flux is None or self.own is None:
-            return 0.0
-        return float(2.0 * (alpha @ self.flux[n]) + self.own[n])
-
-
-def reacting(system: GalerkinSystem) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
-    """`Reaction.prepared` of the system; zeros for a linear one."""
-    # one array for all steps: they scale it in place, which leaves it zero
-    zeros = np.zeros_like(system.initial)
-    return (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepared()

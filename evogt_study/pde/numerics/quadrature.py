@@ -44,7 +44,6 @@ class QuadratureRule:
             raise ParameterError("points", f"at most {MAX_GAUSS_POINTS} for gauss_legendre", self.points)
 
     def content(self) -> dict[str, str | int]:
-        """Its parts, which identify it."""
         return {"rule": self.rule, "points": self.points}
 
     @property
@@ -73,7 +72,6 @@ class QuadratureRule:
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
 
     def count(self, dimension: int) -> int:
-        """Number of nodes."""
         return int(self.points**dimension)
 
     @property
@@ -96,12 +94,10 @@ class TriangleRule:
                 raise ParameterError(name, f"an integer from 0 to {most}", value)
 
     def content(self) -> dict[str, str | int]:
-        """Its parts, which identify it."""
         return {"rule": TRIANGLES, "refinements": self.refinements, "degree": self.degree}
 
     @property
     def label(self) -> str:
-        """Its label in a result."""
         return str(self)
 
     def __str__(self) -> str:
@@ -113,7 +109,6 @@ class TriangleRule:
 
     @property
     def uniform(self) -> bool:
-        """False: its nodes are no grid."""
         return False
 
     def another(self, dimension: int) -> TriangleRule:
@@ -139,7 +134,6 @@ class Quadrature:
 
     @property
     def dimension(self) -> int:
-        """d, the number of directions."""
         return int(self.nodes.shape[1])
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
@@ -23,7 +25,6 @@ class Trajectory:
     energies: Array | None = None
 
     def at(self, times: Array) -> Trajectory:
-        """The states at some of the times."""
         return Trajectory(times, self.coefficients[np.searchsorted(self.times, times)], self.energies)
 
 
@@ -31,19 +32,19 @@ class Trajectory:
 class TimeGrid:
     """`steps` steps of size dt = final_time / steps, and the numbers of the saved steps."""
 
-    final_time: float
+    final_time: float  # counted from `start`
     steps: int
     saved: tuple[int, ...]
+    start: float = 0.0
 
     @property
     def dt(self) -> float:
-        """Step size."""
         return self.final_time / self.steps
 
     @property
     def midpoints(self) -> Array:
         """t_{n+1/2}, (steps,)."""
-        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
+        return np.asarray(self.start + (np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
     @cached_property  # used in keys and in each march
     def observed(self) -> tuple[int, ...]:
@@ -52,12 +53,10 @@ class TimeGrid:
 
     @property
     def observed_times(self) -> Array:
-        """Times of the observed steps, (S,)."""
         return self.times_of(self.observed)
 
     @property
     def saved_times(self) -> Array:
-        """Times of the saved steps."""
         return self.times_of(self.saved)
 
     @property
@@ -67,8 +66,22 @@ class TimeGrid:
         return [position[step] for step in self.saved]
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
-        """Times of the given step numbers."""
-        return np.asarray(steps) / self.steps * self.final_time  # in this order the last one is final_time exactly
+        # in this order the last one is final_time exactly
+        return np.asarray(self.start + np.asarray(steps) / self.steps * self.final_time)
+
+    @property
+    def step_times(self) -> Array:
+        """The start and the ends of all steps, (steps + 1,)."""
+        return self.times_of(tuple(range(self.steps + 1)))
+
+    def observe(self, states: Iterable[Array]) -> Array:
+        """The observed states of those at the start and after each step, (S, r)."""
+        wanted = set(self.observed)
+        return np.stack([state.copy() for step, state in enumerate(states) if step in wanted])
+
+    def positions_of(self, times: Array) -> npt.NDArray[np.intp]:
+        """Positions of `times`, which equal some of the observed ones up to rounding, among these."""
+        return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
     def refined(self, dt: float) -> TimeGrid:
         """The grid of another step size that observes the same times.  Raises ParameterError, for `reference_dt`."""
@@ -111,10 +124,7 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     # steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         raise ParameterError(
-            "dt",
-            f"a step that divides final_time = {final_time:g}",
-            dt,
-            remedy=_fitting_step(final_time, steps),
+            "dt", f"a step that divides final_time = {final_time:g}", dt, remedy=_fitting_step(final_time, steps)
         )
     return steps
 

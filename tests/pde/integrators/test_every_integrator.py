@@ -91,7 +91,7 @@ def test_a_step_without_stiffness_keeps_the_state(name, autonomous, size):
 
 # of the decay -4 with n steps of 1/n: the largest n that is refused, at which a matrix is singular or indefinite
 REFUSED = {
-    "implicit_midpoint": (r"I \+ \(dt/2\) K is not positive definite", 2),
+    "implicit_midpoint": ("is not positive definite", 2),
     "implicit_euler": ("is not positive definite", 4),
     "stabilised 0.0": (r"\(1 \+ S dt\) I \+ dt K is not positive definite", 4),
     "stabilised 2.5": (r"\(1 \+ S dt\) I \+ dt K is not positive definite", 1),

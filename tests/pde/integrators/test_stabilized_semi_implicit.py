@@ -1,25 +1,16 @@
 """The stabilised semi-implicit step: against dense formulas, its order in time, and its energy (eq:ac_scheme)."""
 
-import dataclasses
-import gc
-import itertools
-import multiprocessing
-import tracemalloc
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-
 import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import DivergedError, ParameterError, ProblemError
+from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Potential, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
-from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, assemble
+from evogt_study.pde.integrators import StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
@@ -170,153 +161,16 @@ def test_the_blocks_of_times_leave_no_seam(steps, moving):
     assert found.energies == pytest.approx(energies, rel=8 * EPS * (steps + 8), abs=0.0)
 
 
-@reactions
-@liftings
-@pytest.mark.parametrize("steps", [1, 40, TIMES_AT_ONCE])
-def test_the_eigenbasis_and_the_factorisations_give_the_same_states(reaction, lifted, steps):
-    system = assemble(space_of(2, N=20, tau=1e-10), problem_of(2, moving=False, reaction=reaction, lifted=lifted))
-    assert system.autonomous
-    wrapped = dataclasses.replace(system, autonomous=False)
-    one, other = (StabilizedSemiImplicit(2.0).march(each, every_step(1.0, steps)) for each in (system, wrapped))
-    assert_within(one.coefficients, other.coefficients, 16 * EPS * (steps + 8) * np.abs(other.coefficients).max())
-    # in energies the rounding of a state is seen through K, whose condition it is that counts
-    stiffness = np.linalg.norm(system.stiffness(0.0), 2)
-    noise = 16 * EPS * (steps + 8) * max(1.0, stiffness) * np.abs(other.coefficients).max() ** 2
-    assert_within(one.energies, other.energies, noise)
-
-
-@stiffnesses
-@liftings
-def test_without_stabilisation_it_is_the_semi_implicit_euler_method(moving, lifted):
-    space = space_of(1)
-    system = assemble(space, problem_of(1, moving=moving, reaction=True, lifted=lifted))
-    steps, dt = 20, 0.05
-    x, w, V = space.quadrature.nodes, space.quadrature.weights, space.values
-    alpha = system.initial
-    for n in range(steps):
-        t = np.array([(n + 1) * dt])
-        u = V @ alpha + (lifting_at(x, n * dt) if lifted else 0.0)
-        rhs = alpha + dt * (system.load(t)[0] - V.T @ (w * (u**3 - u)))
-        alpha = np.linalg.solve(np.eye(len(alpha)) + dt * system.stiffness(t[0]), rhs)
-    found = StabilizedSemiImplicit(0.0).march(system, every_step(1.0, steps)).coefficients[-1]
-    assert_within(found, alpha, 8 * EPS * (steps + 8) * np.abs(alpha).max())
-
-
-@pytest.mark.parametrize("autonomous", [True, False])
-def test_a_linear_mode_is_damped_by_the_factor_of_the_scheme(autonomous):
-    k, S, dt, steps = 7.0, 2.5, 0.1, 12
-    system = GalerkinSystem(
-        lambda t: np.array([[k]]), autonomous, lambda times: np.zeros((len(times), 1)), np.array([3.0])
-    )
-    found = StabilizedSemiImplicit(S).march(system, every_step(dt * steps, steps))
-    factor = (1 + S * dt) / (1 + S * dt + dt * k)
-    wanted = 3.0 * factor ** np.arange(steps + 1)
-    assert found.coefficients[:, 0] == pytest.approx(wanted, rel=8 * EPS * steps, abs=0.0)
-    assert found.energies == pytest.approx(0.5 * k * wanted**2, rel=16 * EPS * steps, abs=0.0)
-
-
-@stiffnesses
-def test_only_the_observed_states_are_kept_and_all_energies(moving):
-    system = assemble(space_of(1), problem_of(1, moving=moving, reaction=True, lifted=True))
-    everything = StabilizedSemiImplicit(2.0).march(system, TimeGrid.of(1.0, 0.01))
-    some = StabilizedSemiImplicit(2.0).march(system, TimeGrid.of(1.0, 0.01, (0.2, 0.65)))
-    assert np.array_equal(some.times, everything.times[[0, 20, 65, 100]])
-    # of fewer states the product with the eigenbasis is a smaller one, and may round otherwise
-    assert some.coefficients == pytest.approx(everything.coefficients[[0, 20, 65, 100]], abs=4 * EPS)
-    assert np.array_equal(some.energies, everything.energies)
-
-
-OBSERVED = [(0, 4, 12), (0, 12)]
-
-
-@pytest.mark.long
-def test_no_step_asks_for_memory():
-    """Between one look at the reaction and the next no array of nodes, nor of modes that is not kept, is allocated."""
-    Q, r = 4_000, 300
-    # in a process of one thread: what the test runner's threads allocate meanwhile would be counted
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
-        for observed, taken in zip(OBSERVED, alone.map(taken_by_steps, OBSERVED, repeat(Q), repeat(r)), strict=True):
-            assert [step for step, each in enumerate(taken, start=1) if each > 4 * r] == list(observed[1:])  # kept
-            assert max(taken) < 8 * Q
-
-
-def taken_by_steps(observed, Q, r):
-    """Bytes that each of 12 steps allocates at most, beyond what it found."""
-    double_well = FormulaProblem(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")().potential
-    looks = []
-
-    def looked_at(shape):
-        both = double_well.at(shape)
-
-        def function(u):
-            looks.append(tracemalloc.get_traced_memory())
-            tracemalloc.reset_peak()
-            return both(u)
-
-        return function
-
-    rng = np.random.default_rng(3)
-    potential = dataclasses.replace(double_well, in_place=looked_at)
-    system = GalerkinSystem(
-        lambda t: np.diag(np.arange(1.0, r + 1.0)),
-        autonomous=True,
-        load=lambda times: np.zeros((len(times), r)),
-        initial=rng.normal(size=r),
-        reaction=Reaction(potential, rng.normal(size=(Q, r)) / Q, np.ones(Q)),
-    )
-    gc.disable()  # what it frees between two looks would hide as much that is allocated
-    tracemalloc.start()
-    for _ in range(2):  # the first march makes what is kept from then on
-        looks.clear()
-        StabilizedSemiImplicit(2.0).march(system, TimeGrid(0.1, 12, observed))
-    tracemalloc.stop()
-    return [peak - before for (before, _), (_, peak) in itertools.pairwise(looks)]
-
-
-@stiffnesses
-@liftings
-def test_a_stationary_state_is_a_fixed_point_for_every_step_size(moving, lifted):
-    space, lifting = space_of(1), None
-    if lifted:  # u_b = x
-        one, nothing = Separable(lambda nodes: np.ones((1, len(nodes)))), Separable(lambda nodes: 0.0 * nodes.T)
-        flux = Separable(lambda nodes: steady_diffusion(nodes)[None])
-        lifting = Lifting(Separable(lambda nodes: nodes.T), nothing, (one,), (flux,))
-    problem = problem_of(1, moving=False, reaction=False, lifted=False)
-    steady = dataclasses.replace(problem, source=Separable(lambda nodes: nodes.T), lifting=lifting)
-    system = dataclasses.replace(assemble(space, steady), autonomous=not moving)
-    state = np.linalg.solve(system.stiffness(0.0), system.load(np.zeros(1))[0])
-    system = dataclasses.replace(system, initial=state)
-    for dt, stabilization in itertools.product((1e-3, 1.0, 100.0), (0.0, 2.0)):
-        states = StabilizedSemiImplicit(stabilization).march(system, every_step(20 * dt, 20)).coefficients
-        assert states == pytest.approx(np.tile(state, (21, 1)), abs=256 * EPS * np.abs(state).max())
-
-
 # Order one in time
 
 EXACT = {
-    "homogeneous-1d": {
-        "dimension": 1,
-        "exact": "exp(-t)*sin(pi*x)",
-        "diffusion": "(2 + x)/20",
-    },
-    "lifted-1d": {
-        "dimension": 1,
-        "exact": "exp(-t)*sin(pi*x) + (1 + t/2)*(1 - x)/2 + x*cos(3*t)/2",
-        "lifting": "(1 + t/2)*(1 - x)/2 + x*cos(3*t)/2",
-        "diffusion": "(2 + x*sin(4*t))/20",
-    },
-    "homogeneous-2d": {
-        "dimension": 2,
-        "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4",
-        "diffusion": "1/20",
-    },
-    "lifted-2d": {
-        "dimension": 2,
-        "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4 + exp(-t)*(x + y**2)/2",
-        "lifting": "exp(-t)*(x + y**2)/2",
-        "diffusion": "1/20",
-    },
-}
+    "homogeneous-1d": {"dimension": 1, "exact": "exp(-t)*sin(pi*x)", "diffusion": "(2 + x)/20"},
+    "lifted-1d": {"dimension": 1, "exact": "exp(-t)*sin(pi*x) + (1 + t/2)*(1 - x)/2 + x*cos(3*t)/2",
+     "lifting": "(1 + t/2)*(1 - x)/2 + x*cos(3*t)/2", "diffusion": "(2 + x*sin(4*t))/20"},
+    "homogeneous-2d": {"dimension": 2, "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4", "diffusion": "1/20"},
+    "lifted-2d": {"dimension": 2, "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4 + exp(-t)*(x + y**2)/2",
+     "lifting": "exp(-t)*(x + y**2)/2", "diffusion": "1/20"},
+}  # fmt: skip
 RESOLVING = {1: (Dictionary("uniform_elm", 40, 6.0), 48), 2: (Dictionary("transnet", 90, 2.0), 14)}
 
 
@@ -340,25 +194,6 @@ def test_order_one_towards_an_exact_solution_of_the_allen_cahn_equation(case, st
     # Richardson: without its leading term the error is of order two
     extrapolated = np.abs(2.0 * errors[1:] - errors[:-1])
     assert (extrapolated < 0.05 * errors[1:]).all()
-
-
-def test_the_error_constant_of_one_mode_is_half_the_squared_rate_and_the_stabilisation():
-    # log factor = log(1 + S h) - log(1 + S h + k h) = -k h + (k^2/2 + S k) h^2 + ...: over T, T h (k^2/2 + S k)
-    k, S = 1.5, 2.0
-    system = GalerkinSystem(lambda t: np.array([[k]]), True, lambda times: np.zeros((len(times), 1)), np.ones(1))
-    for steps in (1000, 2000):
-        found = StabilizedSemiImplicit(S).march(system, TimeGrid(2.0, steps, ())).coefficients[-1, 0]
-        assert np.log(found) + 2.0 * k == pytest.approx(2.0 * (2.0 / steps) * (k**2 / 2 + S * k), rel=0.01)
-
-
-def test_the_coefficients_approach_those_of_the_adaptive_reference_with_order_one():
-    system = assemble(space_of(1), problem_of(1, moving=True, reaction=True, lifted=True))
-    state = CoefficientReference("dop853").final_state(system, 1.0)
-    errors = [
-        np.linalg.norm(StabilizedSemiImplicit(2.0).march(system, TimeGrid(1.0, steps, ())).coefficients[-1] - state)
-        for steps in (400, 800, 1600)
-    ]
-    assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx([1.0] * 2, abs=0.02)
 
 
 # Energy
@@ -408,37 +243,6 @@ def test_without_stabilisation_a_long_step_does_raise_the_energy():
     assert (np.diff(gradient_flow(1, 1.9, 2.0).trajectory.energies) <= 16 * EPS).all()
 
 
-@dimensions
-@liftings
-def test_the_energy_is_the_nodal_sum_after_every_step(dimension, lifted):
-    solution = gradient_flow(dimension, 0.05, 2.0, lifted=lifted)
-    space, trajectory = solution.space, solution.trajectory
-    x, w = space.quadrature.nodes, space.quadrature.weights
-    a = 1 / 400 + x[:, 0] / 900
-    u_b = {1: (1 - 2 * x[:, 0]) / 5, 2: x[:, 0] * x[:, -1] / 2, 3: (x[:, 0] + x[:, 1 % dimension] - x[:, -1]) / 2}[
-        dimension
-    ]
-    slopes = {1: [-0.4], 2: [x[:, -1] / 2, x[:, 0] / 2], 3: [0.5, 0.5, -0.5]}[dimension]
-    wanted = []
-    for alpha in trajectory.coefficients:
-        u = space.values @ alpha + lifted * u_b
-        square = sum((space.gradients[axis] @ alpha + lifted * slopes[axis]) ** 2 for axis in range(dimension))
-        wanted.append(np.sum(w * (a * square / 2 + (u**2 - 1) ** 2 / 4)))
-    assert len(wanted) == 91
-    assert trajectory.energies == pytest.approx(wanted, rel=32 * EPS, abs=0.0)  # sums of r^2 and of Q products
-
-
-def test_the_energy_of_a_problem_without_potential_is_half_the_diffusion_energy():
-    space = space_of(1)
-    system = assemble(space, problem_of(1, moving=True, reaction=False, lifted=False))
-    trajectory = StabilizedSemiImplicit(1.0).march(system, every_step(1.0, 10))
-    wanted = [
-        0.5 * alpha @ system.stiffness(float(t)) @ alpha
-        for t, alpha in zip(trajectory.times, trajectory.coefficients, strict=True)
-    ]
-    assert trajectory.energies == pytest.approx(wanted, rel=16 * EPS, abs=0.0)
-
-
 # What is refused
 
 
@@ -448,24 +252,6 @@ def test_a_stabilisation_that_is_not_a_number_from_zero_on_is_refused(value):
         StabilizedSemiImplicit(value)
 
 
-def test_the_midpoint_rule_is_refused_for_a_problem_with_a_potential():
-    problem = problem_of(1, moving=False, reaction=True, lifted=False)
-    with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for"):
-        ImplicitMidpoint().check(problem)
-    StabilizedSemiImplicit(0.0).check(problem)
-    ImplicitMidpoint().check(problem_of(1, moving=False, reaction=False, lifted=False))
-
-
-def test_the_diffusion_is_checked_where_the_step_uses_it():
-    # at t_{n+1}, not at midpoints: 1 - 1.02 t is -0.02 at t = 1, the last step's
-    problem = FormulaProblem(dimension=1, initial="x*(1-x)", diffusion="1 - 1.02*t")()
-    dictionary = Dictionary("transnet", N=6, gamma=2)
-    options = {"seed": 0, "quadrature": 12, "dt": 0.1, "final_time": 1.0}
-    with pytest.raises(ProblemError, match="`diffusion` must be positive"):
-        pde.solve(problem, dictionary, time_integrator="stabilized_semi_implicit", **options)
-    assert np.isfinite(pde.solve(problem, dictionary, **options).norm_history).all()  # midpoints: up to 0.95
-
-
 def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
     problem = FormulaProblem(dimension=1, initial="5*x*(1-x)", potential="-u**4", diffusion="1/100")()
     with pytest.raises(DivergedError, match="not finite"):
@@ -473,14 +259,3 @@ def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
             problem, Dictionary("transnet", N=6, gamma=2), seed=0, quadrature=12, dt=0.5, final_time=20.0,
             time_integrator="stabilized_semi_implicit",
         )  # fmt: skip
-
-
-def test_the_midpoint_rule_refuses_a_potential_in_the_pipeline_itself():
-    """It has no reaction term: without the check its states are those of the problem without the potential."""
-    problem = FormulaProblem(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")()
-    rule = QuadratureRule("gauss_legendre", 24)
-    run = Discretisation(Dictionary("transnet", 8, 3.0), 0, 1e-12, rule, rule, TimeGrid.of(0.1, 0.05, 2))
-    with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for"):
-        solve(problem, run)
-    stabilised = dataclasses.replace(run, integrator=StabilizedSemiImplicit(2.0))
-    assert solve(problem, stabilised).system.reaction is not None
