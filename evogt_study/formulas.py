@@ -5,8 +5,7 @@ Python syntax tree and translates only the nodes of this grammar.  It executes n
 refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
 bound its time and memory.
 
-`evaluate`, `prepared` and `repeated` compute expressions as a list of NumPy operations, each of which is computed once.
-All three give the same numbers, bit for bit.
+`evaluate` and `prepared` compute expressions as a list of NumPy operations, each of which is computed once.
 """
 
 from __future__ import annotations
@@ -22,12 +21,10 @@ from operator import add, mul, sub, truediv
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import sympy
 
 from evogt_study.errors import FormulaError, shortened
 
-Array = npt.NDArray[np.float64]
 Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
 """The name of a symbol, or a function with the indices of the operations whose results it takes."""
 SPACE = ("x", "y", "z")
@@ -308,74 +305,38 @@ def prepared(
 def _prepared(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    known, given, steps, results = _split(expressions, dict(zip(names, numbers, strict=True)))
-    # short formulas: named arguments take a third less time than a list of arguments
-    calls = [(place, operate, arguments[0], arguments[1:]) for place, operate, arguments in steps]
-
-    def evaluated(values: Mapping[str, Any]) -> list[Any]:
-        # constants stay as they are from call to call
-        slots = known.copy()
-        for place, name in given:
-            slots[place] = values[name]
-        for place, operate, one, rest in calls:
-            slots[place] = operate(slots[one], slots[rest[0]]) if rest else operate(slots[one])
-        return [slots[i] for i in results]
-
-    return evaluated
-
-
-def repeated(
-    expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any], variable: str, shape: tuple[int, ...]
-) -> Callable[[Array], list[Any]]:
-    """The expressions as a function of one `variable`, an array of `shape`, that allocates no memory when it is called.
-
-    Operations write into a few arrays in turn, so results are valid until the next call.  Parts that do not depend on
-    the variable are computed once.
-    """
-    slots, given, steps, results = _split(expressions, {name: values[name] for name in values if name != variable})
-    last_use = {i: place for place, _, arguments in steps for i in arguments}
-    outs: dict[int, Array] = {}
-    free: list[Array] = []
-    for place, _, arguments in steps:
-        # an array is free again at its last use, unless it is a result: entries are read before they are written
-        free += [outs[i] for i in {*arguments} if i in outs and last_use[i] == place and i not in results]
-        outs[place] = free.pop() if free else np.empty(shape)
-
-    def evaluated(array: Array) -> list[Any]:
-        for place, name in given:
-            slots[place] = {variable: array}[name]
-        for place, operate, arguments in steps:
-            slots[place] = operate(*[slots[i] for i in arguments], out=outs[place])
-        return [slots[i] for i in results]
-
-    return evaluated
-
-
-def _split(
-    expressions: tuple[sympy.Expr, ...], known: Mapping[str, Any]
-) -> tuple[list[Any], list[tuple[int, str]], list[tuple[int, Callable[..., Any], tuple[int, ...]]], tuple[int, ...]]:
-    """Values of parts of `known` symbols only, places of other symbols, operations on these, and places of results."""
     operations, results = _laid_out(expressions)
-    slots: list[Any] = []
+    parameters = dict(zip(names, numbers, strict=True))
+    known: list[Any] = [None] * len(operations)
     given: list[tuple[int, str]] = []
-    steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+    steps: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] = []
     varying: set[int] = set()
     # arguments come before the operations that use them, so one pass finds those that vary
     for place, (operate, arguments) in enumerate(operations):
-        slots.append(None)
-        if isinstance(operate, str) and operate in known:
-            slots[place] = known[operate]
+        if isinstance(operate, str) and operate in parameters:
+            known[place] = parameters[operate]
         elif isinstance(operate, str):
             given.append((place, operate))
             varying.add(place)
         # numbers and parameters only, such as 2 pi / epsilon
         elif varying.isdisjoint(arguments):
             with np.errstate(all="ignore"):  # an undefined value is NaN
-                slots[place] = operate(*[slots[i] for i in arguments])
+                known[place] = operate(*[known[i] for i in arguments])
         else:
-            steps.append((place, operate, arguments))
+            # short formulas: named arguments take a third less time than a list of arguments
+            steps.append((place, operate, arguments[0], arguments[1:]))
             varying.add(place)
-    return slots, given, steps, results
+
+    def evaluated(values: Mapping[str, Any]) -> list[Any]:
+        # constants stay as they are from call to call
+        slots = known.copy()
+        for place, name in given:
+            slots[place] = values[name]
+        for place, operate, one, rest in steps:
+            slots[place] = operate(slots[one], slots[rest[0]]) if rest else operate(slots[one])
+        return [slots[i] for i in results]
+
+    return evaluated
 
 
 @lru_cache(maxsize=256)
@@ -431,9 +392,9 @@ def _number(expression: sympy.Expr) -> float:
     return float(expression)
 
 
-def _power(base: Any, exponent: Any, out: Array | None = None) -> Any:
+def _power(base: Any, exponent: Any) -> Any:
     # as floats: NumPy refuses whole numbers to negative whole powers
-    return np.power(np.asarray(base, dtype=float), exponent, out=out)
+    return np.power(np.asarray(base, dtype=float), exponent)
 
 
 _one_over = partial(np.divide, 1.0)

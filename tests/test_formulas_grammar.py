@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import sympy
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +20,9 @@ from evogt_study.formulas import (
     MAX_LENGTH,
     MAX_TERMS,
     evaluate,
-    parameters_of,
+    evaluate_all,
     parse,
+    prepared,
 )
 
 EPS = 2.0**-52
@@ -93,16 +95,6 @@ def test_decimals_are_exact_so_that_terms_cancel():
     assert parse("1e-3*x - x/1000") == 0
 
 
-def test_parameters_are_the_names_that_are_not_reserved():
-    assert parameters_of(parse("exp(-t)*sin(k*pi*x)*y + z/epsilon + E")) == {"k", "epsilon", "E"}
-    assert parameters_of(parse("x + y + z + t + pi")) == set()
-
-
-def test_symbols_are_real():
-    assert all(symbol.is_real for symbol in parse("x + t + epsilon").free_symbols)
-    assert parse("sqrt(x**2)") == abs(parse("x"))
-
-
 def test_sizes_are_admitted_up_to_their_bounds():
     assert parse("x" + "+x" * MAX_TERMS) == parse(f"{MAX_TERMS + 1}*x")
     assert parse("1" + " " * (MAX_LENGTH - 3) + "+x") == parse("1 + x")
@@ -141,35 +133,11 @@ def test_everything_else_is_refused_by_the_name_of_its_key(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "0x10",
-        "0b1",
-        "0o7",
-        "1_000",
-        "1e1_0",
-        "1e400",
-        "1e100",
-        "1e101",
-        "-1e400",
-        "1e-100",
-        "1e-400",
-        "01",
-        "1ex",
+        "0x10", "0b1", "0o7", "1_000", "1e1_0", "1e400", "1e100", "1e101", "-1e400", "1e-100", "1e-400", "01", "1ex",
         "1e",
     ],
-)
+)  # fmt: skip
 def test_numbers_of_other_forms_or_sizes_are_refused(text):
-    refused(text)
-
-
-@pytest.mark.parametrize(
-    "name", ["х", "ѕin(x)", "ｘ", "ｓｉｎ(x)", "𝐱", "ℯ", "ª", "xͤ", "é", "pі", "ε", "１", "٣", "x\u200b", "\ufeffx"]
-)
-def test_names_and_digits_that_only_look_like_ascii_are_refused(name):
-    refused(name)
-
-
-@pytest.mark.parametrize("text", ["x # + y", "x # comment", "x #\n", "(x # half\n)", "x + \\\n y"])
-def test_what_python_reads_over_is_no_part_of_the_grammar(text):
     refused(text)
 
 
@@ -181,26 +149,13 @@ def test_control_characters_and_broken_text_are_refused(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "x" + "+x" * (MAX_TERMS + 1),
-        "x" + "/(2+x" * 17 + ")" * 17,
-        "sin(" * 90 + "x" + ")" * 90,
-        "(" * 150 + "x" + ")" * 150 + "+" * 300 + "y",
-        "(" * 1900 + "x" + ")" * 1900,
-        "sin(" * (MAX_DEPTH + 1) + "x" + ")" * (MAX_DEPTH + 1),
-        "-" * 3000 + "x",
-        "x**" * 1000 + "x",
-        "2**" * 500 + "2",
-        "x" + " " * MAX_LENGTH + "+ 1",
-        "x" * (MAX_LENGTH + 1),
-        "1" * 3000,
-        "0." + "1" * 3000 + "e500",
-        "x+" * 1999 + "x",
-        "(" * MAX_LENGTH,
-        "[" * 3000 + "]" * 900,
-        "f" * 10_000_000,
-    ],
-    ids=lambda text: f"{text[:8]}...{len(text)}",
-)
+        "x" + "+x" * (MAX_TERMS + 1), "x" + "/(2+x" * 17 + ")" * 17, "sin(" * 90 + "x" + ")" * 90,
+        "(" * 150 + "x" + ")" * 150 + "+" * 300 + "y", "(" * 1900 + "x" + ")" * 1900,
+        "sin(" * (MAX_DEPTH + 1) + "x" + ")" * (MAX_DEPTH + 1), "-" * 3000 + "x", "x**" * 1000 + "x", "2**" * 500 + "2",
+        "x" + " " * MAX_LENGTH + "+ 1", "x" * (MAX_LENGTH + 1), "1" * 3000, "0." + "1" * 3000 + "e500",
+        "x+" * 1999 + "x", "(" * MAX_LENGTH, "[" * 3000 + "]" * 900, "f" * 10_000_000,
+    ], ids=lambda text: f"{text[:8]}...{len(text)}",
+)  # fmt: skip
 def test_long_and_deep_input_is_refused(text):
     start = time.process_time()
     assert len(refused(text)) < 400  # a message is one line, whatever the formula's length
@@ -224,16 +179,11 @@ def test_constants_and_powers_that_leave_the_range_of_ordinary_numbers_are_refus
 # Formulas whose exact value has billions of digits.  They must not be tried in this process: if one gets through, sympy
 # computes it in C for minutes, and no exception or signal stops it.
 EXPENSIVE = [
-    "9**(9**9 + x - x)",
-    "9**(9**9*x/x)",
-    "exp(1e9*log(7) + x - x)",
-    "(9**(9**9*x))**(1/x)",
-    "exp(1e9*log(7)*x)*exp(1e9*log(7) - 1e9*log(7)*x)",
-    "1e-99999999",
-    "0e99999999",
+    "9**(9**9 + x - x)", "9**(9**9*x/x)", "exp(1e9*log(7) + x - x)", "(9**(9**9*x))**(1/x)",
+    "exp(1e9*log(7)*x)*exp(1e9*log(7) - 1e9*log(7)*x)", "1e-99999999", "0e99999999",
     "((((1e-99**64)**64)**64)**64)**64",
     "((((1.000000001**64)**64)**64)**64)**64",
-]
+]  # fmt: skip
 
 PROGRAM = """
 import multiprocessing, sys
@@ -273,44 +223,23 @@ def test_a_formula_cannot_occupy_the_machine(text, endings):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("x.y", "a dot"),
-        ("x[0]", "an index"),
-        ("lambda: 1", "a lambda"),
-        ("x < 1", "a comparison"),
-        ("x and y", "and/or"),
-        ("x if t else y", "if/else"),
-        ("(x := 1)", "an assignment"),
-        ("f'{x}'", "a string"),
-        ("[x]", "a list"),
-        ("(x, y)", "a comma"),
-        ("x % y", "an operator other than + - * / **"),
-        ("~x", "an operator other than + -"),
-        ("sine(x)", "the function 'sine' (did you mean 'sin'?)"),
-        ("foo(x)", "the function 'foo'"),
-        ("sin(x, y)", "'sin' with 2 arguments"),
-        ("sin(x=1)", "'sin' with 1 arguments"),
-        ("cos", "'cos' without an argument"),
-        ("1_000", "the number '1_000'"),
+        ("x.y", "a dot"), ("x[0]", "an index"), ("lambda: 1", "a lambda"), ("x < 1", "a comparison"),
+        ("x and y", "and/or"), ("x if t else y", "if/else"), ("(x := 1)", "an assignment"), ("f'{x}'", "a string"),
+        ("[x]", "a list"), ("(x, y)", "a comma"),
+        ("x % y", "an operator other than + - * / **"), ("~x", "an operator other than + -"),
+        ("sine(x)", "the function 'sine' (did you mean 'sin'?)"), ("foo(x)", "the function 'foo'"),
+        ("sin(x, y)", "'sin' with 2 arguments"), ("sin(x=1)", "'sin' with 1 arguments"),
+        ("cos", "'cos' without an argument"), ("1_000", "the number '1_000'"),
         ("1e400", "the number '1e400', outside 1e-100 to 1e+100,"),
-        ("x**65", "an exponent outside -64 to 64"),
-        ("x/0", "a division by zero"),
+        ("x**65", "an exponent outside -64 to 64"), ("x/0", "a division by zero"),
         ("log(0)", "a constant that is not a real number of ordinary size"),
-        ("x" + "+x" * 101, "more than 32 levels of nesting or 100 terms"),
-        ("_x", "the name '_x'"),
+        ("x" + "+x" * 101, "more than 32 levels of nesting or 100 terms"), ("_x", "the name '_x'"),
         ("x" * 4001, "must have at most 4000 characters, got 4001"),
         ("x y", "must be a formula, got 'x y': invalid syntax"),
     ],
-)
+)  # fmt: skip
 def test_messages_say_what_was_found(text, part):
     assert part in refused(text, "diffusion")
-
-
-def test_messages_list_what_is_admitted():
-    message = refused("x.y")
-    assert message.startswith(
-        "`the_key` must be made of numbers, names, + - * / **, parentheses and functions (sin cos "
-    )
-    assert message.endswith(" in 'x.y'")
 
 
 # Random text
@@ -348,103 +277,11 @@ def test_random_text_is_either_a_formula_or_refused(text):
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", symbol.name) for symbol in expression.free_symbols)
 
 
-# Random formulas, with a bound on the rounding of their value
-
-
-class Rounded:
-    """A number with a bound on its rounding error, to first order; inputs count as rounded, too.
-
-    That also covers the rearrangements that sympy makes: a sum taken in another order, a constant multiplied out.
-    """
-
-    def __init__(self, value, error=0.0):
-        self.value = value
-        self.error = error + EPS * abs(value)
-
-    def __add__(self, other):
-        return Rounded(self.value + other.value, self.error + other.error)
-
-    def __sub__(self, other):
-        return Rounded(self.value - other.value, self.error + other.error)
-
-    def __mul__(self, other):
-        return Rounded(self.value * other.value, abs(self.value) * other.error + abs(other.value) * self.error)
-
-    def __truediv__(self, other):
-        quotient = self.value / other.value
-        return Rounded(quotient, (self.error + abs(quotient) * other.error) / abs(other.value))
-
-    def __neg__(self):
-        return Rounded(-self.value, self.error)
-
-    def power(self, exponent):
-        slope = exponent * self.value ** (exponent - 1)
-        return Rounded(self.value**exponent, abs(slope) * self.error)
-
-    def function(self, name):
-        value = FUNCTIONS[name][1](self.value)
-        near = max(1e-6 * abs(self.value), 1e-12)
-        slope = (FUNCTIONS[name][1](self.value + near) - FUNCTIONS[name][1](self.value - near)) / (2 * near)
-        return Rounded(value, 1.01 * abs(slope) * self.error)
-
-
-LEAVES = [*((name, Rounded(VALUES[name])) for name in ("x", "y", "t", "k", "epsilon")), ("pi", Rounded(math.pi))]
-NUMBERS = ["1", "2", "3", "7", "0.5", "0.1", "1.25", "1e-2", "12.", ".75"]
-OPERATIONS = {
-    "+": Rounded.__add__, "-": Rounded.__sub__, "*": Rounded.__mul__, "/": Rounded.__truediv__,
-}  # fmt: skip
-
-
-def combine(parts):
-    """Formulas one level deeper: pairs (text, Rounded), or (text, None) where there is no number."""
-
-    def calculated(function, *operands):
-        try:
-            result = None if any(operand is None for operand in operands) else function(*operands)
-        except (ArithmeticError, ValueError):
-            return None
-        return result if result is None or isinstance(result.value, float) else None
-
-    def operated(left, operator, right):
-        return f"({left[0]} {operator} {right[0]})", calculated(OPERATIONS[operator], left[1], right[1])
-
-    def called(name, part):
-        return f"{name}({part[0]})", calculated(lambda value: value.function(name), part[1])
-
-    def raised(part, exponent):
-        return f"({part[0]})**{exponent}", calculated(lambda value: value.power(exponent), part[1])
-
-    def negated(part):
-        return f"(-{part[0]})", calculated(Rounded.__neg__, part[1])
-
-    return st.one_of(
-        st.builds(operated, parts, st.sampled_from(list(OPERATIONS)), parts),
-        st.builds(called, st.sampled_from(list(FUNCTIONS)), parts),
-        st.builds(raised, parts, st.sampled_from([2, 3, -1, -2])),
-        st.builds(negated, parts),
-    )
-
-
-leaves = st.one_of(st.sampled_from(LEAVES), st.sampled_from(NUMBERS).map(lambda text: (text, Rounded(float(text)))))
-formulas = leaves
-for _ in range(4):  # levels
-    formulas = combine(st.one_of(formulas, leaves))
-BOUNDS = (
-    "a constant that is not a real number of ordinary size",
-    "powers and products of degree above",
-    "a division by zero",
-)
-
-
-@searching
-@given(formulas)
-def test_random_formulas_have_the_value_that_python_gives_them(formula):
-    text, expected = formula
-    expression, message = outcome(text)
-    if message is not None:
-        assert any(bound in message for bound in BOUNDS)  # nothing else in these formulas may be refused
-        return
-    if expected is None or not expected.error < 1e-6 * abs(expected.value) + 1e-9:
-        return  # no number, or one that is mostly rounding
-    assert expected.value == pytest.approx(by_python(text), rel=4 * EPS, abs=2 * expected.error)
-    assert float(evaluate(expression, VALUES)) == pytest.approx(expected.value, rel=0.0, abs=2 * expected.error)
+@pytest.mark.parametrize("texts", [("u + sin(c)",), ("(u**2 - 1)**2/4", "u**c - exp(k*u)"), ("c", "abs(u)**-3")])
+def test_prepared_evaluation_has_the_bits_of_a_single_one(texts):
+    expressions, parameters = tuple(parse(text, "f") for text in texts), {"c": 1.75, "k": -0.5}
+    function = prepared(expressions, parameters)
+    for array in np.random.default_rng(0).uniform(0.1, 2.0, (3, 3, 7)):
+        once = evaluate_all(expressions, {**parameters, "u": array})
+        for left, right in zip(once, function({"u": array}), strict=True):
+            assert np.asarray(left).tobytes() == np.asarray(right).tobytes()

@@ -68,6 +68,11 @@ class NonSeparable:
 SpaceTimeFunction = Separable | NonSeparable
 
 
+def multiply(one: SpaceTimeFunction, other: SpaceTimeFunction) -> Callable[[Array, Array], Array]:
+    """The product of two functions of nodes and times."""
+    return lambda nodes, times: one(nodes, times) * other(nodes, times)
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A symmetric diffusion tensor A, (d, d) functions by rows; None means zero.
@@ -93,7 +98,6 @@ class Tensor:
 
     @property
     def steady(self) -> bool:
-        """True if no entry depends on time."""
         return all(entry.steady for entry in self.upper.values())
 
     def __call__(self, nodes: Array, times: Array) -> Array:
@@ -131,20 +135,13 @@ class Lifting:
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4.
-
-    in_place: for a shape, u -> (F(u), F'(u)) as `at` has it; without one, `value` and `slope` are called.
-    """
+    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4."""
 
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
-    in_place: Callable[[tuple[int, ...]], Callable[[Array], tuple[Array, ...]]] | None = None
 
-    def at(self, shape: tuple[int, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        """u -> (F(u), F'(u)) for arrays of `shape`, for the steps of one run: the next call may overwrite both."""
-        if self.in_place is not None:
-            return self.in_place(shape)
-        return lambda u: (self.value(u), self.slope(u))
+    def both(self, u: Array) -> tuple[Array, Array]:
+        return self.value(u), self.slope(u)
 
 
 NodalFunction = Callable[[Array, Array, float], Array]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from evogt_study.formulas import SPACE, evaluate, prepared, repeated, symbol
+from evogt_study.formulas import SPACE, evaluate, prepared, symbol
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics.arrays import Array
 
@@ -68,13 +68,9 @@ def _by_profile(pairs: Terms) -> Terms:
     return tuple((modulation, shape) for shape, modulation in modulations.items() if modulation != 0)
 
 
-def _mixed(expression: sympy.Expr) -> bool:
-    return bool(expression.has(TIME) and expression.has(*COORDINATES))
-
-
 def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
     """Products whose sum the expression is, multiplied out only where time and space meet; None if too many."""
-    if not _mixed(expression):
+    if not (expression.has(TIME) and expression.has(*COORDINATES)):
         return [expression]
     if expression.is_Add:
         parts = [_summands(term) for term in expression.args]
@@ -139,12 +135,11 @@ def space_time_function(
         None if steady else lambda times: _rows(modulations({"t": times}), len(times)),
     )
     whole = NonSeparable(_at_nodes(expression, values))
-    return whole if places is not None and _lost(made(*places), whole(*places)) else made
-
-
-def _lost(found: Array, truth: Array) -> bool:
-    """True if terms that were multiplied out cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)."""
-    return bool(np.abs(found - truth).max() > CANCELLED * np.abs(truth).max())
+    if places is None:
+        return made
+    # terms that were multiplied out may cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)
+    found, truth = made(*places), whole(*places)
+    return whole if np.abs(found - truth).max() > CANCELLED * np.abs(truth).max() else made
 
 
 def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
@@ -194,16 +189,6 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
         return found if found.shape == array.shape else np.broadcast_to(found, array.shape)
 
     return function
-
-
-def elementwise_functions(
-    expressions: tuple[sympy.Expr, ...], name: str, values: Mapping[str, float], shape: tuple[int, ...]
-) -> Callable[[Array], tuple[Array, ...]]:
-    """Several as `elementwise_function` for arrays of one shape; each call overwrites what the last one gave."""
-    function = repeated(expressions, values, name, shape)
-    return lambda array: tuple(
-        each if np.shape(each) == shape else np.broadcast_to(each, shape) for each in function(array)
-    )
 
 
 def _at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:

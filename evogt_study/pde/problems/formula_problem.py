@@ -19,24 +19,22 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, content_of
-from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem
+from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.pde.problems.expressions import (
     COORDINATES,
     TIME,
     Places,
     Split,
-    Terms,
     elementwise_function,
-    elementwise_functions,
     gradient_function,
     profile_function,
-    separated,
     space_time_function,
     split,
 )
 from evogt_study.pde.problems.terms import (
     SOLUTION,
+    Made,
     SplitTerms,
     SymbolicTerms,
     boundary_of,
@@ -110,7 +108,6 @@ class FormulaProblem:
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
-        # now, so that a formula that cannot be used is refused where it is stated
         derived(self)
 
     @property
@@ -151,26 +148,29 @@ class FormulaProblem:
                 raise ParameterError(name, "a finite number", value)
         values = {name: float(value) for name, value in values.items()}
         places = _far_places(self.domain, final_time or 1.0)
-        exact = None if data.exact is None else space_time_function(data.exact, data.exact_terms, values, places)
+
+        def made(part: Split) -> SpaceTimeFunction:
+            return space_time_function(*part, values, places)
+
         problem = Problem(
             dimension=self.dimension,
-            diffusion=data.split.diffusion_at(values, places),
+            diffusion=data.split.diffusion_at(made),
             initial=profile_function(data.initial, values),
-            source=space_time_function(data.source, data.source_terms, values, places),
-            exact=exact,
+            source=made(data.source),
+            exact=None if data.exact is None else made(data.exact),
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.at(values, str(self.lifting), places),
+            lifting=None if data.lifting is None else data.lifting.at(made, str(self.lifting)),
             potential=None if data.potential is None else _potential(data.potential, values),
             domain=self.domain,
-            advection=data.split.advection_at(values, places),
-            reaction=data.split.reaction_at(values, places),
-            faces=data.split.faces_at(values, places),
-            exact_gradient=None if data.exact is None else gradient_function(data.exact, self.dimension, values),
+            advection=tuple(map(made, data.split.advection)) or None,
+            reaction=data.split.reaction_at(made, values),
+            faces=data.split.faces_at(made),
+            exact_gradient=None if data.exact is None else gradient_function(data.exact[0], self.dimension, values),
         )
         check_boundary(problem, final_time)
-        flux = [space_time_function(*part, values, places) for part in data.flux or ()]
+        flux = list(map(made, data.flux or ()))
         check_periodic(problem, flux)
         if flux:
             check_fluxes(problem, flux)
@@ -186,14 +186,9 @@ def _frozen(raw: Any) -> Any:
 
 
 def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) -> None:
-    where = f"problem {name}" if name else "problem"
+    where, known = f"problem {name}" if name else "problem", ", ".join(sorted(wanted)) or "none"
     for unknown in sorted(set(values) - wanted):
-        raise ParameterError(
-            unknown,
-            f"one of the problem's parameters ({', '.join(sorted(wanted)) or 'none'})",
-            values[unknown],
-            where=where,
-        )
+        raise ParameterError(unknown, f"one of the problem's parameters ({known})", values[unknown], where=where)
     for missing in sorted(wanted - set(values)):
         raise ParameterError(missing, "given a number", None, where=where)
 
@@ -209,13 +204,8 @@ def _far_places(domain: Any, final_time: float) -> Places | None:
 
 
 def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
-    name = str(SOLUTION)
-    slope = sympy.diff(value, SOLUTION)
-    return Potential(
-        elementwise_function(value, name, values),
-        elementwise_function(slope, name, values),
-        lambda shape: elementwise_functions((value, slope), name, values, shape),
-    )
+    both = (value, sympy.diff(value, SOLUTION))
+    return Potential(*(elementwise_function(each, str(SOLUTION), values) for each in both))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,16 +213,14 @@ class Derived:
     """The symbolic data of a statement and how they split into modulation(t) x profile(x); None if they do not."""
 
     parameters: frozenset[str]
-    exact: sympy.Expr | None
+    exact: Split | None
     initial: sympy.Expr
     terms: SymbolicTerms
-    source: sympy.Expr
-    exact_terms: Terms | None
-    source_terms: Terms | None
-    split: SplitTerms
+    source: Split
+    split: SplitTerms  # the terms of the operator
     lifting: SymbolicLifting | None
     potential: sympy.Expr | None
-    flux: tuple[Split, ...] | None
+    flux: tuple[Split, ...] | None  # A grad u of the exact solution, where faces or seams are checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +235,6 @@ class SymbolicLifting:
 
     @staticmethod
     def of(value: sympy.Expr, terms: SymbolicTerms) -> SymbolicLifting:
-        """Differentiate the lifting and put it into the terms of the operator."""
         lower_order = terms.transport(value) - terms.coefficient * value
         return SymbolicLifting(
             split(value),
@@ -257,20 +244,14 @@ class SymbolicLifting:
             None if lower_order == 0 else split(lower_order),
         )
 
-    def at(self, values: dict[str, float], formula: str = "", places: Places | None = None) -> Lifting:
-        """The lifting as functions, for these parameter values; `formula` is its text."""
-        return Lifting(
-            space_time_function(*self.value, values, places),
-            space_time_function(*self.rate, values, places),
-            tuple(space_time_function(*slope, values, places) for slope in self.gradient),
-            tuple(space_time_function(*flux, values, places) for flux in self.flux),
-            None if self.lower_order is None else space_time_function(*self.lower_order, values, places),
-            formula,
-        )
+    def at(self, made: Made, formula: str) -> Lifting:
+        """The lifting as functions; `formula` is its text."""
+        lower_order = None if self.lower_order is None else made(self.lower_order)
+        gradient, flux = tuple(map(made, self.gradient)), tuple(map(made, self.flux))
+        return Lifting(made(self.value), made(self.rate), gradient, flux, lower_order, formula)
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
-        """All of its expressions."""
         others = () if self.lower_order is None else (self.lower_order,)
         return tuple(part[0] for part in (self.value, self.rate, *self.gradient, *self.flux, *others))
 
@@ -294,12 +275,10 @@ def derived(statement: FormulaProblem) -> Derived:
     seen = terms.faces or statement.domain.periods()
     return Derived(
         parameters=parameters,
-        exact=exact,
+        exact=None if exact is None else split(exact),
         initial=initial,
         terms=terms,
-        source=source,
-        exact_terms=None if exact is None else separated(exact),
-        source_terms=separated(source),
+        source=split(source),
         split=SplitTerms.of(terms),
         lifting=lifting,
         potential=potential,
@@ -330,10 +309,11 @@ def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     data, dimension = derived(statement), statement.dimension
     claims = []
     if data.exact is not None:
-        claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(data.exact, dimension)]
-        flux = tuple(enumerate(data.terms.flux(data.exact)))
-        residual = data.source - sympy.diff(data.exact, TIME) - _slope(data.potential, data.exact)
-        residual += data.terms.reacted(data.exact) - data.terms.remainder - data.terms.transport(data.exact)
+        exact, source = data.exact[0], data.source[0]
+        claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(exact, dimension)]
+        flux = tuple(enumerate(data.terms.flux(exact)))
+        residual = source - sympy.diff(exact, TIME) - _slope(data.potential, exact)
+        residual += data.terms.reacted(exact) - data.terms.remainder - data.terms.transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting is not None:
         gradient = weak_gradient(data.lifting.value[0], dimension)
@@ -402,18 +382,12 @@ def _broken_claim(
 
 # eq:1d_multi, tab:main1d: one solution, a coefficient of scale epsilon
 oscillatory_1d = FormulaProblem(
+    dimension=1, exact="exp(-t)*sin(16*pi*x)", diffusion="1 + cos(2*pi*x/epsilon)/2", final_time=0.25,
     name="oscillatory_1d",
-    dimension=1,
-    exact="exp(-t)*sin(16*pi*x)",
-    diffusion="1 + cos(2*pi*x/epsilon)/2",
-    final_time=0.25,
-)
+)  # fmt: skip
 # tab:epsdep1d: a solution with a component of scale epsilon; 2/epsilon has to be an integer, else it is not zero at 1
 target_1d = FormulaProblem(
+    dimension=1, exact="exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)", diffusion="1e-3", final_time=0.25,
     name="target_1d",
-    dimension=1,
-    exact="exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)",
-    diffusion="1e-3",
-    final_time=0.25,
-)
+)  # fmt: skip
 BUILT_IN = {statement.name: statement for statement in (oscillatory_1d, target_1d)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,13 @@ from evogt_study.formulas import SPACE, parse, symbol
 from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
 from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
-from evogt_study.pde.problems.expressions import COORDINATES, Places, Split, nodal_function, space_time_function, split
+from evogt_study.pde.problems.expressions import COORDINATES, Split, nodal_function, split
 from evogt_study.study.model import Table
 
 SOLUTION = symbol("u")
 """The solution's name in a potential and in a reaction."""
+Made = Callable[[Split], SpaceTimeFunction]
+"""The function of nodes and times that an expression is for the values of the parameters."""
 Rows = tuple[tuple[sympy.Expr, ...], ...]
 """A matrix of expressions by rows."""
 FaceData = str | tuple[tuple[str, str], ...]
@@ -72,7 +74,6 @@ class SymbolicTerms:
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
-        """All of them."""
         tensor = (entry for row in self.diffusion for entry in row) if isinstance(self.diffusion, tuple) else ()
         faces = (part for _, *parts in self.faces for part in parts if part is not None)
         scalar = () if isinstance(self.diffusion, tuple) else (self.diffusion,)
@@ -93,7 +94,6 @@ class SymbolicTerms:
 
     @property
     def slope(self) -> sympy.Expr:
-        """dg/du."""
         return sympy.diff(self.reaction, SOLUTION)
 
     @property
@@ -112,7 +112,6 @@ class SymbolicTerms:
         return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
 
     def reacted(self, u: sympy.Expr) -> sympy.Expr:
-        """g(u, x, t)."""
         return self.reaction.subs(SOLUTION, u)
 
 
@@ -147,21 +146,16 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         for j in range(i):
             # simplified, since the two may be written in different ways
             if sympy.simplify(rows[i][j] - rows[j][i]) != 0:
-                got = f"{cell(raw, i, j)} and {cell(raw, j, i)}"
+                got = f"{shortened(raw[i][j], 60)} and {shortened(raw[j][i], 60)}"
                 raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
     # one expression for both: `Tensor` asks for the same function on both sides
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
 
 
-def cell(rows: Any, i: int, j: int) -> str:
-    """An entry as it was written."""
-    return shortened(rows[i][j], 60)
-
-
 def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]:
     faces = []
     for face, data in boundary:
-        if data == PERIODIC or isinstance(data, str):
+        if isinstance(data, str):  # periodic
             continue
         formulas = {key: parsed(text, f"boundary.{face}.{key}", dimension) for key, text in data}
         transfer = formulas.get("transfer")
@@ -209,7 +203,6 @@ class SplitTerms:
 
     @staticmethod
     def of(terms: SymbolicTerms) -> SplitTerms:
-        """Split all terms."""
         rows = terms.diffusion
         return SplitTerms(
             (sympy.S.Zero, ()) if isinstance(rows, tuple) else split(rows),
@@ -220,39 +213,20 @@ class SplitTerms:
             tuple((face, split(flux), None if h is None else split(h)) for face, flux, h in terms.faces),
         )
 
-    def diffusion_at(self, values: dict[str, float], places: Places | None) -> SpaceTimeFunction | Tensor:
-        """The diffusion as functions, for these parameter values."""
+    def diffusion_at(self, made: Made) -> SpaceTimeFunction | Tensor:
         if self.tensor is None:
-            return space_time_function(*self.scalar, values, places)
+            return made(self.scalar)
         rows, d = self.tensor, range(len(self.tensor))
-        upper = {
-            (i, j): None if rows[i][j][0] == 0 else space_time_function(*rows[i][j], values, places)
-            for i in d for j in d if i <= j
-        }  # fmt: skip
+        upper = {(i, j): None if rows[i][j][0] == 0 else made(rows[i][j]) for i in d for j in d if i <= j}
         return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
 
-    def advection_at(self, values: dict[str, float], places: Places | None) -> tuple[SpaceTimeFunction, ...] | None:
-        """The advection as functions; None if there is none."""
-        return tuple(space_time_function(*b, values, places) for b in self.advection) or None
-
-    def reaction_at(
-        self, values: dict[str, float], places: Places | None
-    ) -> SpaceTimeFunction | NonlinearReaction | None:
-        """The reaction as functions."""
+    def reaction_at(self, made: Made, values: Mapping[str, float]) -> SpaceTimeFunction | NonlinearReaction | None:
         if self.nonlinear is not None:
             return NonlinearReaction(*(nodal_function(part, values) for part in self.nonlinear))
-        return None if self.coefficient is None else space_time_function(*self.coefficient, values, places)
+        return None if self.coefficient is None else made(self.coefficient)
 
-    def faces_at(self, values: dict[str, float], places: Places | None) -> tuple[NaturalFace, ...]:
-        """The data on faces as functions."""
-        return tuple(
-            NaturalFace(
-                face,
-                space_time_function(*flux, values, places),
-                None if transfer is None else space_time_function(*transfer, values, places),
-            )
-            for face, flux, transfer in self.faces
-        )
+    def faces_at(self, made: Made) -> tuple[NaturalFace, ...]:
+        return tuple(NaturalFace(face, made(flux), None if h is None else made(h)) for face, flux, h in self.faces)
 
 
 def boundary_of(raw: Any) -> Boundary:

@@ -37,7 +37,6 @@ class Line(NamedTuple):
 
     @property
     def item(self) -> Markup:
-        """The line as an item of a list."""
         math = MATH.format(self.formula) if self.formula else Markup("")
         return ITEM.format(math, WORDS.format(shown(self.words, "\n\t")) if self.words else "")
 
@@ -104,9 +103,9 @@ def problem_lines(raw: Any) -> Iterator[Line]:
     if stated.advection is not None:
         yield Line(row("b = V", **letters, V=_vector(map(formula, stated.advection[:MAX_ENTRIES]))))
     data = {"reaction": "g = V", "potential": "F ( u ) = V", "exact": "u = V", "source": "f = V"}
-    for name, template in (data | {"initial": "u ( · , 0 ) = V"}).items():
+    for name, form in (data | {"initial": "u ( · , 0 ) = V"}).items():
         if (text := getattr(stated, name)) is not None:
-            yield Line(row(template, **letters, V=formula(text)), EXACT_WORDS if name == "exact" else "")
+            yield Line(row(form, **letters, V=formula(text)), EXACT_WORDS if name == "exact" else "")
     for face, given in list(stated.boundary.items())[:MAX_FACES]:
         parts = {key[0].upper(): formula(text) for key, text in given.items()} if isinstance(given, Mapping) else {}
         template = {"F": "n · ( A ∇ u ) = F", "OT": "n · ( A ∇ u ) = ( T ) ( O − u )"}.get("".join(sorted(parts)))
