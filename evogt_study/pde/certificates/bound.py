@@ -22,8 +22,7 @@ import numpy as np
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
-from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid, applied
-from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid, applied, interpolants
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 
@@ -80,7 +79,6 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
     for axis, b in enumerate(data.advection or ()):
         matrices = [np.eye(len(grid.along[0]))] * grid.dimension
         matrices[axis] = _differentiation(grid)
-        # div b / 2, a direction after the other
         upper = upper + applied(matrices, b) / 2.0
     most = float(upper.max())
     if dirichlet:
@@ -92,10 +90,8 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
 
 def _differentiation(grid: TensorGrid) -> Array:
     """Values at the nodes of one direction to the derivatives there of the polynomials through them, (Q, Q)."""
-    nodes, weights = TensorGrid(1, grid.points).along
-    values, slopes = polynomials(nodes, grid.points, 1)
-    # Q Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
-    return np.kron(np.eye(grid.panels), grid.panels * (slopes @ (values.T * weights)))
+    _, slopes = interpolants(grid.points, TensorGrid(1, grid.points).along[0], 1)
+    return np.kron(np.eye(grid.panels), grid.panels * slopes)
 
 
 def energy_bound(
@@ -141,7 +137,6 @@ def _initial(solution: Reconstruction, data: ProblemData) -> float:
 def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
     """The residual of states and their derivatives in time, (T, m, ..., m) each, in the functions of `solution`."""
     if solution.dimension > 1:
-        # polynomials of degree below the number of nodes that vanish at both ends: two fewer than nodes
         space = SpectralSpace(solution.dimension, data.grid.points - 2, growth.ends)
         return in_a_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
     run = Sampled(solution.along(data.grid.along[0]), data.grid)

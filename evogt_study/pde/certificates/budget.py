@@ -21,7 +21,7 @@ from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction
 from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, WeightedSVD, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
@@ -30,15 +30,8 @@ from evogt_study.pde.pipeline import Discretisation
 
 SMALLEST = 1e-14
 """Directions of relative size below this are rounding, and no part of the space of all features."""
-LARGE = 1e-7
-"""Directions above this are computed to ten digits and more."""
-ORTHOGONAL = 1e-3
-"""Cosine between the remainder and a direction at which the remainder is minimal up to 1e-6 of it.  Rounding lets the
-cosine reach 1e-5 to 1e-4 for features that nearly depend on each other."""
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 """Names of the variables that record the split."""
-ITERATIONS = 12
-"""1 to 3 are enough for runs of the paper's studies; more are a rule of assembly that does not resolve the features."""
 LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 """Parts of the final time at which the constants use the stiffness, as for the cross-grid defects."""
 
@@ -63,61 +56,16 @@ class ErrorBudget:
         return dict(zip(BUDGET, norms.tolist(), strict=True))
 
 
-def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Array], norm: float) -> ErrorBudget:
-    """Split the final error u - u_b (Q,); states: P u, the semidiscrete solution and the final one, (Q,) each."""
-    best, (projected, semidiscrete, final) = space.best(exact), states
-    return ErrorBudget(
-        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.roots, norm
-    )  # fmt: skip
+def error_budget(
+    exact: Array, weighted: Array, roots: Array, states: tuple[Array, Array, Array], norm: float
+) -> ErrorBudget:
+    """Split the final error u - u_b (Q,).
 
-
-@dataclass(frozen=True, eq=False)
-class FullSpace:
-    """The span of all features, by their values at the nodes times the roots of the weights."""
-
-    weighted: Array
-    roots: Array
-    combined: Array
-    kept: tuple[int, ...]
-
-    @staticmethod
-    def of(weighted: Array, roots: Array, svd: WeightedSVD, volume: float) -> FullSpace:
-        """The space by the singular values that the run has on its own rule, in a domain of this volume."""
-        sizes, kept, combined = svd.singular_values, tuple[int, ...](), svd.right
-        if sizes[-1] > 0.0:
-            # sizes fall, so that what is kept is a stretch at their front
-            kept = tuple(int(np.count_nonzero(sizes > least * sizes[0])) for least in (LARGE, SMALLEST))
-            combined = combined / sizes * np.sqrt(volume)
-        return FullSpace(weighted, roots, combined, kept)
-
-    def best(self, values: Array) -> Array:
-        """The best approximation of a function at the nodes, (Q,) -> (Q,)."""
-        weighted = self.roots * values
-        left = (weighted, weighted @ self.weighted) if self.kept else None
-        # the small directions have coefficients as large as one over their size times what is left: after the large
-        # ones that is so little that their rounding does not show
-        for count in self.kept:
-            left = left and self._rest(*left, self.combined[:, :count])
-        if left is None:
-            return np.asarray(self.weighted @ _least_squares(self.weighted, weighted) / self.roots)
-        return values - left[0] / self.roots
-
-    # conjugate gradients of the normal equations: an iteration reads the features twice, while the mass of the
-    # directions would take as many operations as there are of them.  `conjugate_gradients` ends by the load; this ends
-    # by what is left, which may be 1e-10 of it, before rounding makes it grow again
-    def _rest(self, left: Array, moments: Array, combined: Array) -> tuple[Array, Array] | None:
-        """Remainder of a weighted function off the combinations, and its moments; None if these are no basis."""
-        before, direction = 1.0, np.zeros(combined.shape[1])
-        for _ in range(ITERATIONS):
-            gradient = moments @ combined
-            size = float(gradient @ gradient)
-            if not size > ORTHOGONAL**2 * (left @ left):  # nor where it is no number
-                return left, moments
-            direction = gradient + size / before * direction
-            image = self.weighted @ (combined @ direction)
-            left, before = left - size / (image @ image) * image, size
-            moments = left @ self.weighted
-        return None
+    weighted: all features at the nodes times the weights' roots (Q, N); states: P u, semidiscrete and final, (Q,) each.
+    """
+    best = weighted @ _least_squares(weighted, roots * exact) / roots
+    projected, semidiscrete, final = states
+    return ErrorBudget(exact - best, best - projected, projected - semidiscrete, semidiscrete - final, roots, norm)
 
 
 def _least_squares(weighted: Array, values: Array) -> Array:
@@ -160,7 +108,6 @@ def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
 
 def mass_constant(values: Array, weights: Array) -> float:
     """c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of the retained functions, (Q, r), on a finer rule."""
-    # the largest alone, as above
     largest = [values.shape[1] - 1] * 2
     mass = values.T @ (weights[:, None] * values)
     return 1.0 / float(scipy.linalg.eigh(mass, eigvals_only=True, subset_by_index=largest)[0])
@@ -181,7 +128,6 @@ def quadrature_residual(
     defect = space.project(remainder)
     for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
         defect += (flux.reshape(len(times), -1) * space.quadrature.weights) @ space.gradients[axis]
-    # the sup over z is d . N^{-1} d for the norm matrix N: no maximisation is needed
     return np.asarray(np.sqrt(np.sum(defect * np.linalg.solve(norm, defect.T).T, axis=1)))
 
 

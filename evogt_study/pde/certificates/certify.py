@@ -13,7 +13,7 @@ import numpy as np
 from evogt_study.errors import StudyError
 from evogt_study.pde.certificates import budget
 from evogt_study.pde.certificates.bound import EnergyBound
-from evogt_study.pde.certificates.budget import BUDGET, ErrorBudget, FullSpace, error_budget
+from evogt_study.pde.certificates.budget import BUDGET, ErrorBudget, error_budget
 from evogt_study.pde.certificates.problem_data import UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.reference import SpectralReference, semidiscrete_state
@@ -40,11 +40,8 @@ LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
 """Certificates of linear problems only."""
 RESIDUAL_INTERVALS = 8
 """Intervals of six Gauss points in which eta_q is integrated."""
-
-
 FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
 """Certificates without a spectral reference, if the exact solution is known.  `solve` gives them by default."""
-
 FACE_POINTS, FACE_TIMES = 16, 100
 """Gauss points per direction of a face, and times, at which the flow through it is checked."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
@@ -68,8 +65,8 @@ def solved(
 ) -> tuple[Array, ...]:
     """u(T) - u_b(T) at the nodes of each grid, by the exact solution if it is known, else by the reference, (Q,)."""
     if problem.exact is None:
-        return tuple(_given(reference).final(grid).ravel() for grid in grids)
-    # at once, since a formula of few nodes takes as long as its operations are many
+        assert reference is not None  # noqa: S101  # `certificates` has it then
+        return tuple(reference.final(grid).ravel() for grid in grids)
     nodes, parts = _together(problem.domain, grids)
     values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
     return tuple(values[part] for part in parts)
@@ -87,12 +84,6 @@ def _lifted(problem: Problem, final_time: float, nodes: Array) -> Array | float:
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, np.array([final_time]))[0]
 
 
-def _given(reference: SpectralReference | None) -> SpectralReference:
-    if reference is None:
-        raise ValueError("the spectral reference must be given for what is asked for")
-    return reference
-
-
 @dataclass(frozen=True, eq=False)
 class Certified:
     """Common parts of the certificates of one run, computed when they are first used."""
@@ -104,7 +95,6 @@ class Certified:
 
     @property
     def final_time(self) -> float:
-        """T."""
         return self.solution.discretisation.grid.final_time
 
     @cached_property
@@ -114,7 +104,6 @@ class Certified:
 
     @cached_property
     def run_bound(self) -> RunBound:
-        """The bound with the run's functions on its grid."""
         return run_bound(self.solution, self.knots, self.share, self.key, self._semidiscrete_end)
 
     @property
@@ -128,7 +117,6 @@ class Certified:
 
     @property
     def bound(self) -> EnergyBound:
-        """The bound."""
         return self.run_bound.bound
 
     @property
@@ -163,34 +151,25 @@ class Certified:
     def semidiscrete(self) -> tuple[Array, Array]:
         """alpha(T) free of the error of the time steps, and b(T), (r,) each."""
         known, system = self.solution.reference_state, self.solution.system
-        if known is None:
-            return semidiscrete_state(system, self.final_time)
-        return known, system.load(np.array([self.final_time]))[0]
+        state = semidiscrete_state(system, self.final_time) if known is None else known
+        return state, system.load(np.array([self.final_time]))[0]
 
     @property
     def estimate(self) -> float:
-        """The norm of what is missing."""
         return self._l2_norm(self.missing)
 
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
-        return self._l2_norm(values + self._lifting)
-
-    @cached_property
-    def _lifting(self) -> Array | float:
-        """u_b(T) at the nodes of the grid, (Q,)."""
-        return self._lifted(self.run_bound.functions.box.nodes(self.grid))
+        nodes = self.run_bound.functions.box.nodes(self.grid)
+        return self._l2_norm(values + _lifted(self.solution.problem, self.final_time, nodes))
 
     def _l2_norm(self, values: Array) -> float:
         return math.sqrt(values**2 @ self.grid.weights.ravel())
 
-    def _lifted(self, nodes: Array) -> Array | float:
-        return _lifted(self.solution.problem, self.final_time, nodes)
-
     @property
     def known(self) -> SpectralReference:
-        """The reference.  Raises ValueError if there is none."""
-        return _given(self.reference)
+        assert self.reference is not None  # noqa: S101
+        return self.reference
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -201,7 +180,7 @@ class Certified:
         grid = TensorGrid.of_rule(rule, self.solution.problem.dimension)
         target, weights = self.known.final(grid).ravel(), grid.weights.ravel()
         nodes = UnitBox.of(self.solution.problem.domain).nodes(grid)
-        lifted = self._lifted(nodes)
+        lifted = _lifted(self.solution.problem, self.final_time, nodes)
         ours = self.solution.space.evaluate(nodes, self.solution.trajectory.coefficients[-1])
         difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
         # else || u || >= || u_ref || - delta says nothing
@@ -210,7 +189,6 @@ class Certified:
 
     @cached_property
     def budget(self) -> ErrorBudget:
-        """The final error split by its causes."""
         solution, functions = self.solution, self.run_bound.functions
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
         exact, nodal = self.share(
@@ -221,17 +199,11 @@ class Certified:
         # on the grid that resolves the residual, not on the rule that the space is orthonormal in
         projected, (final, semidiscrete) = functions.evaluated(solution.space.project(nodal)), self.final
         roots = np.sqrt(self.grid.weights.ravel())
-        volume = float(np.prod(UnitBox.of(solution.problem.domain).widths))
-        full = FullSpace.of(functions.weighted(roots), roots, solution.svd, volume)
-        return error_budget(exact, full, (projected, semidiscrete, final), self._norm_of(exact))
-
-    def part_of_budget(self, part: str) -> float:
-        """One of `BUDGET`."""
-        return self.budget.parts[part]
+        full = functions.weighted(roots)
+        return error_budget(exact, full, roots, (projected, semidiscrete, final), self._norm_of(exact))
 
     @cached_property
     def norm_matrix(self) -> Array:
-        """The matrix of || z ||_{1,q}^2."""
         return budget.norm_matrix(self.solution.space)
 
     def mass_constant(self) -> float:
@@ -251,9 +223,12 @@ class Certified:
 
     def midpoint_constant(self) -> float:
         """Theta_IM of eq:im_residual_explicit."""
-        # only derivatives in time are used, so that the functions of space are never called
         along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: [(nodes, nodes)])
         return budget.midpoint_constant(self.solution.system, along, self.final_time)
+
+
+def _budget_part(name: str) -> Callable[[Certified], float]:
+    return lambda run: run.budget.parts[name]
 
 
 OF_RUN: dict[str, Callable[[Certified], float]] = {
@@ -265,7 +240,7 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "error_estimate": lambda run: run.estimate / run.norm,
     "error_lower": lambda run: run.interval[0],
     "error_upper": lambda run: run.interval[1],
-    **{part: partial(Certified.part_of_budget, part=part) for part in BUDGET},
+    **{part: _budget_part(part) for part in BUDGET},
     "coercivity": lambda run: budget.coercivity(run.solution.system, run.norm_matrix, run.final_time),
     "mass_constant": Certified.mass_constant,
     "quadrature_residual": Certified.quadrature_residual,

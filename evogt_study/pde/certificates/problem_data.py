@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,18 +43,11 @@ class UnitBox:
         ends = tuple((box.is_dirichlet(axis, 0), box.is_dirichlet(axis, 1)) for axis in range(box.dimension))
         return UnitBox(tuple(map(float, box.lower)), tuple(map(float, box.widths)), ends)
 
-    @cached_property  # asked eight times a run
-    def _is_the_cube(self) -> bool:
-        return set(self.widths) == {1.0} and not any(self.lower)
-
     def nodes(self, grid: TensorGrid) -> Array:
-        """The nodes of a grid in the box, (Q^d, d)."""
         return self.mapped(grid.nodes)
 
     def mapped(self, nodes: Array) -> Array:
         """Points of the unit cube in the box, (Q, d)."""
-        if self._is_the_cube:
-            return nodes
         return np.asarray(np.asarray(self.lower) + np.asarray(self.widths) * nodes)
 
     def on_face(self, grid: TensorGrid, axis: int, side: int) -> Array:
@@ -134,7 +127,6 @@ class ProblemData:
         )  # fmt: skip
 
     def part(self, block: slice) -> ProblemData:
-        """The times of `block` only."""
         if block.start == 0 and block.stop >= len(self.times):
             return self
 

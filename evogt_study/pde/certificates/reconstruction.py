@@ -15,8 +15,7 @@ import numpy as np
 import scipy  # imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.spectral_space import TensorGrid
-from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.certificates.spectral_space import TensorGrid, interpolants
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
@@ -54,7 +53,6 @@ class Reconstruction:
 
     @property
     def dimension(self) -> int:
-        """d, the number of directions."""
         return self.states.ndim - 1
 
     def at(self, times: Array) -> tuple[Array, Array]:
@@ -65,27 +63,22 @@ class Reconstruction:
 
     def derivative(self, order: int) -> Array:
         """Derivatives in time at the knots, (K + 1, m, ..., m)."""
-        return np.tensordot(_spline(self.knots)(self.knots, order), self.states, axes=1)
+        return np.tensordot(_spline(self.knots.tobytes())(self.knots, order), self.states, axes=1)
 
 
 @lru_cache(maxsize=8)  # runs of a study have their knots and times in common
 def _at(knots: bytes, times: bytes) -> tuple[Array, Array]:
     """Values and derivatives of the splines at times, (T, K + 1) each."""
-    # bytes, since arrays have no hash
-    spline, at = _spline(np.frombuffer(knots)), np.frombuffer(times)
+    spline, at = _spline(knots), np.frombuffer(times)
     return spline(at), spline(at, 1)
 
 
-def _spline(knots: Array) -> scipy.interpolate.BSpline:
-    """The splines that are one at one knot and zero at the others."""
-    return _interpolating(tuple(knots.tolist()))
-
-
 @lru_cache(maxsize=8)
-def _interpolating(knots: tuple[float, ...]) -> scipy.interpolate.BSpline:
-    most = min(DEGREE, len(knots) - 1)
-    degree = most if most % 2 else max(most - 1, 1)
-    return scipy.interpolate.make_interp_spline(np.array(knots), np.eye(len(knots)), k=degree)
+def _spline(knots: bytes) -> scipy.interpolate.BSpline:
+    """The splines that are one at one knot and zero at the others."""
+    at = np.frombuffer(knots)
+    most = min(DEGREE, len(at) - 1)
+    return scipy.interpolate.make_interp_spline(at, np.eye(len(at)), k=most if most % 2 else max(most - 1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +115,6 @@ def kronrod(points: int) -> tuple[Array, Array, Array]:
     products = table[:, :-1].T @ ((w * table[:, points])[:, None] * table)
     zeros = legendre.legroots(np.append(np.linalg.solve(products[:, :-1], -products[:, -1]), 1.0))
     gauss, weights = QuadratureRule("gauss_legendre", points).on_unit_interval
-    # one lies between any two of the other kind
     nodes, coarse = np.empty(2 * points + 1), np.zeros(2 * points + 1)
     nodes[::2], nodes[1::2], coarse[1::2] = (np.sort(zeros.real) + 1.0) / 2.0, gauss, weights
     moments = np.zeros(2 * points + 1)
@@ -179,10 +171,8 @@ def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Un
 @lru_cache(maxsize=8)  # the grids of a study
 def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
     """The nodes of one direction and M between them, (Q + M,), and the polynomial through values at the Q, (M, Q)."""
-    nodes, weights = grid.along
-    fine = _middles(BETWEEN * grid.points + 1)
-    # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
-    through = polynomials(fine, grid.points, 0)[0] @ (polynomials(nodes, grid.points, 0)[0].T * weights)
+    nodes, fine = grid.along[0], _middles(BETWEEN * grid.points + 1)
+    (through,) = interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 
 
@@ -206,7 +196,6 @@ def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
     place, (times, through) = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], _between_times(rule)
     for function in changing:
-        # at once, since a formula at one place takes as long as its operations are many
         values, known = function(place, times).reshape(len(times), -1), len(rule.times)
         rounding = _rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
         if not _near(through @ values[:known], values[known:], rounding):

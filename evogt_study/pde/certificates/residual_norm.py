@@ -157,7 +157,6 @@ def conjugate_gradients(
         # of a system that is solved exactly all is zero: it stays where it is while others go on
         return np.divide(over, under, out=np.zeros_like(over), where=under > 0.0)
 
-    # each system has lengths of its own, in arrays with axes of one entry, so that they broadcast
     x, left = np.zeros_like(load), load.copy()
     direction = left / diagonal
     rho = product(left, direction)
@@ -169,7 +168,6 @@ def conjugate_gradients(
         length = ratio(rho, product(direction, image))
         x += length * direction
         left -= length * image
-        # the preconditioner, which the basis makes diagonal
         corrected = left / diagonal
         rho, before = product(left, corrected), rho
         direction = corrected + ratio(rho, before) * direction

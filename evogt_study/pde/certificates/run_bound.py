@@ -16,13 +16,12 @@ from evogt_study.pde.certificates.bound import EnergyBound, Growth, energy_bound
 from evogt_study.pde.certificates.budget import SMALLEST
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import DEGREE, Reconstruction, TimeRule, seen_in_space, seen_in_time
-from evogt_study.pde.certificates.spectral_space import TensorGrid
+from evogt_study.pde.certificates.spectral_space import TensorGrid, interpolants
 from evogt_study.pde.dictionaries.base import FirstOrder
-from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace
-from evogt_study.pde.galerkin.validation import AtNodes, Interpolated
+from evogt_study.pde.galerkin.validation import AtNodes
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
@@ -76,18 +75,13 @@ def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
 def knots_of(solution: Solution) -> Trajectory:
     """The states that the reconstruction interpolates: from the run if it has them, else from another march."""
     grid, dimension = solution.discretisation.grid, solution.problem.dimension
-    times = _knot_times(grid, dimension)
+    steps = knot_steps(grid, dimension)
+    times = grid.times_of(steps)
     for known in (solution.passed, solution.trajectory):
         # to the last bit, since all of these times come of `TimeGrid.times_of`
         if known is not None and set(times.tolist()).issubset(known.times.tolist()):
             return known.at(times) if len(known.times) > len(times) else known
-    steps = knot_steps(grid, dimension)
     return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))
-
-
-@lru_cache(maxsize=64)  # as `knot_steps`
-def _knot_times(grid: TimeGrid, dimension: int) -> Array:
-    return grid.times_of(knot_steps(grid, dimension))
 
 
 def run_bound(
@@ -127,7 +121,6 @@ def _on_a_grid(
 ) -> RunBound:  # fmt: skip
     """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
     grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
-    # only `states` is used of what passes as two states
     last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
     found = None
     for rule, most in _rules(knots.times, grid.dimension):
@@ -155,7 +148,6 @@ def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
     # of less degree, splines have kinks in the knots
     if len(knots) > DEGREE:
         yield TimeRule.whole(float(knots[-1])), SETTLED
-    # it resolves every spline
     yield TimeRule.between(knots), ANY
     # for data that change faster; in 2-D and 3-D it would take too much memory
     if dimension == 1:
@@ -176,11 +168,10 @@ class RunFunctions:
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
         """Evaluate the features, where the run has not done so for its validation."""
         space, run = solution.space, solution.discretisation
-        # with the validation, at whose points layered features are known
-        key = (run.dictionary, run.seed, run.validation, grid, space.domain)
+        key = (run.dictionary, run.seed, grid, space.domain)
         nodes = UnitBox.of(space.domain).nodes(grid)
         if grid.dimension == 1:
-            first = share("certificate features", key, lambda: _first_order(solution, nodes))
+            first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
         if isinstance(solution.sums, AtNodes) and run.validation == QuadratureRule("gauss_legendre", grid.points):
             return RunFunctions(space, grid, solution.sums.psi)
@@ -188,7 +179,6 @@ class RunFunctions:
 
     @cached_property
     def box(self) -> UnitBox:
-        """The part of the domain that the grid covers."""
         return UnitBox.of(self.space.domain)
 
     @cached_property
@@ -204,7 +194,6 @@ class RunFunctions:
         """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
-        # r products a node instead of N, by functions that the bound has computed already
         return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
@@ -243,14 +232,6 @@ class RunFunctions:
         return values, slopes
 
 
-# Features of several layers follow from points at which the run has them, in a fraction of the time.  The bounds of 48
-# runs of the paper changed by 8e-11 of their size.
-def _first_order(solution: Solution, nodes: Array) -> FirstOrder:
-    if len(solution.discretisation.dictionary.widths) > 1 and isinstance(solution.sums, Interpolated):
-        return solution.sums.first_order(nodes)
-    return solution.space.features.first_order(nodes)
-
-
 @lru_cache(maxsize=8)  # which all runs of a study have in common
 def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
     """D at the nodes, and its derivative in the first direction, (Q, 1) each."""
@@ -261,10 +242,8 @@ def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
 @lru_cache(maxsize=16)
 def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
     """D_l times the polynomials that are one at one Gauss node and zero at the others, with their derivatives."""
-    nodes, weights = TensorGrid(1, points).along
     x, one = np.array(at), np.ones(len(at))
-    # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
-    value, slope = polynomials(x, points, 1) @ (polynomials(nodes, points, 0)[0].T * weights)
+    value, slope = interpolants(points, x, 1)
     low, high = x if below else one, 1.0 - x if above else one
     factor, derivative = (low * high)[:, None], (below * high - above * low)[:, None]
     return factor * value, derivative * value + factor * slope

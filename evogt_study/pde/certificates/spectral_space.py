@@ -49,7 +49,6 @@ class TensorGrid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(Q, ..., Q), one for each direction."""
         return (self.points * self.panels,) * self.dimension
 
     @cached_property
@@ -62,6 +61,13 @@ class TensorGrid:
     def weights(self) -> Array:
         """All weights, (Q, ..., Q)."""
         return np.asarray(reduce(np.multiply.outer, [self.along[1]] * self.dimension))
+
+
+def interpolants(points: int, x: Array, order: int) -> Array:
+    """The polynomials that are one at one Gauss node and zero at the others, with derivatives, (order + 1, Q, P)."""
+    nodes, weights = TensorGrid(1, points).along
+    # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
+    return np.asarray(polynomials(x, points, order) @ (polynomials(nodes, points, 0)[0].T * weights))
 
 
 @dataclass(frozen=True)
@@ -80,14 +86,13 @@ class SpectralSpace:
     def eigenvalues(self, scales: Array) -> Array:
         """Eigenvalues of - div s grad for constants s, (..., d) -> (..., n, ..., n)."""
         parts = [
-            scales[(..., axis) + (None,) * self.dimension] * _on_axis(values, axis, self.dimension)
+            scales[(..., axis) + (None,) * self.dimension] * values.reshape([-1] + [1] * (self.dimension - 1 - axis))
             for axis, values in enumerate(self.along_each)
         ]
         return np.asarray(reduce(np.add, parts))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, ..., n)."""
         return (self.modes,) * self.dimension
 
     @property
@@ -105,10 +110,6 @@ class SpectralSpace:
         slopes = polynomials(nodes, self.modes + 2, 0)[0]
         whole = (_integrated(slopes), slopes[:, 1:-1])
         return [_of_one_direction(nodes, *whole, ends) for ends in self.ends or (FIXED,) * self.dimension]
-
-
-def _on_axis(values: Array, axis: int, dimension: int) -> Array:
-    return values.reshape([-1 if each == axis else 1 for each in range(dimension)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,6 @@ def applied(matrices: list[Array], values: Array) -> Array:
     """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
     dimension = len(matrices)
     if dimension == 1:
-        # on a line none of the reshaping below is needed
         return values @ matrices[0].T
     for axis, matrix in enumerate(matrices):
         place = values.ndim - dimension + axis

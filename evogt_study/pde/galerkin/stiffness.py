@@ -90,15 +90,6 @@ class SeparableMatrix:
         return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))
 
 
-def products_at(matrix: MatrixInTime, times: Array) -> Callable[[Array], Array]:
-    """Products of vectors with the matrix, each at a time of its own: (T, r) -> (T, r)."""
-    if isinstance(matrix, SeparableMatrix):  # its functions of time are evaluated once
-        modulations, terms = matrix.function.modulated(times)[:, :, None], matrix.terms.transpose(0, 2, 1)
-        return lambda vectors: np.asarray((modulations * (vectors @ terms)).sum(axis=0))
-    matrices = np.stack([matrix(float(t)) for t in times])
-    return lambda vectors: np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
-
-
 def scalar_diffusion(
     basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = computed
 ) -> MatrixInTime:

@@ -7,14 +7,13 @@ The relative L2 errors (eq:validation_error) at all times come from one matrix p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
-from evogt_study.pde.dictionaries.base import Features, FirstOrder
+from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.retained_space import RetainedSpace
 from evogt_study.pde.galerkin.system import GalerkinSystem
@@ -33,11 +32,8 @@ SPARE_POINTS = 1.0
 needs a second try."""
 
 
-class FeatureSums(Protocol):
-    """Sums of features with coefficients at the nodes of a rule; errors need nothing else."""
-
-    def __call__(self, raw: Array) -> Array:
-        """sum_j raw_j psi_j at the nodes, (S, N) -> (S, Q)."""
+FeatureSums = Callable[[Array], Array]
+"""sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q); errors need nothing else of the features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +43,6 @@ class AtNodes:
     psi: Array
 
     def __call__(self, raw: Array) -> Array:
-        """sum_j raw_j psi_j, (S, N) -> (S, Q)."""
         return np.asarray(raw @ self.psi.T)
 
 
@@ -56,26 +51,12 @@ class Interpolated:
     """Sums of psi (K P, N), which is known at P Chebyshev points of each of K cells of Q/K nodes."""
 
     psi: Array
-    to_nodes: Array
-    lower: float
-    width: float
+    to_nodes: Array  # the polynomials through P points at the nodes of a cell, (P, Q/K)
 
     def __call__(self, raw: Array) -> Array:
         """The interpolated sum_j raw_j psi_j, (S, N) -> (S, Q)."""
         in_cells = (raw @ self.psi.T).reshape(-1, len(self.to_nodes))
         return np.asarray(in_cells @ self.to_nodes).reshape(len(raw), -1)
-
-    def first_order(self, nodes: Array) -> FirstOrder:
-        """psi and its derivative at increasing `nodes` (Q, 1) in the cells."""
-        points, along = len(self.to_nodes), (nodes[:, 0] - self.lower) / self.width
-        value, slope = _between(points, along.tobytes())
-        psi, first = self.psi.reshape(CELLS, points, -1), np.empty((2, len(nodes), self.psi.shape[1]))
-        ends = np.searchsorted(along, np.arange(1, CELLS)).tolist()
-        for cell, (start, end) in enumerate(pairwise([0, *ends, len(nodes)])):
-            np.matmul(value[start:end], psi[cell], out=first[0, start:end])
-            np.matmul(slope[start:end], psi[cell], out=first[1, start:end])
-        first[1] /= self.width
-        return FirstOrder(first[0], first[1:])
 
 
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
@@ -92,7 +73,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two, since one alone may vanish by symmetry
             if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= RESOLVED:
-                return Interpolated(psi, to_nodes, float(starts[0, 0]), float(width))
+                return Interpolated(psi, to_nodes)
             points *= 2
     return AtNodes(features.values(nodes))
 
@@ -116,17 +97,6 @@ def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
     return along, coefficients, np.ascontiguousarray(to_nodes.T, dtype=float)
 
 
-@lru_cache(maxsize=8)  # for the grids that the certificates of a study have in common
-def _between(points: int, along: bytes) -> tuple[Array, Array]:
-    """Values and derivatives of the polynomials through P points of a cell, at places in cells of width one, (Q, P)."""
-    places = np.frombuffer(along)
-    inside = 2.0 * (places - np.minimum(np.floor(places), CELLS - 1.0)) - 1.0
-    _, coefficients, _ = _chebyshev(points, 1)
-    derived = 2.0 * np.polynomial.chebyshev.chebder(coefficients)
-    vander = np.polynomial.chebyshev.chebvander
-    return vander(inside, points - 1) @ coefficients, vander(inside, points - 2) @ derived
-
-
 @dataclass(frozen=True, eq=False)
 class Target:
     """The target that solutions are compared with at S times."""
@@ -137,7 +107,6 @@ class Target:
     roots: Array
     largest: Array
 
-    # the boundary factor joins the weights, so that errors are one product with the raw features
     @staticmethod
     def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
         """From u (S, Q), and u_b (S, Q) or zero, at the rule's nodes."""
@@ -146,7 +115,6 @@ class Target:
         largest = np.abs(exact).max(axis=1)
         return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), roots * D, roots, largest)
 
-    # in place and one product for all times: the (S, Q) array is the largest of a run with many saved times
     def errors(self, raw: Array, sums: FeatureSums) -> Array:
         """Errors of T_r alpha (S, N) at the S times, by sums of the features at the nodes: (S,)."""
         difference = sums(raw)

@@ -5,7 +5,6 @@ import pytest
 from manufactured import VALIDATION, Manufactured, judged, judged_runs
 
 from evogt_study.pde.certificates.problem_data import ProblemData
-from evogt_study.pde.certificates.reconstruction import kronrod
 from evogt_study.pde.certificates.residual_norm import in_a_cube, on_a_line
 from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
@@ -67,16 +66,6 @@ def test_the_bound_of_a_pulse_in_time():
     run = Discretisation(Dictionary("transnet", N=30, gamma=4.0), 0, 1e-12, rule, VALIDATION[1], grid)
     found = judged(stated, run, {})
     assert found.bound >= found.energy_error
-
-
-def test_kronrods_rule():
-    nodes, weights, gauss = kronrod(7)
-    for degree in range(24):
-        np.testing.assert_allclose(weights @ nodes**degree, 1.0 / (degree + 1.0), rtol=1e-13)
-    np.testing.assert_allclose(gauss @ nodes**13, 1.0 / 14.0, rtol=1e-13)
-    # QUADPACK's qk15 on (-1, 1)
-    np.testing.assert_allclose(2.0 * nodes[-1] - 1.0, 0.9914553711208126, rtol=1e-14)
-    np.testing.assert_allclose(2.0 * weights[-1], 0.02293532201052922, rtol=1e-13)
 
 
 @pytest.mark.slow

@@ -57,20 +57,6 @@ def test_sums_that_are_interpolated_are_those_of_the_features_at_all_nodes(domai
     np.testing.assert_allclose(sums(raw), raw @ features.values(nodes).T, rtol=0, atol=3e-14 * np.abs(raw).sum())
 
 
-@pytest.mark.parametrize(
-    "domain", [UnitCube(1), Box(1, (-3.0,), (1.0,)), Box(1, (0.0,), (2.0,), periodic=("x",))], ids=str
-)
-def test_features_and_slopes_follow_from_the_same_points(domain):
-    """At any nodes of the domain, its ends and those of the cells among them."""
-    features = domain.features(Dictionary("gtransnet", N=20, N1=60, gamma=12.0), seed=2)
-    sums = feature_sums(features, domain.quadrature(MIDPOINTS).nodes, uniform=True)
-    (lower, upper), places = domain.axes(2)[0], np.random.default_rng(9).uniform(size=200)
-    nodes = lower + (upper - lower) * np.sort(np.append(places, np.linspace(0.0, 1.0, 33)))[:, None]
-    found, exact = sums.first_order(nodes), features.jet(nodes, 1)
-    np.testing.assert_allclose(found.value, exact.value, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(found.gradient, exact.gradient, rtol=0, atol=1e-10)
-
-
 def test_features_are_evaluated_at_all_nodes_where_fewer_would_not_do():
     """Too few nodes, nodes that are not uniform, two directions, a step within a node's distance, no known strip."""
 
