@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import factorial
 from typing import Any
 
@@ -27,8 +26,8 @@ MOST_NODES = 4_000_000
 POINTS_AT_ONCE = 20_000
 """Points that are searched at once, with 12 candidate elements each: tens of MB of small systems."""
 NEAREST, MOST_NEAREST = 12, 3072
-"""Triangles in which a point is searched on a domain that is no box: the nearest centroids at first, then four times as
-many until the point is in one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
+"""Elements in which a point is searched: the nearest centroids at first, then four times as many until the point is in
+one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
 ROUNDING = 1e-9
 """How far below zero the coordinate of a point on a face may be in an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
@@ -48,28 +47,6 @@ class SparseBasis:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """The cells of a box's mesh, `count` a direction, and the d! elements of each, (count^d, d!)."""
-
-    box: Box
-    count: int
-    elements: npt.NDArray[np.intp]
-
-    @staticmethod
-    def of(box: Box, count: int, centroids: Array) -> Cells:
-        """Sort the elements with these centroids, (E, d), into their cells."""
-        empty = Cells(box, count, np.empty((0, 0), dtype=np.intp))
-        return Cells(box, count, np.argsort(empty.around(centroids), kind="stable").reshape(count**box.dimension, -1))
-
-    def around(self, nodes: Array) -> npt.NDArray[np.intp]:
-        """Number of the cell of each point, (P, d) -> (P,)."""
-        steps = ((nodes - self.box.lower) / self.box.widths * self.count).astype(np.intp)
-        # the upper face belongs to the last cell
-        within = np.clip(steps, 0, self.count - 1)
-        return np.asarray(np.ravel_multi_index(tuple(within.T), (self.count,) * self.box.dimension))
-
-
-@dataclass(frozen=True, eq=False)
 class ElementSpace:
     """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones."""
 
@@ -77,7 +54,6 @@ class ElementSpace:
     reduction: SparseMatrix
     interior: SparseBasis
     faces: dict[str, SparseBasis]
-    cells: Cells | None = None
 
     @property
     def count(self) -> int:
@@ -104,49 +80,27 @@ class ElementSpace:
         shape = (len(nodes), int(self.basis.N))
         return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
 
+    # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
     def _located(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """The element of each point, and its coordinates in the reference element (d, P)."""
-        if self.cells is not None:
-            elements, local, _ = self._deepest(nodes, self.cells.elements[self.cells.around(nodes)])
-            return elements, local.T
-        elements, local = self._nearest(nodes)
-        # sides are curved: the affine map through the corners finds the element, but not the place in it
-        if isinstance(self.basis.mesh, skfem.MeshTri2):
-            return elements, self._inverted(nodes, elements)
-        return elements, local.T
-
-    def _nearest(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """The element of each point, and its coordinates there (P, d), looked for in more and more of the nearest."""
-        tree, count = cKDTree(self._corners.mean(axis=1).T), NEAREST
-        elements, local, depth = self._deepest(nodes, _among(tree, nodes, count))
-        while (outside := np.flatnonzero(depth < -ROUNDING)).size and count < min(MOST_NEAREST, tree.n):
-            count *= 4
-            for part in np.array_split(outside, -(-len(outside) * count // (NEAREST * POINTS_AT_ONCE))):
-                found = self._deepest(nodes[part], _among(tree, nodes[part], count))
+        """The element of each point, looked for in more and more of the nearest, and its coordinates there (d, P)."""
+        mesh, count = self.basis.mesh, NEAREST
+        corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
+        tree, outside = cKDTree(corners.mean(axis=2)), np.arange(len(nodes))
+        elements, local = np.zeros(len(nodes), dtype=np.intp), np.empty_like(nodes)
+        while outside.size:
+            depth = np.empty(len(outside))
+            for part in np.array_split(np.arange(len(outside)), -(-len(outside) * count // (NEAREST * POINTS_AT_ONCE))):
+                places = outside[part]
+                nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
+                found, within, depth[part] = _deepest(corners, nodes[places], nearest)
                 # one that a curved boundary leaves out of the mesh stays with the nearest
-                inside = found[2] >= -ROUNDING
-                for known, new in zip((elements, local, depth), found, strict=True):
-                    known[part[inside]] = new[inside]
-        return elements, local
-
-    @cached_property
-    def _corners(self) -> Array:
-        """The elements' corners, (d, d + 1, E)."""
-        mesh = self.basis.mesh
-        return np.asarray(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]])
-
-    # on a face two are equally good, and give the same value
-    def _deepest(self, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], Array, Array]:
-        """Of each point's candidates (P, C) that in which it lies deepest, its coordinates there (P, d), and how deep.
-
-        The depth is negative for a point that is in none of them.
-        """
-        edges = np.moveaxis(self._corners[:, 1:] - self._corners[:, :1], -1, 0)[candidates]
-        offset = nodes[:, None] - np.moveaxis(self._corners[:, 0], -1, 0)[candidates]
-        local = np.linalg.solve(edges, offset[..., None])[..., 0]
-        depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
-        best, point = np.argmax(depth, axis=1), np.arange(len(nodes))
-        return candidates[point, best], local[point, best], depth[point, best]
+                inside = (depth[part] >= -ROUNDING) | (count == NEAREST)
+                elements[places[inside]], local[places[inside]] = found[inside], within[inside]
+            if count >= min(MOST_NEAREST, tree.n):
+                break
+            outside, count = outside[depth < -ROUNDING], 4 * count
+        # sides are curved: the affine map through the corners finds the element, but not the place in it
+        return elements, self._inverted(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
 
     def _inverted(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
         """Coordinates in the reference element of curved ones.  Raises ParameterError if a point is in none."""
@@ -159,31 +113,33 @@ class ElementSpace:
             raise ParameterError("reference_points", wanted, f"{self.basis.mesh.nelements} triangles") from error
 
 
-def _among(tree: Any, nodes: Array, count: int) -> npt.NDArray[np.intp]:
-    """The `count` nearest elements of each point, or all there are, (P, C)."""
-    return np.asarray(tree.query(nodes, k=range(1, min(count, tree.n) + 1))[1])
+# on a face two are equally good, and give the same value
+def _deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    """Of each point's candidates (P, C) the one in which it lies deepest, its coordinates (P, d), and how deep."""
+    chosen = corners[candidates]
+    offset = nodes[:, None] - chosen[..., 0]
+    local = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
+    depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
+    best, point = np.argmax(depth, axis=1), np.arange(len(nodes))
+    return candidates[point, best], local[point, best], depth[point, best]
 
 
 def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
     """Elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements."""
     d = domain.dimension
     check_element_space(domain, size, degree, name)
-    box = None
     if isinstance(domain, Triangulated):
         mesh = domain.refined(size)
     else:
-        box = as_box(domain)
-        mesh = _box_mesh(box, size)
+        mesh = _MESHES[d].init_tensor(*as_box(domain).axes(size + 1))
     element = _ELEMENTS[order, d]()
     # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
     reduction = _reduction(basis, domain)
     faces = {name: _on_face(basis, domain, name, degree, reduction) for name in domain.natural}
-    cells = None if box is None else Cells.of(box, size, mesh.p[:, mesh.t].mean(axis=1).T)
-    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces, cells)
+    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces)
 
 
-# each refinement makes four triangles of one
 def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
     """Raise the ParameterError of `element_space`, without building it."""
     if not isinstance(size, int) or size < 1:
@@ -196,11 +152,6 @@ def check_element_space(domain: Domain, size: int, degree: int, name: str = "ref
     if elements * per_element > MOST_NODES:
         wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
         raise ParameterError(name, wanted, size)
-
-
-def _box_mesh(box: Box, cells: int) -> Any:
-    along = [np.linspace(low, high, cells + 1) for low, high in zip(box.lower, box.upper, strict=True)]
-    return _MESHES[box.dimension].init_tensor(*along)
 
 
 def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
@@ -238,7 +189,6 @@ def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: Spar
     box, axis, side = as_box(domain), DIRECTIONS.index(name[0]), int(name[1])
     place, width = (box.lower, box.upper)[side][axis], box.widths[axis]
     facets = basis.mesh.facets_satisfying(lambda x: np.abs(x[axis] - place) < 1e-9 * width, boundaries_only=True)
-    # a face of an interval is a point, of weight one
     rule = simplex_rule(box.dimension - 1, degree // 2 + 1) if box.dimension > 1 else (np.zeros((1, 1)), np.ones(1))
     return _sparse(skfem.FacetBasis(basis.mesh, basis.elem, facets=facets, quadrature=rule), reduction)
 

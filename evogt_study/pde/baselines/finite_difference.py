@@ -9,10 +9,9 @@ semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
@@ -30,6 +29,8 @@ MAX_POINTS = 4_000_000
 """Unknowns of a grid: a field of this size takes 32 MB."""
 SCATTERED = 1000
 """Points at which a diffusion is evaluated to see that it is constant: a formula takes well under a millisecond."""
+ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
+"""Integrators whose steps are divisions in the sine modes."""
 MAX_FOLDED = 640
 """Points per direction up to which a transform is a matrix product, see `sine_transform`."""
 
@@ -65,51 +66,64 @@ class FiniteDifferenceReference:
     points: int
     grid: TimeGrid
     integrator: Integrator
+    coarser: None = None  # the paper's own refinement is a study
 
     @property
     def key(self) -> Hashable:
-        """Identity of the solution, besides the problem's."""
         return "finite_difference", self.points, self.grid, self.integrator
-
-    @property
-    def coarser(self) -> None:
-        """None: the paper's own refinement is a study."""
-        return None
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
-        # A little below each time, which equals one of the grid's up to rounding.
-        return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
+        return solution.evaluate(nodes)[self.grid.positions_of(times)]
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
     """Advance `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
     check_differences(problem, points, integrator)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
-    stepper = _Stepper.of(problem, points, grid, integrator)
+    eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
+    kept, divisor, times = _in_modes(integrator, eigenvalues, grid)
+    cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
+
+    def measured(u: Array, state: Array) -> Array | None:
+        """F'(u), if there is a potential; adds nu/2 |grad_h u|^2, by Parseval, and F(u) to the energies."""
+        energy = 0.5 * cell * float(np.vdot(eigenvalues, state**2))
+        if potential is None:
+            energies.append(energy)
+            return None
+        value, slope = potential.both(u)
+        # the boundary's share of the trapezoidal rule has u = 0
+        at_zero = (1.0 - cell * u.size) * float(potential.value(np.zeros(1))[0])
+        energies.append(energy + (cell * float(value.sum()) + at_zero))
+        return slope
+
     u = problem.initial(nodes).reshape(shape)
-    state, observed = sine_transform(u), set(grid.observed)
-    slope, bulk = stepper.reacted(u)
-    fields, energies = {0: u}, [stepper.energy(state) + bulk]  # u is never written to: a new array at each step
-    for step, forcing in enumerate(_forcings(problem, nodes, shape, stepper.times), start=1):
-        stepper.advance(state, forcing, slope)
-        if problem.potential is not None or step in observed:
+    state, observed, fields = sine_transform(u), set(grid.observed), {0: u}
+    slope = measured(u, state)  # u is never written to: a new array at each step
+    for step, forcing in enumerate(_forcings(problem, nodes, shape, times), start=1):
+        state *= kept
+        if forcing is not None:
+            state += np.multiply(forcing, grid.dt, out=forcing)
+        if slope is not None:
+            reaction = sine_transform(slope)
+            state -= np.multiply(reaction, grid.dt, out=reaction)
+        state /= divisor
+        if potential is not None or step in observed:
             u = sine_transform(state)  # a linear problem is advanced in the sine modes alone
         if step in observed:
             fields[step] = u
-        slope, bulk = stepper.reacted(u)
-        energies.append(stepper.energy(state) + bulk)
+        slope = measured(u, state)
     return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
 
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
     """Raise the errors of `finite_differences`; `name` is the parameter of the points."""
     constant_diffusion(problem)
-    if type(integrator) not in _IN_MODES:
-        known = " or ".join(str(kind.name) for kind in _IN_MODES)
+    if type(integrator) not in ADVANCED:
+        known = " or ".join(str(kind.name) for kind in ADVANCED)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
-    # `_Stepper` has one divisor for all steps, and half steps would need another
+    # there is one divisor for all steps, and half steps would need another
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
         raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)
@@ -132,72 +146,15 @@ def finite_difference_memory(dimension: int, points: int, observed: int) -> floa
 
 
 Modes = tuple[Array | float, Array, Array]
-"""A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
+"""A step, state <- (kept state + dt (forcing - reaction)) / divisor, and the times of the source, (steps,)."""
 
 
-def _midpoint(integrator: ImplicitMidpoint, eigenvalues: Array, grid: TimeGrid) -> Modes:
+def _in_modes(integrator: Integrator, eigenvalues: Array, grid: TimeGrid) -> Modes:
+    if isinstance(integrator, StabilizedSemiImplicit):
+        kept = 1.0 + integrator.stabilization * grid.dt
+        return kept, kept + grid.dt * eigenvalues, grid.step_times[1:]
     half = 0.5 * grid.dt * eigenvalues
     return 1.0 - half, 1.0 + half, grid.midpoints
-
-
-def _semi_implicit(integrator: StabilizedSemiImplicit, eigenvalues: Array, grid: TimeGrid) -> Modes:
-    kept = 1.0 + integrator.stabilization * grid.dt
-    return kept, kept + grid.dt * eigenvalues, grid.times_of(tuple(range(1, grid.steps + 1)))
-
-
-_IN_MODES: dict[type[Integrator], Callable[[Any, Array, TimeGrid], Modes]] = {
-    ImplicitMidpoint: _midpoint,
-    StabilizedSemiImplicit: _semi_implicit,
-}
-
-
-@dataclass(frozen=True, eq=False)
-class _Stepper:
-    """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor."""
-
-    potential: Callable[[Array], tuple[Array, ...]] | None
-    at_zero: float
-    eigenvalues: Array
-    kept: Array | float
-    divisor: Array
-    dt: float
-    times: Array
-
-    @staticmethod
-    def of(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> _Stepper:
-        eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
-        potential, at_zero = None, 0.0
-        if problem.potential is not None:
-            potential, at_zero = problem.potential.at(eigenvalues.shape), float(problem.potential.value(np.zeros(1))[0])
-        kept, divisor, times = _IN_MODES[type(integrator)](integrator, eigenvalues, grid)
-        return _Stepper(potential, at_zero, eigenvalues, kept, divisor, grid.dt, times)
-
-    def reacted(self, u: Array) -> tuple[Array | None, float]:
-        """F'(u), and F(u) integrated; the boundary's share of the trapezoidal rule has u = 0."""
-        if self.potential is None:
-            return None, 0.0
-        value, slope = self.potential(u)
-        spacing = _cell(u)
-        return slope, spacing * float(value.sum()) + (1.0 - spacing * u.size) * self.at_zero
-
-    def advance(self, state: Array, forcing: Array | None, slope: Array | None) -> None:
-        """One step of `state`, in place."""
-        state *= self.kept
-        if forcing is not None:
-            state += np.multiply(forcing, self.dt, out=forcing)
-        if slope is not None:
-            reaction = sine_transform(slope)
-            state -= np.multiply(reaction, self.dt, out=reaction)
-        state /= self.divisor
-
-    def energy(self, state: Array) -> float:
-        """nu/2 |grad_h u|^2, by Parseval."""
-        return 0.5 * _cell(state) * float(np.vdot(self.eigenvalues, state**2))
-
-
-def _cell(field: Array) -> float:
-    """h^d."""
-    return float((1.0 / (len(field) + 1)) ** field.ndim)
 
 
 def _interior(points: int, dimension: int) -> Array:
@@ -253,7 +210,9 @@ def constant_diffusion(problem: Problem) -> float:
     check_terms(problem, "finite differences")
     if not problem.diffusion.steady:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
-    values = problem.diffusion(_scattered(problem.dimension), np.zeros(1))
+    # multiples of irrational numbers modulo one, which no small integers relate, fill the cube evenly (Weyl)
+    steps = np.sqrt(np.array([2.0, 3.0, 5.0][: problem.dimension]))
+    values = problem.diffusion(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0, np.zeros(1))
     smallest, largest = float(values.min()), float(values.max())
     if not (smallest == largest and 0.0 < smallest < np.inf):
         raise ProblemError(
@@ -261,13 +220,6 @@ def constant_diffusion(problem: Problem) -> float:
             f"{smallest:.6g} to {largest:.6g}"
         )
     return smallest
-
-
-def _scattered(dimension: int) -> Array:
-    """Points that no regular pattern goes through all of: multiples of irrational numbers, modulo one."""
-    # square roots of different primes: no small integers relate them, so that the points fill the cube evenly (Weyl)
-    steps = np.sqrt(np.array([2.0, 3.0, 5.0][:dimension]))
-    return np.asarray(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0)
 
 
 # a steady source that is zero at all nodes is left out of every step; one in time may vanish at the first only

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate
 from math import factorial
 
 import numpy as np
@@ -27,7 +28,7 @@ from evogt_study.pde.baselines.element_space import (
 )
 from evogt_study.pde.domains.box import check_box
 from evogt_study.pde.domains.triangulated import Triangulated
-from evogt_study.pde.galerkin.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor, multiply
 from evogt_study.pde.galerkin.stiffness import steady_operator
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators.newton import CONVERGED, MOST_ITERATIONS
@@ -38,17 +39,15 @@ from evogt_study.pde.numerics.time_grid import TimeGrid
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
 """The implicit midpoint rule: one stage, closed by extrapolation to the end of the step."""
 SDIRK_4 = Tableau(
-    np.array(
-        [
-            [1 / 4, 0, 0, 0, 0],
-            [1 / 2, 1 / 4, 0, 0, 0],
-            [17 / 50, -1 / 25, 1 / 4, 0, 0],
-            [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
-            [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
-        ]
-    ),
+    np.array([
+        [1 / 4, 0, 0, 0, 0],
+        [1 / 2, 1 / 4, 0, 0, 0],
+        [17 / 50, -1 / 25, 1 / 4, 0, 0],
+        [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
+        [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
+    ]),
     np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-)
+)  # fmt: skip
 """A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
 DEGREE = 8
 """Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
@@ -88,19 +87,15 @@ def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
 ) -> ElementSolution:
     """Advance `problem` in `space` and keep the observed states."""
-    step = _Step.of(problem, space, grid.dt, tableau)
+    step = _Step(problem, space, grid.dt, tableau)
     rule, zero = space.interior.rule, np.zeros(1)
     initial = problem.initial(rule.nodes)
     if problem.lifting is not None:
         initial = initial - problem.lifting.value(rule.nodes, zero)[0]
     # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
     u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
-    observed, states = set(grid.observed), {0: u}
-    for number, times in enumerate(tableau.times(grid).tolist()):
-        u = step(u, times)
-        if number + 1 in observed:
-            states[number + 1] = u
-    return ElementSolution(problem, space, grid.observed_times, np.stack([states[s] for s in grid.observed]))
+    states = grid.observe(accumulate(tableau.times(grid).tolist(), step, initial=u))
+    return ElementSolution(problem, space, grid.observed_times, states)
 
 
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
@@ -132,13 +127,9 @@ def check_size(dimension: int, unknowns: int, degree: int | None = None) -> None
         raise ParameterError("degree", f"an integer from 2, for an exact mass matrix, to {MAX_DEGREE}", degree)
     count = quadrature_nodes(dimension, unknowns, degree)
     if count > MAX_QUADRATURE_NODES:
-        raise ParameterError(
-            "unknowns",
-            f"so few that the elements have at most {MAX_QUADRATURE_NODES:,} quadrature nodes",
-            unknowns,
-            where=f"{count:,} nodes in {dimension}-D with degree {degree}",
-            remedy="use fewer unknowns or a lower degree",
-        )
+        wanted = f"so few that the elements have at most {MAX_QUADRATURE_NODES:,} quadrature nodes"
+        where = f"{count:,} nodes in {dimension}-D with degree {degree}"
+        raise ParameterError("unknowns", wanted, unknowns, where=where, remedy="use fewer unknowns or a lower degree")
 
 
 def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int:
@@ -163,7 +154,6 @@ class FiniteElementReference:
 
     @property
     def key(self) -> Hashable:
-        """Identity of the solution, besides the problem's."""
         return "finite_elements", self.size, self.grid
 
     @property
@@ -171,42 +161,28 @@ class FiniteElementReference:
         """Elements of twice the size, or one refinement less, and half the steps; of the final time alone."""
         boxed = not isinstance(self.problem.domain, Triangulated)
         size = max(1, self.size // 2 if boxed else self.size - 1)
-        # saved times need not be whole numbers of the larger step
         return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
-        # A little below each time, which equals one of the grid's up to rounding.
-        return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
+        return solution.evaluate(nodes)[self.grid.positions_of(times)]
 
 
-@dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of a diagonally implicit method; `known` holds the solver of a linear autonomous problem."""
+    """One step of a diagonally implicit method; `known` holds the solvers of a linear autonomous problem."""
 
-    tableau: Tableau
-    dt: float
-    mass: SparseMatrix
-    stiffness: MatrixAt
-    load: VectorAt
-    reaction: _Reaction | None
-    symmetric: bool
-    autonomous: bool
-    known: dict[float, Callable[[Array], Array]]
-
-    @staticmethod
-    def of(problem: Problem, space: ElementSpace, dt: float, tableau: Tableau) -> _Step:
-        basis = space.interior
-        law, autonomous = problem.reaction, steady_operator(problem)
-        stiffness = _stiffness(problem, space)
-        if autonomous:
-            constant = stiffness(0.0)
-            stiffness = lambda t: constant  # noqa: E731
-        reaction = _Reaction(problem, law, basis) if isinstance(law, NonlinearReaction) else None
-        mass = _product(basis.values, basis.values, basis.rule.weights)
-        symmetric = problem.advection is None
-        return _Step(tableau, dt, mass, stiffness, _load(problem, space), reaction, symmetric, autonomous, {})
+    def __init__(self, problem: Problem, space: ElementSpace, dt: float, tableau: Tableau) -> None:
+        self.tableau, self.dt, self.symmetric = tableau, dt, problem.advection is None
+        self.autonomous, self.load = steady_operator(problem), _load(problem, space)
+        self.stiffness = _stiffness(problem, space)
+        if self.autonomous:
+            constant = self.stiffness(0.0)
+            self.stiffness = lambda t: constant
+        basis, law = space.interior, problem.reaction
+        self.reaction = _Reaction(problem, law, basis) if isinstance(law, NonlinearReaction) else None
+        self.mass = _product(basis.values, basis.values, basis.rule.weights)
+        self.known: dict[float, Callable[[Array], Array]] = {}
 
     def __call__(self, u: Array, times: list[float]) -> Array:
         A, d = self.tableau.matrix, self.tableau.closing
@@ -288,7 +264,9 @@ def _product(left: SparseMatrix, right: SparseMatrix, nodal: Array) -> SparseMat
 def _stiffness(problem: Problem, space: ElementSpace) -> MatrixAt:
     basis, parts = space.interior, list[MatrixAt]()
     G, B = basis.gradients, basis.values
-    for (i, j), function in _entries(problem.diffusion, problem.dimension).items():
+    diffusion = problem.diffusion
+    scalar = {} if isinstance(diffusion, Tensor) else {(axis, axis): diffusion for axis in range(problem.dimension)}
+    for (i, j), function in (diffusion.upper if isinstance(diffusion, Tensor) else scalar).items():
         pairs = [(G[i], G[j])] if i == j else [(G[i], G[j]), (G[j], G[i])]
         parts += [_matrix(function, basis, left, right) for left, right in pairs]
     parts += [_matrix(b, basis, B, G[axis]) for axis, b in enumerate(problem.advection or ())]
@@ -299,12 +277,6 @@ def _stiffness(problem: Problem, space: ElementSpace) -> MatrixAt:
             face = space.faces[data.face]
             parts.append(_matrix(data.transfer, face, face.values, face.values))
     return lambda t: reduce(lambda one, two: one + two, [part(t) for part in parts])
-
-
-def _entries(diffusion: Diffusion, dimension: int) -> dict[tuple[int, int], SpaceTimeFunction]:
-    if isinstance(diffusion, Tensor):
-        return diffusion.upper
-    return {(axis, axis): diffusion for axis in range(dimension)}
 
 
 def _matrix(function: SpaceTimeFunction, basis: SparseBasis, left: SparseMatrix, right: SparseMatrix) -> MatrixAt:
@@ -329,17 +301,13 @@ def _load(problem: Problem, space: ElementSpace) -> VectorAt:
         face = space.faces[data.face]
         parts.append(_moments(data.flux, face, face.values, 1.0))
         if lifting is not None and data.transfer is not None:
-            parts.append(_moments(_times(data.transfer, lifting.value), face, face.values, -1.0))
+            parts.append(_moments(multiply(data.transfer, lifting.value), face, face.values, -1.0))
     if lifting is not None:
         parts.append(_moments(lifting.rate, basis, basis.values, -1.0))
         parts += [_moments(q, basis, G, -1.0) for q, G in zip(lifting.flux, basis.gradients, strict=True)]
         if lifting.lower_order is not None:
             parts.append(_moments(lifting.lower_order, basis, basis.values, -1.0))
     return lambda t: reduce(np.add, [part(t) for part in parts])
-
-
-def _times(one: SpaceTimeFunction, two: SpaceTimeFunction) -> Callable[[Array, Array], Array]:
-    return lambda nodes, times: one(nodes, times) * two(nodes, times)
 
 
 def _moments(

@@ -34,7 +34,6 @@ POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 """Factors of points a direction, of both; smaller in more dimensions, where nodes grow by their power."""
 
 
-# Checked before anything runs: the problem and the parameters decide whether a reference can be computed.
 def reference_of(
     name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
@@ -71,7 +70,6 @@ class FunctionReference:
 
     @property
     def key(self) -> Hashable:
-        """Identity of the values, besides the problem's."""
         return "function", self.content
 
     def __call__(self, nodes: Array, times: Array) -> Array:
@@ -92,12 +90,10 @@ class ReferenceAmongWorkers:
 
     @property
     def key(self) -> Hashable:
-        """The key of the reference."""
         return self.reference.key
 
     @property
     def coarser(self) -> Reference | None:
-        """Its coarser version, shared in the same way."""
         coarser = self.reference.coarser
         return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
 
@@ -125,15 +121,11 @@ class RefinedReference:
 
     @property
     def key(self) -> Hashable:
-        """Identity of the solution, besides the problem's."""
         return "refined", self.run
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, P)."""
-        solution = solve(self.problem, self.run)
-        # A little below each time, which equals one of the run's up to rounding.
-        places = np.searchsorted(solution.trajectory.times, times - 1e-9 * self.run.grid.final_time)
-        return solution.evaluate(nodes)[places]
+        return solve(self.problem, self.run).evaluate(nodes)[self.run.grid.positions_of(times)]
 
 
 def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:

@@ -72,7 +72,7 @@ def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], S
     initial = data.initial.subs(TIME, 0)
     gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
-    residual = data.source - manufactured_source(initial, data.terms)
+    residual = data.source[0] - manufactured_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         raise FormulaError(
             "`initial` must have second derivatives for a residual in strong form, "

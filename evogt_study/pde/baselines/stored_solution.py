@@ -47,23 +47,19 @@ class StoredSolution:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of all that it holds."""
         stored = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
         # 80 bits: among a million solutions two agree by chance in 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
 
     @property
     def key(self) -> Hashable:
-        """All that it depends on."""
         return "stored", self.digest
 
     def content(self) -> dict[str, str]:
-        """Identity of the solution, as JSON-able content."""
         return {"stored": self.digest}
 
     @property
     def label(self) -> str:
-        """Its label as text."""
         return str(self)
 
     def __str__(self) -> str:
@@ -77,7 +73,6 @@ class StoredSolution:
 
     @property
     def domain(self) -> Domain:
-        """The domain on which it was computed."""
         return domain_from(json.loads(self.attributes["domain"]))
 
     # compared by content, since the domain was made from the file
@@ -161,7 +156,8 @@ def stored_run(path: Path) -> dict[str, Any]:
 
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
-            attributes = {name: _plain(file.getncattr(name)) for name in file.ncattrs()}
+            given = {name: file.getncattr(name) for name in file.ncattrs()}
+            attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
             times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
     # netCDF4 raises IndexError for a variable that is not there
     except (OSError, IndexError) as error:
@@ -169,7 +165,3 @@ def stored_run(path: Path) -> dict[str, Any]:
             "reference", f"a file of what `solve` returned ({shortened(str(error))})", str(path)
         ) from None
     return {"times": times, "coefficients": coefficients, "attributes": attributes}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
