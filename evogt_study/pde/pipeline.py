@@ -12,15 +12,8 @@ import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
-from evogt_study.pde.galerkin.cross_grid import (
-    AssessedBasis,
-    CrossGridDefects,
-    assessed_basis,
-    cross_grid_defects,
-    general_defects,
-    mass_defect_on,
-)
-from evogt_study.pde.galerkin.problem import Problem, Tensor
+from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import (
     RetainedSpace,
     TrialFunctions,
@@ -114,7 +107,6 @@ class Solution:
 
     @property
     def has_final_error(self) -> bool:
-        """True if there is a solution to measure the final error against."""
         return len(self.errors) == len(self.trajectory.times)
 
     @property
@@ -177,7 +169,11 @@ def solve(
     run.integrator.check(problem)
     key = stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
     svd, space = _spaces(problem, run, key, share)
-    share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
+    domain = problem.domain
+    share(
+        "diffusion check", key["diffusion check"],
+        lambda: check_diffusion(problem, domain.quadrature(run.quadrature), run.integrator.times(run.grid)),
+    )  # fmt: skip
     nodal = share("nodal data", key["nodal data"], lambda: nodal_data(problem, space.quadrature.nodes))
     system = share(
         "Galerkin system",
@@ -185,7 +181,6 @@ def solve(
         lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
     )
     trajectory, between = _trajectories(run, system, key, share, passed)
-    domain = problem.domain
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     sums = share(
         "validation features",
@@ -198,7 +193,11 @@ def solve(
     errors = target.errors(raw, sums)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
-        quadrature_defect=share("quadrature defect", key["quadrature defect"], lambda: _looked_at_again(space, run)),
+        # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
+        quadrature_defect=share(
+            "quadrature defect", key["quadrature defect"],
+            lambda: mass_defect_on(space, domain.quadrature(run.quadrature.another(domain.dimension))),
+        ),
         sums=sums,
         passed=between,
         reference_state=_reference_state(run, system, key, share),
@@ -238,15 +237,9 @@ def _united(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, A
 
 
 def _norms(
-    problem: Problem,
-    space: RetainedSpace,
-    trajectory: Trajectory,
-    target: Target,
-    sums: FeatureSums,
-    rule: Quadrature,
-    errors: Array,
-    wanted: Collection[str],
-) -> Iterator[tuple[str, float]]:
+    problem: Problem, space: RetainedSpace, trajectory: Trajectory, target: Target, sums: FeatureSums, rule: Quadrature,
+    errors: Array, wanted: Collection[str],
+) -> Iterator[tuple[str, float]]:  # fmt: skip
     """The wanted norms, if there is a solution to measure against."""
     if not wanted or len(errors) != len(trajectory.times):
         return
@@ -274,23 +267,19 @@ def _spaces(
 ) -> tuple[WeightedSVD, RetainedSpace]:
     """Singular values and the retained space; the trial functions are made only if one of the two is not at hand."""
 
+    domain = problem.domain
+
     @cache  # what shares may have no room for it between the two uses below
     def trial() -> TrialFunctions:
-        return share("trial functions", key["trial functions"], lambda: _trial(problem, run))
+        return share(
+            "trial functions", key["trial functions"],
+            lambda: trial_functions(
+                domain, domain.features(run.dictionary, run.seed), domain.quadrature(run.quadrature)
+            ),
+        )  # fmt: skip
 
     svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
     return svd, share("retained space", key["retained space"], lambda: retain(trial(), svd, run.tau))
-
-
-# A rule of one point more has its nodes between the nodes of the assembly rule.  There, features that the assembly rule
-# does not resolve are not orthonormal.
-def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
-    return mass_defect_on(space, space.domain.quadrature(run.quadrature.another(space.domain.dimension)))
-
-
-def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
-    features = problem.domain.features(run.dictionary, run.seed)
-    return trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
 
 
 # by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) have their first profile in common for
@@ -300,14 +289,9 @@ def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
     return lambda profile, compute: share(stage, (space, blake2b(profile.tobytes()).digest()), compute)
 
 
-def _check(problem: Problem, run: Discretisation) -> None:
-    check_diffusion(problem, problem.domain.quadrature(run.quadrature), run.integrator.times(run.grid))
-
-
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
     """The target at the observed times, or at the first alone if no more is known; at t = 0 it is u_0 in any case."""
     times, nodes = run.grid.observed_times, rule.nodes
-    # which gives the initial value too
     if reference is None and problem.exact is not None:
         exact = problem.exact(nodes, times)
     else:
@@ -328,46 +312,21 @@ def _reference_state(
     wanted = run.coefficient_reference
     if wanted is None:
         return None
-    return share(
-        "coefficient reference",
-        key["coefficient reference"],
-        lambda: wanted.final_state(system, run.grid.final_time),
-    )
+    final_time = run.grid.final_time
+    return share("coefficient reference", key["coefficient reference"], lambda: wanted.final_state(system, final_time))
 
 
 def _cross_grid(
-    problem: Problem,
-    run: Discretisation,
-    space: RetainedSpace,
-    system: GalerkinSystem,
-    key: dict[str, Hashable],
+    problem: Problem, run: Discretisation, space: RetainedSpace, system: GalerkinSystem, key: dict[str, Hashable],
     share: Share,
-) -> CrossGridDefects | None:
-    rule = run.assessment
+) -> CrossGridDefects | None:  # fmt: skip
+    rule, final_time = run.assessment, run.grid.final_time
     if rule is None:
         return None
     basis = share(
-        "assessed basis",
-        key["assessed basis"],
-        lambda: assessed_basis(space, problem.domain.quadrature(rule)),
+        "assessed basis", key["assessed basis"], lambda: assessed_basis(space, problem.domain.quadrature(rule))
     )
     term = _terms("assessed stiffness term", key["assessed basis"], share)
     return share(
-        "assessment",
-        key["assessment"],
-        lambda: _defects(problem, run, space, basis, system, term),
+        "assessment", key["assessment"], lambda: cross_grid_defects(space, basis, problem, system, final_time, term)
     )
-
-
-def _defects(
-    problem: Problem,
-    run: Discretisation,
-    space: RetainedSpace,
-    basis: AssessedBasis,
-    system: GalerkinSystem,
-    term: StiffnessTerm,
-) -> CrossGridDefects:
-    diffusion, final_time = problem.diffusion, run.grid.final_time
-    if problem.plain and not isinstance(diffusion, Tensor):
-        return cross_grid_defects(basis, diffusion, system, final_time, term)
-    return general_defects(space, basis, problem, system, final_time)

@@ -48,7 +48,6 @@ class CoefficientReference:
             raise ProblemError(_NOT_STEADY)
 
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
-        """alpha(final_time), (r,)."""
         if self.name == "eigendecomposition":
             return _by_eigendecomposition(system, final_time)
         return self._by_dop853(system, final_time)

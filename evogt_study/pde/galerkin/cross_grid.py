@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.pde.galerkin.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retained_functions, trial_values
-from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, computed, weighted_gram
 from evogt_study.pde.galerkin.system import GalerkinSystem, on_face, operator_matrix
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
@@ -64,50 +64,19 @@ def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
     return _spectral_norm(mass - np.eye(space.rank))
 
 
-# A modulation that has equal values at several times gives equal matrices: each is compared once.  Comparing all five
-# times in this way includes the largest modulation of the paper's problems, and gives its printed defects in all
-# digits.
 def cross_grid_defects(
-    basis: AssessedBasis,
-    diffusion: SpaceTimeFunction,
-    system: GalerkinSystem,
-    final_time: float,
+    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float,
     term: StiffnessTerm = computed,
-) -> CrossGridDefects:
-    """Mass and stiffness of the retained basis on the assessment rule, for a scalar diffusion."""
-    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
-    modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
-    terms = stiffness_terms(basis.gradients, basis.quadrature.weights, profiles, term)
-    scales = np.abs(modulations).max(axis=1, keepdims=True)
-    rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero up to rounding
-    _, different = np.unique(rounded, axis=1, return_index=True)
-    defects = [
-        _relative(np.tensordot(modulations[:, i], terms, axes=1), system.stiffness(float(times[i]))) for i in different
-    ]
-    return CrossGridDefects(basis.mass_defect, max(defects))
-
-
-def general_defects(
-    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float
-) -> CrossGridDefects:
-    """The same for a problem with any linear terms, which are all in K."""
+) -> CrossGridDefects:  # fmt: skip
+    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q."""
     rule = basis.quadrature
     # `basis` has gradients only, which the stiffness of a plain problem is made of
-    values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
-    assessed, _ = operator_matrix(
-        NodalBasis(rule, values, basis.gradients),
-        problem,
-        {face.face: on_face(space, rule, face.face) for face in problem.faces},
-    )
+    nodes = rule.nodes[:0] if problem.plain else rule.nodes
+    values = trial_values(space.domain, space.features, nodes) @ space.transform
+    faces = {face.face: on_face(space, rule, face.face) for face in problem.faces}
+    assessed, _ = operator_matrix(NodalBasis(rule, values, basis.gradients), problem, faces, None, term)
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
     return CrossGridDefects(basis.mass_defect, max(_relative(assessed(t), system.stiffness(t)) for t in times))
-
-
-def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Array, Array]:
-    """Modulations (K, T) and profiles (K, Q); a function that does not split has a profile for each time."""
-    if isinstance(diffusion, Separable):
-        return diffusion.modulated(times), diffusion.profiles(nodes)
-    return np.eye(len(times)), diffusion(nodes, times)
 
 
 # in the spectral norm, as the paper's defects (app:cross_grid)

@@ -58,7 +58,10 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
 
 def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
     """Raise ProblemError if the data, or the flux A grad u of the exact solution, are not periodic on the domain."""
-    stated = {"`initial`" if problem.exact is None else "`exact`": lambda nodes: _stated(problem, nodes)}
+    exact = problem.exact
+    stated: dict[str, Callable[[Array], Array]] = {"`initial`": problem.initial}
+    if exact is not None:
+        stated = {"`exact`": lambda nodes: exact(nodes, _LOOKED_AT)}
     if problem.lifting is not None:
         lifting = problem.lifting.value
         stated["`lifting`"] = lambda nodes: lifting(nodes, _LOOKED_AT)
@@ -128,10 +131,6 @@ def parameters_told(problem: Problem) -> str:
     """The problem's parameters as the end of a message."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""
-
-
-def _stated(problem: Problem, nodes: Array) -> Array:
-    return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, _LOOKED_AT)
 
 
 def _inside(problem: Problem) -> Array:

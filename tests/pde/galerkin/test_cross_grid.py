@@ -21,7 +21,6 @@ from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
-from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
 FINAL_TIME = 0.7
@@ -77,13 +76,9 @@ FORMS = {
 }
 
 
-def system_of(space, diffusion):
-    problem = Problem(space.quadrature.dimension, diffusion, lambda nodes: nodes.prod(axis=1))
-    return assemble(space, problem)
-
-
 def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
-    return cross_grid_defects(assessed_basis(space, rule), diffusion, system_of(space, diffusion), final_time)
+    problem = Problem(space.quadrature.dimension, diffusion, lambda nodes: nodes.prod(axis=1))
+    return cross_grid_defects(space, assessed_basis(space, rule), problem, assemble(space, problem), final_time)
 
 
 def naive(space, rule, diffusion, times):
@@ -129,30 +124,6 @@ def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, othe
     assert found.stiffness == pytest.approx(max(stiffness), rel=1e-11, abs=0.0)
 
 
-def test_the_largest_defect_is_not_at_an_end_and_is_found():
-    space, rule = space_of(1), other_rule("finer", 1)
-    _, stiffness = naive(space, rule, diffusion_at, np.arange(5) / 4 * FINAL_TIME)
-    assert 0 < int(np.argmax(stiffness)) < 4
-    assert np.ptp(stiffness) > 0.05 * max(stiffness)
-
-
-@dimensions
-@others
-def test_the_mass_alone_has_the_same_defect(dimension, other):
-    space, rule = space_of(dimension), other_rule(other, dimension)
-    mass, _ = naive(space, rule, diffusion_at, [])
-    assert mass_defect_on(space, rule) == pytest.approx(mass, rel=1e-11, abs=0.0)
-
-
-@dimensions
-@others
-def test_separable_and_general_data_have_the_same_defects(dimension, other):
-    space, rule = space_of(dimension), other_rule(other, dimension)
-    one, two = (defects_of(space, rule, FORMS[form]) for form in ("separable", "general"))
-    assert one.mass == two.mass
-    assert one.stiffness == pytest.approx(two.stiffness, rel=1e-12, abs=0.0)
-
-
 @dimensions
 def test_a_basis_of_many_blocks_of_nodes_is_the_basis_of_one(dimension):
     space = space_of(dimension)
@@ -168,38 +139,6 @@ def test_a_basis_of_many_blocks_of_nodes_is_the_basis_of_one(dimension):
     assert basis.gradients.shape == wanted.shape
     assert np.abs(basis.gradients - wanted).max() <= 1e-10 * np.abs(wanted).max()
     assert basis.quadrature is rule
-
-
-def counted(space, diffusion, final_time):
-    """The defects, and the times at which the stiffness was asked for."""
-    system, asked = system_of(space, diffusion), []
-    stiffness = system.stiffness
-    system = dataclasses.replace(system, stiffness=lambda t: asked.append(t) or stiffness(t))
-    basis = assessed_basis(space, other_rule("finer", space.quadrature.dimension))
-    return cross_grid_defects(basis, diffusion, system, final_time), sorted(asked)
-
-
-def test_a_diffusion_is_compared_at_the_quarters_and_once_where_it_is_steady():
-    space = space_of(1)
-    for form in ("separable", "general"):
-        assert counted(space, FORMS[form], 0.8)[1] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
-    assert counted(space, FORMS["steady"], 0.8)[1] == [0.0]
-
-
-def test_times_at_which_the_diffusion_is_the_same_are_compared_once():
-    # 1 + sin(2 pi t/T) cos(11 x)/2 is the same at 0, T/2 and T but for the rounding of sin(pi)
-    periodic = Separable(
-        lambda nodes: np.stack([np.ones(len(nodes)), 0.5 * np.cos(11.0 * nodes[:, 0])]),
-        lambda times: np.stack([np.ones(len(times)), np.sin(2.0 * np.pi * times / 0.8)]),
-    )
-    unsplit = NonSeparable(lambda nodes, t: periodic(nodes, np.array([t]))[0])
-    space = space_of(1)
-    found, asked = counted(space, periodic, 0.8)
-    assert len(asked) == 3
-    assert {0.2, 0.6} < {round(t, 12) for t in asked}
-    all_of_them, quarters = counted(space, unsplit, 0.8)
-    assert len(quarters) == 5
-    assert found.stiffness == pytest.approx(all_of_them.stiffness, rel=1e-12, abs=0.0)
 
 
 # In a run
@@ -237,12 +176,6 @@ def test_a_weighted_gram_is_the_sum_over_nodes_whatever_the_sign(dimension, coun
     assert np.isfinite(found).all()
 
 
-def test_a_weighted_gram_of_a_value_that_is_not_a_number_says_so():
-    nodal = np.ones(5)
-    nodal[2] = np.nan
-    assert np.isnan(weighted_gram(np.ones((1, 5, 2)), nodal)).all()
-
-
 def test_profiles_that_are_negative_make_the_stiffness_of_their_sum():
     # 1 - sin^2(t) x: its second profile is negative, its sum is not
     split = Separable(
@@ -251,21 +184,6 @@ def test_profiles_that_are_negative_make_the_stiffness_of_their_sum():
     )
     whole = NonSeparable(lambda nodes, t: 1.0 - np.sin(t) ** 2 * nodes[:, 0])
     space = space_of(1)
-    one, two = (system_of(space, diffusion).stiffness(1.2) for diffusion in (split, whole))
+    one, two = (assemble(space, Problem(1, form, lambda x: x[:, 0])).stiffness(1.2) for form in (split, whole))
     assert np.abs(one - two).max() <= 32 * EPS * np.abs(two).max()
     assert np.linalg.eigvalsh(one).min() > 0.0
-
-
-def test_modulations_that_are_small_in_value_are_told_apart():
-    # (t/T)^4 (1 - t/T)^4 with T = 1e-3: the modulation is below 1e-12, its profile 1e12 and more
-    diffusion = "1/100 + 256*t**4/T**4*(1 - t/T)**4*cos(31*x)**2"
-    problem = FormulaProblem(dimension=1, initial="x*(1-x)", diffusion=diffusion)(T=1e-3)
-    features, line = Dictionary("gtransnet", N=14, N1=30, gamma=9).sample(5, 1), UnitCube(1)
-    trial = trial_functions(line, features, line.quadrature(QuadratureRule("gauss_legendre", 20)))
-    space = retain(trial, weighted_svd(trial), 1e-8)
-    basis = assessed_basis(space, line.quadrature(QuadratureRule("gauss_legendre", 90)))
-    unsplit = NonSeparable(lambda nodes, t: problem.diffusion(nodes, np.array([t]))[0])
-    system = assemble(space, problem)
-    one, two = (cross_grid_defects(basis, form, system, 1e-3).stiffness for form in (problem.diffusion, unsplit))
-    assert isinstance(problem.diffusion, Separable)
-    assert one == pytest.approx(two, rel=1e-10)

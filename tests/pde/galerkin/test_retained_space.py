@@ -1,7 +1,5 @@
 """The retained space: weighted SVD, rank rule, identity mass, projection and evaluation."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -10,10 +8,8 @@ from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import (
     TrialFunctions,
-    WeightedSVD,
     retain,
     trial_functions,
-    trial_values,
     weighted_svd,
 )
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
@@ -57,36 +53,8 @@ def synthetic(values, weights=None):
     return TrialFunctions(UnitCube(1), features, quadrature, FirstOrder(4.0 * values, np.zeros((1, *values.shape))))
 
 
-def mapped(trial, map_of_features):
-    """The trial functions of other features: linear combinations, or multiples."""
-    psi = FirstOrder(map_of_features(trial.psi.value), map_of_features(trial.psi.gradient))
-    return dataclasses.replace(trial, psi=psi)
-
-
 def assert_within(found, wanted, bound):
     assert (np.abs(found - wanted) <= bound).all(), np.max(np.abs(found - wanted) / bound)
-
-
-def nodal_projector(space):
-    """The matrix that takes nodal values to those of their projection: it knows the span and not the basis."""
-    return space.values @ (space.values.T * space.quadrature.weights)
-
-
-# Trial functions
-
-
-@cases
-def test_trial_functions_are_the_factor_times_the_features_with_the_product_rule_s_derivatives(case):
-    trial = trial_of(case)
-    nodes = trial.quadrature.nodes
-    psi, D = trial.features.jet(nodes, 1), np.prod(nodes * (1.0 - nodes), axis=1)[:, None]
-    assert trial.values.shape == (len(nodes), trial.features.count)
-    assert_within(trial.values, D * psi.value, 2 * EPS)
-    assert np.array_equal(trial_values(trial.domain, trial.features, nodes), D * trial.features.values(nodes))
-    for axis, found in enumerate(trial.gradients):
-        others = np.delete(nodes, axis, axis=1)
-        slope = np.prod(others * (1.0 - others), axis=1)[:, None] * (1.0 - 2.0 * nodes[:, axis, None])
-        assert_within(found, slope * psi.value + D * psi.gradient[axis], 4e-15)  # of size gamma/4
 
 
 # Weighted SVD
@@ -103,32 +71,6 @@ def test_singular_values_are_those_of_the_weighted_matrix(case):
     assert (np.diff(svd.singular_values) <= 0.0).all()
 
 
-@cases
-def test_right_singular_vectors_are_orthonormal_and_belong_to_their_values(case):
-    trial = trial_of(case)
-    svd = weighted_svd(trial)
-    V = svd.right
-    sigma = svd.singular_values[: V.shape[1]]
-    assert_within(V.T @ V, np.eye(V.shape[1]), 64 * EPS)
-    images = weighted(trial) @ V
-    assert_within(images.T @ images, np.diag(sigma**2), 128 * EPS * sigma[0] ** 2)
-    assert_within(np.linalg.norm(images, axis=0), sigma, 64 * EPS * sigma[0])
-
-
-def test_the_factorisation_leaves_its_input_as_it_was():
-    trial = trial_of("transnet-1d")
-    before = trial.values.copy()
-    weighted_svd(trial)
-    assert np.array_equal(trial.values, before)
-
-
-def test_raw_resolution_is_the_ratio_of_the_extreme_mass_eigenvalues():
-    trial = synthetic(np.array([[4.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
-    assert weighted_svd(trial).raw_resolution == 1.0 / 16.0
-    well = trial_of("few-nodes-1d")
-    assert weighted_svd(well).raw_resolution == 0.0
-
-
 def test_trial_functions_that_vanish_at_every_node_leave_no_space():
     with pytest.raises(EmptySpaceError, match="sigma_1 = 0"):
         weighted_svd(synthetic(np.zeros((6, 3))))
@@ -141,17 +83,6 @@ def test_trial_functions_that_vanish_at_every_node_leave_no_space():
 # Rank rule
 
 
-@pytest.mark.parametrize("largest", [1.0, 2.0, 3.0, 1e-8])
-@pytest.mark.parametrize("tau", [2.0**-20, 2.0**-40, 1e-12, 0.3])
-def test_a_singular_value_exactly_on_the_threshold_is_left_out(tau, largest):
-    threshold = np.sqrt(tau) * largest
-    above, below = np.nextafter(threshold, np.inf), np.nextafter(threshold, 0.0)
-    svd = WeightedSVD(np.array([largest, above, threshold, below]), np.eye(4))
-    space = retain(synthetic(np.eye(4)), svd, tau)
-    assert space.rank == 2
-    assert np.array_equal(space.singular_values, [largest, above])
-
-
 def test_the_rule_is_strict_from_nodal_values_to_rank():
     # four midpoint weights of 1/4 and columns of one entry: sigma_i is half of that entry, without rounding
     values = np.diag([1.0, 2.0**-9, 2.0**-10, 2.0**-11])
@@ -161,25 +92,6 @@ def test_the_rule_is_strict_from_nodal_values_to_rank():
     assert retain(trial, svd, 2.0**-20).rank == 2
     assert retain(trial, svd, 2.0**-20 * (1 - 4 * EPS)).rank == 3
     assert retain(trial, svd, 2.0**-20 * (1 + 4 * EPS)).rank == 2
-
-
-def test_a_direction_of_zero_is_never_kept():
-    values = np.zeros((5, 3))
-    values[0, 0] = 1.0
-    trial = synthetic(values)
-    assert retain(trial, weighted_svd(trial), 1e-300).rank == 1
-    assert retain(trial, weighted_svd(trial), 0.0).rank == 1
-
-
-@cases
-def test_rank_grows_as_the_threshold_falls(case):
-    trial = trial_of(case)
-    svd = weighted_svd(trial)
-    taus = [10.0**-k for k in range(1, 16, 2)]
-    ranks = [retain(trial, svd, tau).rank for tau in taus]
-    assert ranks == [int(np.sum(svd.singular_values**2 > tau * svd.singular_values[0] ** 2)) for tau in taus]
-    assert ranks == sorted(ranks)
-    assert ranks[0] < ranks[-1]
 
 
 # Identity mass
@@ -197,23 +109,6 @@ def test_the_retained_basis_has_identity_mass_up_to_rounding(case, tau):
     assert_within(space.mass_defect, 0.0, 16 * EPS * np.sqrt(space.condition))
 
 
-def test_the_mass_defect_is_seen_where_there_is_one():
-    space = space_of("transnet-1d", 1e-4)
-    stretched = dataclasses.replace(space, values=space.values * np.r_[1.5, np.ones(space.rank - 1)])
-    assert stretched.mass_defect == pytest.approx(1.25, abs=1e-13)
-    shrunk = dataclasses.replace(space, values=space.values * np.r_[np.ones(space.rank - 1), 0.5])
-    assert shrunk.mass_defect == pytest.approx(0.75, abs=1e-13)
-
-
-@cases
-def test_condition_is_the_ratio_of_the_kept_eigenvalues(case):
-    space = space_of(case, 1e-8)
-    svd = weighted_svd(trial_of(case))
-    assert np.array_equal(space.singular_values, svd.singular_values[: space.rank])
-    wanted = (svd.singular_values[0] / svd.singular_values[space.rank - 1]) ** 2
-    assert space.condition == pytest.approx(wanted, rel=4 * EPS, abs=0.0)
-
-
 @cases
 def test_values_and_gradients_are_those_of_the_transformed_trial_functions(case):
     trial = trial_of(case)
@@ -228,48 +123,6 @@ def test_values_and_gradients_are_those_of_the_transformed_trial_functions(case)
 
 
 # Projection and evaluation
-
-
-@cases
-def test_the_projection_of_a_retained_function_is_itself(case):
-    space = space_of(case, 1e-8)
-    coefficients = np.random.default_rng(0).standard_normal((3, space.rank))
-    nodal = coefficients @ space.values.T
-    found = space.project(nodal)
-    assert found.shape == (3, space.rank)
-    error = np.linalg.norm(found - coefficients, axis=1)
-    # the mass is off the identity by mass_defect, so is the projection of a member
-    assert_within(error, 0.0, (space.mass_defect + 64 * EPS) * np.linalg.norm(coefficients, axis=1))
-
-
-@cases
-def test_the_coefficient_norm_is_the_quadrature_norm(case):
-    space = space_of(case, 1e-8)
-    coefficients = np.random.default_rng(1).standard_normal(space.rank)
-    square = float(space.quadrature.integrate((space.values @ coefficients) ** 2))
-    assert square == pytest.approx(coefficients @ coefficients, rel=space.mass_defect + 16 * EPS, abs=0.0)
-
-
-@cases
-def test_the_residual_of_a_projection_is_orthogonal_to_the_space(case):
-    space = space_of(case, 1e-8)
-    function = np.cos(5.0 * space.quadrature.nodes).prod(axis=1)
-    residual = function - space.values @ space.project(function)
-    assert np.linalg.norm(residual) > 1e-3  # the function is not a member: it does not vanish on the boundary
-    bound = (space.mass_defect + 256 * EPS) * np.sqrt(space.quadrature.integrate(function**2))
-    assert_within(np.linalg.norm(space.project(residual)), 0.0, bound)
-
-
-@cases
-def test_evaluation_at_the_assembly_nodes_gives_the_stored_values(case):
-    space = space_of(case, 1e-8)
-    coefficients = np.random.default_rng(2).standard_normal(space.rank)
-    found = space.evaluate(space.quadrature.nodes, coefficients)
-    # the raw coefficients T alpha are as large as 1/sigma_r: so is the cancellation
-    scale = np.abs(trial_values(space.domain, space.features, space.quadrature.nodes)) @ np.abs(
-        space.transform @ coefficients
-    )
-    assert_within(found, space.values @ coefficients, 4 * EPS * scale)
 
 
 @cases
@@ -304,63 +157,4 @@ def test_every_retained_function_vanishes_on_the_boundary(case):
 # Fewer nodes than features
 
 
-def test_with_fewer_nodes_than_features_the_rank_is_at_most_the_nodes():
-    trial = trial_of("few-nodes-1d")
-    svd = weighted_svd(trial)
-    assert trial.values.shape == (12, 30)
-    assert np.count_nonzero(svd.singular_values) == 12
-    space = retain(trial, svd, 1e-28)
-    assert space.rank == 12
-    # all nodal values can be met then: the projector is the identity (to the rounding of the kept directions)
-    assert_within(nodal_projector(space), np.eye(12), 4 * EPS * np.sqrt(space.condition))
-
-
 # Invariance
-
-
-@cases
-@pytest.mark.parametrize("factor", [3e-9, 7e11])
-def test_the_space_does_not_depend_on_the_scale_of_the_trial_functions(case, factor):
-    trial = trial_of(case)
-    scaled = mapped(trial, lambda features: features * factor)
-    one, other = (retain(each, weighted_svd(each), 1e-8) for each in (trial, scaled))
-    assert one.rank == other.rank
-    assert other.condition == pytest.approx(one.condition, rel=1e-12, abs=0.0)
-    assert_within(nodal_projector(other), nodal_projector(one), 1e-12)
-    # identity mass fixes the scale: gradients come back the same, up to the signs of the basis
-    squares = [np.sum(space.gradients**2, axis=2) for space in (one, other)]
-    assert_within(squares[1], squares[0], 2e-12 * squares[0])
-
-
-@cases
-def test_the_space_does_not_depend_on_the_basis_of_the_trial_functions(case):
-    trial = trial_of(case)
-    count = trial.features.count
-    rotation, _ = np.linalg.qr(np.random.default_rng(6).standard_normal((count, count)))
-    rotated = mapped(trial, lambda features: features @ rotation)
-    svds = [weighted_svd(each) for each in (trial, rotated)]
-    assert svds[1].singular_values == pytest.approx(svds[0].singular_values, abs=16 * EPS * svds[0].singular_values[0])
-    one, other = (retain(each, svd, 1e-6) for each, svd in zip((trial, rotated), svds, strict=True))
-    assert one.rank == other.rank
-    gap = svds[0].singular_values[one.rank - 1] - svds[0].singular_values[one.rank : one.rank + 1].sum()
-    # Davis-Kahan: the span turns by the backward error over the gap behind the last kept direction
-    turn = 2 * EPS * svds[0].singular_values[0] / gap
-    apart = np.linalg.norm(nodal_projector(one) - nodal_projector(other), 2)
-    assert_within(apart, 0.0, turn * weight_condition(one))
-
-
-def weight_condition(space):
-    """Nodal values are measured with weights: a turn of the weighted span looks larger by this."""
-    weights = space.quadrature.weights
-    return np.sqrt(weights.max() / weights.min())
-
-
-def test_the_space_does_not_depend_on_the_order_of_the_nodes():
-    trial = trial_of("gtransnet-2d")
-    order = np.random.default_rng(7).permutation(len(trial.values))
-    quadrature = Quadrature(trial.quadrature.nodes[order], trial.quadrature.weights[order])
-    psi = FirstOrder(trial.psi.value[order], trial.psi.gradient[:, order])
-    shuffled = TrialFunctions(trial.domain, trial.features, quadrature, psi)
-    one, other = (retain(each, weighted_svd(each), 1e-6) for each in (trial, shuffled))
-    assert one.rank == other.rank
-    assert_within(nodal_projector(other), nodal_projector(one)[np.ix_(order, order)], 2e-13)
