@@ -38,23 +38,11 @@ DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Objects by name, from the entry points of `group`.
+    """Objects by name, from the entry points of `group`, each imported when it is first used.
 
-    An object is imported when it is first used.  Iteration gives the names of this distribution and of all objects that
-    have been used; `installed` also gives the names of other packages.  ``registry[name]`` raises ParameterError for an
-    unknown name, and for a type that does not define all abstract methods of its base.
-
-    Parameters
-    ----------
-    parameter : str
-        The parameter that takes the name, for error messages.
-    group : str
-        Group of entry points.
-
-    Attributes
-    ----------
-    kinds : dict
-        Objects that have been used, by name.  A test or a notebook may add an object without an entry point.
+    Iteration gives the names of this distribution and of all objects in use; `installed` also gives the names of other
+    packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define all
+    abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
     """
 
     def __init__(self, parameter: str, group: str) -> None:

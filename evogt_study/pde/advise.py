@@ -43,7 +43,6 @@ class Advice:
 
     @property
     def predicted(self) -> float:
-        """The least predicted error."""
         return min(self.predictions.values())
 
 
@@ -92,10 +91,7 @@ def _changes(case: EvolutionCase) -> dict[str, Values]:
     wider: dict[str, Value] = {"N": 2 * dictionary.N}
     if isinstance(N1 := case.values.get("N1"), int) and "N1" in dictionary.parameters():
         wider["N1"] = 2 * N1
-    changes: dict[str, Values] = {
-        "N": wider,
-        "dt": {"dt": given.dt / 2.0},
-    }
+    changes: dict[str, Values] = {"N": wider, "dt": {"dt": given.dt / 2.0}}
     if isinstance(rule, QuadratureRule):
         changes["quadrature"] = {"quadrature": replace(rule, points=int(FINER * rule.points))}
     return changes | ({"tau": {"tau": max(given.tau / 100.0, LEAST_TAU)}} if given.tau > LEAST_TAU else {})

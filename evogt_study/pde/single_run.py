@@ -13,12 +13,7 @@ from evogt_study.errors import DivergedError, InputError, ParameterError, Proble
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import PythonFile
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
-from evogt_study.pde.baselines.stored_solution import (
-    COEFFICIENTS,
-    StoredSolution,
-    feature_coefficients,
-    what_to_store,
-)
+from evogt_study.pde.baselines.stored_solution import COEFFICIENTS, StoredSolution, feature_coefficients, what_to_store
 from evogt_study.pde.certificates.certify import applicable, check_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -96,10 +91,11 @@ def solve(
     errors of a run (`evogt_study.errors.RunError`).
     """
     integrator = _integrator(time_integrator, stabilization, start)
-    rules = {"quadrature": quadrature, "validation": validation, "assessment": assessment}
-    final_time = problem.final_time if final_time is None else final_time
-    numbers = {"seed": seed, "tau": tau, "final_time": final_time, "dt": dt}
-    run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
+    given = {
+        "quadrature": quadrature, "validation": validation, "assessment": assessment, "seed": seed, "tau": tau,
+        "final_time": problem.final_time if final_time is None else final_time, "dt": dt,
+    }  # fmt: skip
+    run = _discretisation(problem, dictionary, integrator, given, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     check_norms(problem, norms)
     wanted, knots = _certificates(certificates, problem, run.grid)
@@ -126,7 +122,7 @@ def _certificates(
     return wanted, knot_steps(grid, problem.dimension) if wanted else ()
 
 
-# Certificates use other nodes and times than the run, and a diffusion may be negative there.
+# certificates use other nodes and times than the run, and a diffusion may be negative there
 def _certified(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
     """The certificates; none if the user named none and the problem is not valid on their nodes."""
     try:
@@ -145,34 +141,25 @@ def _integrator(named: str | Integrator, stabilization: float, start: Start | di
 
 
 def _discretisation(
-    problem: Problem,
-    dictionary: Dictionary,
-    integrator: Integrator,
-    rules: dict[str, Any],
-    numbers: dict[str, Any],
-    times: int | tuple[float, ...] | None,
-    coefficient_reference: str | CoefficientReference | None,
-) -> Discretisation:
+    problem: Problem, dictionary: Dictionary, integrator: Integrator, given: dict[str, Any],
+    times: int | tuple[float, ...] | None, coefficient_reference: str | CoefficientReference | None,
+) -> Discretisation:  # fmt: skip
     """The run of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
-    if numbers["final_time"] is None:
+    if given["final_time"] is None:
         raise ParameterError("final_time", "given, since the problem names none", None)
-    checked = {name: _checked(name, value) for name, value in {**rules, **numbers}.items() if value is not None}
+    checked = {name: PARAMETERS[name].value(value) for name, value in given.items() if value is not None}
     if isinstance(coefficient_reference, str):
         coefficient_reference = CoefficientReference(coefficient_reference)
     if coefficient_reference is not None:
         coefficient_reference.check(problem)
     dictionary.check_dimension(problem.domain.feature_dimension)
     content_of(problem.domain)  # which the solution is stored with: an error comes before the computation
+    if "validation" not in checked:  # the paper's rule, or on another domain than a box one of many triangles
+        boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
+        checked["validation"] = DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
+    grid = TimeGrid.of(checked.pop("final_time"), checked.pop("dt"), times)
     return Discretisation(
-        dictionary=dictionary,
-        seed=checked["seed"],
-        tau=checked["tau"],
-        quadrature=checked["quadrature"],
-        validation=checked.get("validation") or _validation(problem),
-        grid=TimeGrid.of(checked["final_time"], checked["dt"], times),
-        integrator=integrator,
-        assessment=checked.get("assessment"),
-        coefficient_reference=coefficient_reference,
+        dictionary, grid=grid, integrator=integrator, coefficient_reference=coefficient_reference, **checked
     )
 
 
@@ -186,16 +173,6 @@ def _named_reference(
         file = PythonFile.named(name, Path())
         return FunctionReference(file.load(), file.fingerprint)
     return reference_of(name, problem, run, points, dt)
-
-
-def _validation(problem: Problem) -> QuadratureRule | TriangleRule:
-    """The paper's rule, or on another domain than a box one of many triangles."""
-    boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
-    return DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
-
-
-def _checked(name: str, raw: Any) -> Any:
-    return PARAMETERS[name].value(raw)
 
 
 def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:

@@ -74,7 +74,6 @@ class FirstOrder(NamedTuple):
         return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
 
     def rows(self, block: slice) -> FirstOrder:
-        """The points of `block`."""
         return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
 
     def factor(self, matrix: Array) -> Array:

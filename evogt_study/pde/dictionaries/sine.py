@@ -22,7 +22,6 @@ class Sine(Dictionary):
     RANDOM = False
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        """Give the features; there is nothing to draw."""
         return TensorProducts(by_total_degree(self.N, dimension), sines)
 
 

@@ -72,7 +72,6 @@ class TanhDictionary(Dictionary):
 
     @property
     def first_width(self) -> int:
-        """Number of neurons in the first layer."""
         return self.widths[0]
 
     @abstractmethod
@@ -112,7 +111,6 @@ class LayeredDictionary(TanhDictionary):
         "used by gtransnet only",
         optional=True,
     )
-    # default: the paper's (eq:variance_control)
     delta: float = declared(
         "in (0, 1]",
         real(0.0, 1.0, high_included=True),
@@ -172,7 +170,6 @@ class TanhFeatures:
 
     @property
     def count(self) -> int:
-        """N, the number of features."""
         return int(self.weights[-1].shape[0] if self.weights else self.slopes.shape[0])
 
     @cached_property

@@ -44,15 +44,12 @@ class TensorProducts:
 
     @property
     def count(self) -> int:
-        """N, the number of features."""
         return len(self.indices)
 
     def values(self, nodes: Array) -> Array:
-        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
         return self.jet(nodes, 0).value
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
         jet = self.jet(nodes, 1)
         assert jet.gradient is not None  # noqa: S101  # order 1 has it
         return FirstOrder(jet.value, jet.gradient)

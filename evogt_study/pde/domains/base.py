@@ -87,7 +87,6 @@ class MappedFeatures:
 
     @property
     def count(self) -> int:
-        """N, the number of features."""
         return self.inner.count
 
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
@@ -98,7 +97,6 @@ class MappedFeatures:
         return scale * float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
-        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
         return self.inner.values(self._mapped(nodes))
 
     def first_order(self, nodes: Array) -> FirstOrder:
@@ -111,7 +109,6 @@ class MappedFeatures:
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
 
     def jet(self, nodes: Array, order: int) -> Jet:
-        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`."""
         if order < 2:
             first = self.first_order(nodes)
             return Jet(first.value, first.gradient if order else None)

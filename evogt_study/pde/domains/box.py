@@ -5,7 +5,6 @@ The unit cube is a type of its own: studies from before there were boxes keep th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -28,7 +27,6 @@ class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        """The tensor product of the rule on the unit interval."""
         if not isinstance(rule, QuadratureRule):
             raise ParameterError("rule", f"{' or '.join(RULES)} on a box", str(rule))
         count = rule.points**self.dimension
@@ -41,33 +39,29 @@ class UnitCube(Domain):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l x_l (1 - x_l) with its derivatives."""
-        jet, axes = [_differentiated(nodes, ())], range(self.dimension)
-        if order > 0:
-            jet.append(np.array([_differentiated(nodes, (axis,)) for axis in axes]))
-        if order > 1:
-            jet.append(np.array([[_differentiated(nodes, (row, column)) for column in axes] for row in axes]))
-        return tuple(jet)
+        return _product([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
-        """Points on every face, corners included."""
         points = tensor_points([LOOKED_AT] * self.dimension)
         return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
 
     def axes(self, points: int) -> tuple[Array, ...]:
-        """The same in every direction."""
         return (np.linspace(0.0, 1.0, points),) * self.dimension
 
 
-_BY_ORDER: tuple[Callable[[Array], Array], ...] = (
-    lambda x: x * (1.0 - x),
-    lambda x: 1.0 - 2.0 * x,
-    lambda x: np.full_like(x, -2.0),
-)
+def _product(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
+    """A product of functions of one coordinate, by their values and derivatives, with its derivatives up to `order`."""
+    axes = range(len(factors))
 
+    def along(*derived: int) -> Array:
+        return np.asarray(reduce(np.multiply, [factors[axis][derived.count(axis)] for axis in axes]))
 
-def _differentiated(nodes: Array, axes: tuple[int, ...]) -> Array:
-    """D with one derivative taken along each entry of `axes`: each direction contributes x - x^2, 1 - 2x or -2."""
-    return reduce(np.multiply, [_BY_ORDER[axes.count(axis)](x) for axis, x in enumerate(nodes.T)])
+    jet = [along()]
+    if order > 0:
+        jet.append(np.stack([along(axis) for axis in axes]))
+    if order > 1:
+        jet.append(np.stack([np.stack([along(row, column) for column in axes]) for row in axes]))
+    return tuple(jet)
 
 
 @dataclass(frozen=True)
@@ -103,11 +97,9 @@ class Box(Domain):
 
     @property
     def natural(self) -> tuple[str, ...]:
-        """Faces on which the flux is given."""
         return self.natural_faces
 
     def periods(self) -> dict[int, tuple[float, float]]:
-        """The periodic directions."""
         numbers = [DIRECTIONS.index(name) for name in self.periodic]
         return {axis: (self.lower[axis], self.upper[axis]) for axis in numbers}
 
@@ -117,7 +109,6 @@ class Box(Domain):
         return np.subtract(self.upper, self.lower)
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        """The tensor product of the rule in each direction, and on the natural faces."""
         unit = UnitCube(self.dimension).quadrature(rule)
         assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
         nodes = np.asarray(self.lower) + self.widths * unit.nodes
@@ -134,30 +125,14 @@ class Box(Domain):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l D_l, with D_l = s, 1 - s or s (1 - s) where the lower, the upper or both faces are Dirichlet."""
-        factors = self._factors(nodes)
-        axes = range(self.dimension)
-
-        def product(*derived: int) -> Array:
-            parts = [factors[derived.count(axis)][axis] for axis in axes]
-            return np.asarray(reduce(np.multiply, parts))
-
-        jet = [product()]
-        if order > 0:
-            jet.append(np.stack([product(axis) for axis in axes]))
-        if order > 1:
-            jet.append(np.stack([np.stack([product(row, column) for column in axes]) for row in axes]))
-        return tuple(jet)
-
-    def _factors(self, nodes: Array) -> tuple[list[Array], list[Array], list[Array]]:
-        """D_l for each direction, and its first and second derivatives in x."""
-        values, slopes, curvatures = list[Array](), list[Array](), list[Array]()
+        factors = []
         for axis, width in enumerate(self.widths):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
             below, above = (self.is_dirichlet(axis, side) for side in (0, 1))
-            values.append((s if below else one) * (1.0 - s if above else one))
-            slopes.append((below * (1.0 - s if above else one) - above * (s if below else one)) / width)
-            curvatures.append(one * (-2.0 * (below and above)) / width**2)
-        return values, slopes, curvatures
+            value = (s if below else one) * (1.0 - s if above else one)
+            slope = (below * (1.0 - s if above else one) - above * (s if below else one)) / width
+            factors.append((value, slope, one * (-2.0 * (below and above)) / width**2))
+        return _product(factors, order)
 
     def is_dirichlet(self, axis: int, side: int) -> bool:
         """True for a face, 0 the lower and 1 the upper one, on which values are given."""
@@ -165,7 +140,6 @@ class Box(Domain):
         return name not in self.periodic and f"{name}{side}" not in self.natural_faces
 
     def boundary_points(self) -> Array:
-        """Points on every face with Dirichlet data."""
         points = tensor_points([LOOKED_AT] * self.dimension)
         on_face = [
             points[:, axis] == side
@@ -177,12 +151,10 @@ class Box(Domain):
         return np.asarray(np.asarray(self.lower) + self.widths * chosen)
 
     def axes(self, points: int) -> tuple[Array, ...]:
-        """From face to face in each direction."""
         return tuple(np.linspace(low, high, points) for low, high in zip(self.lower, self.upper, strict=True))
 
     @property
     def feature_dimension(self) -> int:
-        """One for each direction, two for a periodic one."""
         return self.dimension + len(self.periodic)
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:

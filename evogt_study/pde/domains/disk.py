@@ -38,26 +38,21 @@ class Disk(Triangulated):
         return scikit_fem().circle(refinements).scaled(self.radius).translated(self.centre)
 
     def bounds(self) -> tuple[Array, Array]:
-        """The square about it."""
         centre = np.asarray(self.centre, dtype=float)
         return centre - self.radius, centre + self.radius
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """D = 1 - |x - c|^2/R^2 with its derivatives."""
         offset, square = (nodes - np.asarray(self.centre)).T, self.radius**2
         jet = [1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset]
         jet.append(np.broadcast_to(-2.0 / square * np.eye(2)[:, :, None], (2, 2, len(nodes))))
         return tuple(jet[: order + 1])
 
     def boundary_points(self) -> Array:
-        """Points all around."""
         return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(LOOKED_AT), np.sin(LOOKED_AT)])
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Inside, or on the boundary up to rounding."""
         return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The square inside."""
         half = self.radius / np.sqrt(2.0)
         return tuple(c - half for c in self.centre), tuple(c + half for c in self.centre)

@@ -45,7 +45,6 @@ class Mesh(Segmented):
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
     def coarsest(self) -> Any:
-        """The mesh itself."""
         return scikit_fem().triangulation(self.vertices, self.triangles)
 
     def segments(self) -> tuple[Array, Array]:

@@ -34,22 +34,17 @@ class Polygon(Segmented):
         if len(set(corners)) != len(corners) or len(corners) < 3 or not np.isfinite(corners).all():
             raise ParameterError("domain.polygon", "at least three different corners [x, y]", raw)
         _check_simple(corners)
-        ordered = corners if _area(corners) > 0.0 else corners[::-1]
-        return Polygon(2, tuple(ordered))
+        x, y = np.array(corners).T
+        counterclockwise = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0.0  # twice the area
+        return Polygon(2, tuple(corners if counterclockwise else corners[::-1]))
 
     def segments(self) -> tuple[Array, Array]:
-        """From each corner to the next."""
         corners = np.array(self.corners)
         return corners, np.roll(corners, -1, axis=0)
 
     def coarsest(self) -> Any:
         """Triangles between corners, by cutting off one ear after another."""
         return scikit_fem().triangulation(np.array(self.corners), np.array(_ears(self.corners)))
-
-
-def _area(corners: list[Point]) -> float:
-    x, y = np.array(corners).T
-    return 0.5 * float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:

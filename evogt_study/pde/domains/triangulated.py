@@ -7,7 +7,6 @@ scikit-fem makes and refines the triangles.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -51,17 +50,14 @@ class Triangulated(Domain):
         return _quadrature(self, rule)
 
     def axes(self, points: int) -> tuple[Array, ...]:
-        """Axes of the bounding box."""
         return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """The dictionary on the bounding box."""
         lower, upper = self.bounds()
         return MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
 
     @property
     def usual_rule(self) -> Rule:
-        """A rule for checks of data."""
         return TriangleRule(2, 8)
 
 
@@ -112,7 +108,6 @@ class Segmented(Triangulated):
         """Starts and ends of the boundary's segments, (m, 2) each."""
 
     def bounds(self) -> tuple[Array, Array]:
-        """Bounds of the boundary's vertices."""
         starts, _ = self.segments()
         return starts.min(axis=0), starts.max(axis=0)
 
@@ -133,7 +128,6 @@ class Segmented(Triangulated):
         return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Inside, or on the boundary up to rounding."""
         starts, ends = self.segments()
         edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
         return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
@@ -159,7 +153,6 @@ class _Jet:
         return _Jet(self.value + other.value, self.gradient + other.gradient, self.hessian + other.hessian)
 
     def times(self, number: float) -> _Jet:
-        """The multiple."""
         return _Jet(number * self.value, number * self.gradient, number * self.hessian)
 
     def through(self, value: Array, slope: Array, curvature: Array) -> _Jet:
@@ -168,16 +161,13 @@ class _Jet:
         return _Jet(value, slope * self.gradient, curvature * outer + slope * self.hessian)
 
     def squared(self) -> _Jet:
-        """The square."""
         return self.through(self.value**2, 2.0 * self.value, np.full_like(self.value, 2.0))
 
     def root(self) -> _Jet:
-        """The square root."""
         root = np.sqrt(self.value)
         return self.through(root, 0.5 / root, -0.25 / root**3)
 
     def inverse(self) -> _Jet:
-        """One over it."""
         return self.through(1.0 / self.value, -1.0 / self.value**2, 2.0 / self.value**3)
 
 
@@ -196,7 +186,8 @@ def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Arra
 def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     along, length = end - start, float(np.linalg.norm(end - start))
     normal = np.array([along[1], -along[0]]) / length
-    line = _polynomial(nodes, lambda x: (x - start) @ normal, normal, 0.0)
+    flat, count = np.zeros((2, 2, len(nodes))), len(nodes)
+    line = _Jet((nodes - start) @ normal, np.repeat(normal[:, None], count, axis=1), flat)
     centre = (start + end) / 2.0
     offset = (nodes - centre).T
     trimming = _Jet(
@@ -209,11 +200,6 @@ def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     # that beside the segment only the line counts
     excess = ((trimming.squared() + square.squared()).root() + trimming.times(-1.0)).times(0.5)
     return (square + excess.squared()).root()
-
-
-def _polynomial(nodes: Array, value: Callable[[Array], Array], slope: Array, curvature: float) -> _Jet:
-    count = len(nodes)
-    return _Jet(value(nodes), np.repeat(slope[:, None], count, axis=1), np.full((2, 2, count), curvature))
 
 
 def distances(nodes: Array, starts: Array, ends: Array) -> Array:

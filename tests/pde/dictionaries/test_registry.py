@@ -91,33 +91,6 @@ def test_an_unknown_name_is_an_error():
         pde.Dictionary("tanh", 4, 1.0)
 
 
-def test_another_class_under_the_same_name_has_its_own_parameters(registered):
-    """As when a cell of a notebook is changed and executed again."""
-    text = STUDY.format(family="changing")
-
-    def study(more=""):
-        return Study.from_text(text.replace("[constants]", f"[constants]\n{more}"))
-
-    registered("changing", Monomials)
-    with pytest.raises(StudyError, match="unknown parameter `shift`"):
-        study("shift = 1")
-
-    @dataclass(frozen=True)
-    class Shifted(Monomials):
-        shift: int = 0
-
-    registered("changing", Shifted)
-    assert study("shift = 1").space.constants["shift"] == 1
-    assert study().space.constants["shift"] == 0
-
-    @dataclass(frozen=True)
-    class Renamed(Monomials):
-        shift: float = 0.5
-
-    registered("changing", Renamed)
-    assert study().space.constants["shift"] == 0.5
-
-
 @dataclass(frozen=True)
 class Stepped(Monomials):
     tau: float = 1.0

@@ -1,12 +1,9 @@
 """Dictionaries: how they are drawn, digit for digit, and their values, gradients and Hessians."""
 
-import dataclasses
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries import Dictionary, base
@@ -123,59 +120,6 @@ def test_draws_are_those_of_the_table_digit_for_digit(family, N, hidden, dimensi
     assert all(np.array_equal(found, wanted) for found, wanted in zip(features.weights, weights, strict=True))
 
 
-def test_one_dimensional_directions_are_signs_of_choice_not_of_a_normal_draw():
-    features = Dictionary("transnet", 40, 1.0, radius=1.0).sample(0, 1)
-    assert set(features.slopes.ravel()) == {-1.0, 1.0}
-    by_normal = np.sign(np.random.default_rng(0).standard_normal((40, 1)))
-    assert not np.array_equal(features.slopes, by_normal)
-
-
-@pytest.mark.parametrize("family", ["transnet", "gtransnet"])
-@dimensions
-def test_directions_are_unit_vectors(family, dimension):
-    features = Dictionary(family, 30, 1.0, **({"N1": 30} if family == "gtransnet" else {})).sample(3, dimension)
-    assert np.linalg.norm(features.slopes, axis=1) == pytest.approx(np.ones(30), abs=4 * EPS)
-
-
-@pytest.mark.parametrize(("family", "low"), [("transnet", 0.0), ("gtransnet", -1.0), ("uniform_elm", -1.0)])
-def test_offsets_fill_their_interval(family, low):
-    offsets = with_layers(family, 2000, 1.0, (2000,), radius=1.0).sample(5, 2).shifts
-    assert low <= offsets.min() < low + 0.01
-    assert 0.99 < offsets.max() < 1.0
-
-
-@pytest.mark.parametrize("delta", [1.0, 0.5, 0.01])
-def test_weights_have_the_prescribed_variance_of_each_layer(delta):
-    weights = Dictionary("gtransnet", 300, 1.0, hidden=(400, 200), delta=delta).sample(0, 1).weights
-    assert [weight.shape for weight in weights] == [(200, 400), (300, 200)]
-    # a sample variance of n entries is off by sqrt(2/n) at one standard deviation: 0.5 and 0.6 % here
-    assert [weight.var() * weight.shape[1] / delta for weight in weights] == pytest.approx(
-        [1.0, 1.0], rel=0.02, abs=0.0
-    )
-
-
-@cases
-def test_a_seed_means_the_same_features_whenever_and_after_whatever_it_is_drawn(family, N, hidden):
-    dictionary = with_layers(family, N, 2.0, hidden)
-    first = dictionary.sample(11, 2)
-    np.random.default_rng(11).standard_normal(50)
-    dictionary.sample(12, 2)
-    second, other = dictionary.sample(11, 2), dictionary.sample(12, 2)
-    assert np.array_equal(first.values(points(2)), second.values(points(2)))
-    assert not np.array_equal(first.shifts, other.shifts)
-
-
-@dimensions
-def test_the_radius_defaults_to_the_paper_s(dimension):
-    assert default_radius(dimension) == {1: 0.8, 2: 0.8, 3: 0.9}[dimension]
-    by_default = Dictionary("transnet", 9, 2.0).sample(0, dimension)
-    stated = Dictionary("transnet", 9, 2.0, radius=default_radius(dimension)).sample(0, dimension)
-    assert np.array_equal(by_default.shifts, stated.shifts)
-    offsets = transcribed("transnet", 0, dimension, 9)[1]
-    wanted = 2.0 * (0.9 if dimension == 3 else 0.8) * offsets
-    assert by_default.shifts == pytest.approx(wanted, rel=4 * EPS, abs=0.0)
-
-
 # Values and derivatives
 
 
@@ -214,24 +158,6 @@ def test_hessians_are_the_complex_step_derivatives_of_the_gradient(family, N, hi
         assert found.hessian[row, column] == pytest.approx(wanted, abs=1e-13)  # of size gamma^2 = 9; measured: 2e-14
 
 
-@dimensions
-def test_hessians_are_symmetric(dimension):
-    features, _, _ = sampled("gtransnet", 7, (11, 9), dimension)
-    hessian = features.jet(points(dimension), 2).hessian
-    assert hessian == pytest.approx(hessian.swapaxes(0, 1), abs=8 * EPS)
-
-
-@cases
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_an_order_gives_what_was_asked_for_and_the_same_numbers(family, N, hidden, order):
-    features, _, _ = sampled(family, N, hidden, 2)
-    everything, asked = features.jet(points(2), 2), features.jet(points(2), order)
-    assert [part is not None for part in asked] == [order >= k for k in range(3)]
-    assert np.array_equal(asked.value, everything.value)
-    for a, e in zip(asked, everything, strict=True):  # a gradient alone is one product, with its sums in another order
-        assert a is None or a == pytest.approx(e, rel=64 * EPS, abs=64 * EPS * np.abs(e).max())
-
-
 @pytest.mark.parametrize("family", ["transnet", "gtransnet"])
 def test_gamma_may_differ_from_neuron_to_neuron(family):
     gammas = np.linspace(0.5, 6.0, 8)
@@ -245,42 +171,7 @@ def test_gamma_may_differ_from_neuron_to_neuron(family):
         assert features.jet(nodes, 1).gradient[axis] == pytest.approx(wanted, abs=2e-14)
 
 
-def test_equal_gammas_are_one_gamma():
-    each = Dictionary("gtransnet", 4, (2.5,) * 6, N1=6).sample(0, 2)
-    one = Dictionary("gtransnet", 4, 2.5, N1=6).sample(0, 2)
-    assert np.array_equal(each.slopes, one.slopes)
-    assert np.array_equal(each.shifts, one.shifts)
-
-
-@pytest.mark.parametrize("centre", [0.25, (0.1, 0.7)])
-def test_the_centre_is_subtracted_from_the_nodes(centre):
-    features = Dictionary("transnet", 9, 3.0, centre=centre).sample(1, 2)
-    wanted = network(transcribed("transnet", 1, 2, 9), points(2), 3.0, 0.8, np.array(centre))
-    assert features.values(points(2)) == pytest.approx(wanted, abs=16 * EPS)
-
-
-@dimensions
-def test_a_transnet_neuron_is_zero_on_its_own_hyperplane(dimension):
-    features = Dictionary("transnet", 20, 50.0).sample(6, dimension)
-    directions, offsets, _ = transcribed("transnet", 6, dimension, 20)
-    on_plane = 0.5 - default_radius(dimension) * offsets[:, None] * directions
-    assert np.diag(features.values(on_plane)) == pytest.approx(np.zeros(20), abs=50 * 4 * EPS)
-
-
 # Blocks
-
-
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(st.integers(0, 5000), st.lists(st.integers(1, 6000), min_size=1, max_size=3))
-def test_blocks_tile_the_nodes_in_order(count, widths):
-    covered = [index for block in base.node_blocks(count, widths) for index in range(count)[block]]
-    assert covered == list(range(count))
-
-
-@pytest.mark.parametrize("widths", [(300, 20), (20, 3000), (40, 3000, 20)], ids=str)
-def test_no_layer_of_a_block_has_more_entries_than_the_bound(widths):
-    largest = max(block.stop - block.start for block in base.node_blocks(10**6, widths))
-    assert largest * max(widths) <= max(2 * base.BLOCK_ENTRIES, 32 * max(widths))
 
 
 @cases
@@ -299,14 +190,6 @@ def test_values_do_not_depend_on_the_block_size(family, N, hidden, dimension, mo
     assert np.concatenate([p.hessian for p in pieces], axis=2) == pytest.approx(jet.hessian, abs=2e-14)
 
 
-@cases
-def test_evaluation_is_node_by_node(family, N, hidden):
-    features, _, _ = sampled(family, N, hidden, 2)
-    nodes = points(2, 40)
-    alone = np.concatenate([features.values(node[None, :]) for node in nodes])
-    assert alone == pytest.approx(features.values(nodes), abs=8 * EPS)
-
-
 # What a dictionary is
 
 
@@ -321,54 +204,16 @@ def test_a_parameter_of_another_dictionary_is_refused_by_name(family, unused):
     assert str(caught.value).endswith(f", got {value}")
 
 
-def test_a_gtransnet_dictionary_knows_its_layers_and_variance():
-    one = Dictionary("gtransnet", 20, 3.0, N1=80)
-    assert one == Dictionary("gtransnet", 20, 3.0, hidden=(80,)) == Dictionary("gtransnet", 20, 3.0, hidden=[80])
-    assert hash(one) == hash(Dictionary("gtransnet", 20, 3.0, hidden=[80]))
-    assert one.hidden == (80,)
-    assert one.first_width == 80
-    others = [
-        Dictionary("gtransnet", 20, 3.0, N1=80, delta=0.4),
-        Dictionary("gtransnet", 20, 3.0, N1=81),
-        Dictionary("gtransnet", 20, 3.0, hidden=(80, 80)),
-        Dictionary("gtransnet", 20, 3.0, N1=80, centre=0.4),
-        Dictionary("gtransnet", 20, 3.5, N1=80),
-        Dictionary("gtransnet", 21, 3.0, N1=80),
-        Dictionary("gtransnet", 20, 3.0, N1=80, radius=0.7),
-        Dictionary("transnet", 20, 3.0),
-    ]
-    assert one not in others
-
-
-@pytest.mark.parametrize("family", ["transnet", "gtransnet", "gaussian_rf", "uniform_elm"])
-def test_count_is_the_last_width_and_first_width_the_first(family):
-    dictionary = with_layers(family, 6, 1.0, (9, 4))
-    features = dictionary.sample(0, 1)
-    assert features.count == 6
-    assert features.slopes.shape[0] == dictionary.first_width == (9 if family == "gtransnet" else 6)
-
-
-def test_a_dictionary_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Dictionary("transnet", 5, 1.0).N = 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "name", "measured"),
     [
-        ({"family": "fourier"}, "dictionary", "'fourier'"),
-        ({"family": "gtransnet"}, "N1", "None"),
-        ({"N": 0}, "N", "0"),
-        ({"N": -5}, "N", "-5"),
-        ({"N": 2.5}, "N", "2.5"),
-        ({"gamma": 0.0}, "gamma", "0.0"),
+        ({"family": "fourier"}, "dictionary", "'fourier'"), ({"family": "gtransnet"}, "N1", "None"),
+        ({"N": 0}, "N", "0"), ({"N": -5}, "N", "-5"), ({"N": 2.5}, "N", "2.5"), ({"gamma": 0.0}, "gamma", "0.0"),
         ({"gamma": -2.0}, "gamma", "-2.0"),
         ({"gamma": float("nan")}, "gamma", "nan"),
         ({"gamma": float("inf")}, "gamma", "inf"),
-        ({"gamma": (1.0, 2.0)}, "gamma", "'2 numbers'"),
-        ({"gamma": []}, "gamma", "[]"),
-        ({"gamma": (1.0, 1.0, -1.0, 1.0)}, "gamma", "(1.0, 1.0, -1.0, 1.0)"),
-        ({"radius": 0.0}, "radius", "0.0"),
+        ({"gamma": (1.0, 2.0)}, "gamma", "'2 numbers'"), ({"gamma": []}, "gamma", "[]"),
+        ({"gamma": (1.0, 1.0, -1.0, 1.0)}, "gamma", "(1.0, 1.0, -1.0, 1.0)"), ({"radius": 0.0}, "radius", "0.0"),
         ({"radius": -1.0}, "radius", "-1.0"),
         ({"radius": float("nan")}, "radius", "nan"),
         ({"radius": float("inf")}, "radius", "inf"),
@@ -382,19 +227,14 @@ def test_a_dictionary_cannot_be_changed():
         ({"family": "gtransnet", "N1": 3, "delta": 1.5}, "delta", "1.5"),
         ({"family": "gtransnet", "N1": 3, "delta": float("nan")}, "delta", "nan"),
         ({"family": "gtransnet", "N1": 3, "gamma": (1.0,) * 4}, "gamma", "'4 numbers'"),
-    ],
-    ids=str,
-)
+    ], ids=str,
+)  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name_with_what_was_given(arguments, name, measured):
     with pytest.raises(ParameterError) as caught:
         Dictionary(**{"family": "transnet", "N": 4, "gamma": 1.0, **arguments})
     assert caught.value.name == name
     assert str(caught.value).startswith(f"`{name}` must be ")
     assert f", got {measured}" in str(caught.value)
-
-
-def test_the_ends_of_the_ranges_are_admitted():
-    assert Dictionary("gtransnet", 1, 1e-300, N1=1, delta=1.0, radius=1e-3).first_width == 1
 
 
 @pytest.mark.parametrize(("centre", "dimension"), [((0.5, 0.5), 1), ((0.5, 0.5), 3), ((0.5,), 2)])

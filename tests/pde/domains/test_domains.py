@@ -1,11 +1,10 @@
 """Domains from outside of the package: what is solved, measured and shown follows from the problem's domain alone."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
@@ -80,20 +79,6 @@ def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimensi
     assert [datum.values.tolist() for datum in coordinates.values()] == [[0.0, 1.0, 2.0, 3.0, 4.0]] * dimension
 
 
-def test_runs_on_different_domains_share_no_stage_that_depends_on_it():
-    kept = {}
-
-    def share(stage, key, compute):
-        if (stage, key) not in kept:
-            kept[stage, key] = compute()
-        return kept[stage, key]
-
-    domains = [(UnitCube(1), 1.0), (Stretched(1, 2.0), 2.0)]
-    shared = [solve(mode(*each), run_of(1.0), share).errors for each in domains]
-    alone = [solve(mode(*each), run_of(1.0)).errors for each in domains]
-    assert np.array_equal(shared, alone)
-
-
 def test_baselines_refuse_what_they_have_no_mesh_for():
     problem = mode(Stretched(1, 2.0), 2.0)
     told = r"must have a problem on (the unit cube|a box), got one on Stretched\(dimension=1, length=2.0\)$"
@@ -101,13 +86,6 @@ def test_baselines_refuse_what_they_have_no_mesh_for():
         finite_differences(problem, 9, GRID, ImplicitMidpoint())
     with pytest.raises(ProblemError, match=f"^p1_fem {told}"):
         p1_fem(problem, 9, GRID)
-
-
-def test_a_problem_is_on_the_unit_cube_unless_it_says_otherwise():
-    assert pde.problems.oscillatory_1d(epsilon=0.1).domain == DOMAINS["unit_cube"](1)
-    line = mode(UnitCube(1), 1.0)
-    with pytest.raises(ParameterError, match=r"^`domain` must be one of dimension 1, got UnitCube\(dimension=2\)$"):
-        replace(line, domain=UnitCube(2))
 
 
 def test_one_without_its_parts_or_its_type_is_an_error_of_one_line(monkeypatch):

@@ -20,7 +20,8 @@ ANNULUS = Mesh.of(
 MIXED = Box(2, (1.0, -1.0), (3.0, 0.5), (), ("x0", "y1"))
 ROLLED = Box(2, (1.0, -1.0), (3.0, 0.5), ("x",), ("y0",))
 PLANE = {"L": L_SHAPE, "disk": DISK, "star": STAR, "annulus": ANNULUS}
-ALL = {**PLANE, "mixed": MIXED, "rolled": ROLLED, "cube": UnitCube(2)}
+CUBES = {"interval": UnitCube(1), "square": UnitCube(2), "cube": UnitCube(3)}
+ALL = {**PLANE, "mixed": MIXED, "rolled": ROLLED, **CUBES}
 AREAS = {"L": 3.0, "disk": np.pi * 1.5**2, "star": 7.5, "annulus": 12.0}
 
 
@@ -48,8 +49,8 @@ def test_the_boundary_factor_has_the_derivatives_that_it_says(name):
     nodes = domain.quadrature(rule_of(domain, 1)).nodes[::5]
     value, gradient, hessian = domain.boundary_factor(nodes, 2)
     assert (value > 0).all()
-    for axis in range(2):
-        step = h * np.eye(2)[axis]
+    for axis in range(domain.dimension):
+        step = h * np.eye(domain.dimension)[axis]
         ahead, back = (domain.boundary_factor(nodes + sign * step, 1) for sign in (1, -1))
         assert gradient[axis] == pytest.approx((ahead[0] - back[0]) / (2 * h), rel=1e-5, abs=1e-8)
         assert hessian[axis] == pytest.approx((ahead[1] - back[1]) / (2 * h), rel=1e-4, abs=1e-6)
@@ -65,6 +66,14 @@ def test_it_vanishes_on_the_dirichlet_boundary_only(name):
     assert domain.boundary_factor(points)[0] == pytest.approx(np.zeros(len(points)), abs=1e-12)
     for face in domain.natural:
         assert domain.boundary_factor(domain.quadrature(rule_of(domain)).faces[face].nodes)[0].min() > 0.0
+
+
+@pytest.mark.parametrize("name", CUBES)
+def test_every_face_of_a_cube_has_boundary_points(name):
+    points = CUBES[name].boundary_points()
+    assert ((points == 0.0) | (points == 1.0)).any(axis=1).all()
+    for axis in range(CUBES[name].dimension):
+        assert set(points[:, axis]) >= {0.0, 1.0}
 
 
 def test_the_approximate_distance_is_the_distance_near_a_side():
