@@ -4,8 +4,6 @@ Errors are measured in the Euclidean norm of the coefficients, which is the asse
 fixed retained space, so that nothing but the time step is seen.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.integrate
@@ -13,7 +11,7 @@ import scipy.integrate
 from evogt_study import pde
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import GalerkinSystem, assemble
+from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -69,45 +67,6 @@ def adaptive_solution(system, final_time):
     return solution.y[:, -1]
 
 
-def random_spd(rng, size, largest):
-    basis, _ = np.linalg.qr(rng.standard_normal((size, size)))
-    return (basis * np.linspace(0.1, largest, size)) @ basis.T
-
-
-# Small random systems
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_order_two_for_an_autonomous_system(seed):
-    rng = np.random.default_rng(seed)
-    K, initial = random_spd(rng, 6, 5.0), rng.standard_normal(6)
-    system = GalerkinSystem(lambda t: K, True, lambda times: np.zeros((len(times), 6)), initial)
-    errors = errors_against(eigenbasis_solution(system, 1.0), system, 1.0, [40, 80, 160, 320, 640])
-    assert orders(errors) == pytest.approx([2.0] * 4, abs=1e-3)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_order_two_for_a_nonautonomous_system_with_load(seed):
-    rng = np.random.default_rng(seed)
-    fixed, moving = random_spd(rng, 6, 3.0), random_spd(rng, 6, 3.0)
-    initial, b = rng.standard_normal((2, 6))
-    system = GalerkinSystem(
-        lambda t: fixed + np.sin(4.0 * t) ** 2 * moving, False, lambda times: np.outer(np.cos(2.0 * times), b), initial
-    )
-    errors = errors_against(adaptive_solution(system, 1.0), system, 1.0, [40, 80, 160, 320, 640])
-    assert orders(errors) == pytest.approx([2.0] * 4, abs=5e-3)
-
-
-@pytest.mark.parametrize("decay", [0.5, 3.0])
-def test_the_error_constant_of_one_mode_is_one_twelfth_of_the_cubed_rate(decay):
-    # log((1 - s)/(1 + s)) = -2 (s + s^3/3 + ...), s = decay dt/2: over T the decay is off by decay^3 dt^2 T/12
-    K = np.array([[decay]])
-    system = GalerkinSystem(lambda t: K, True, lambda times: np.zeros((len(times), 1)), np.ones(1))
-    errors = errors_against(np.exp([-2.0 * decay]), system, 2.0, [200, 400])
-    predicted = decay**3 * np.array([0.01, 0.005]) ** 2 * 2.0 / 12.0
-    assert errors == pytest.approx(predicted, rel=2e-4, abs=0.0)
-
-
 # The paper's two tests, on its retained space (tab:temporal_convergence)
 
 STEP_COUNTS = {"autonomous": [25, 50, 100, 200], "nonautonomous": [10, 20, 40, 80]}  # dt = 1e-2 ... 1.25e-3
@@ -144,41 +103,3 @@ def test_nonautonomous_temporal_convergence_of_the_paper(paper_space):
 # The start v = C v + (1 - C) v adds (1 - C) g^n v with the rule's growth factor g = (1 - h k/2)/(1 + h k/2), so that
 #
 #     relative error at t_n  =  |1 - C| |1 - g^n exp(t_n)|.
-
-
-def particular_amplitude(k, h):
-    return (k - 1.0) / (k * np.cosh(h / 2) - (2 / h) * np.sinh(h / 2))
-
-
-def predicted_floor(k, final_time, steps):
-    h = final_time / steps
-    growth = (1 - h * k / 2) / (1 + h * k / 2)
-    return abs(1 - particular_amplitude(k, h)) * abs(1 - growth**steps * np.exp(final_time))
-
-
-@pytest.mark.parametrize("steps", [8, 16, 32, 64])
-def test_the_floor_of_a_decaying_sine_is_the_predicted_one(steps):
-    decaying_sine = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1")()
-    dictionary = pde.Dictionary("uniform_elm", N=60, gamma=8)
-    ds = pde.solve(
-        decaying_sine, dictionary, seed=0, tau=1e-14, quadrature=100, dt=1 / steps, final_time=1.0, certificates=False
-    )
-    assert float(ds.initial_error) < 1e-8  # the space resolves the solution: what is left is the time step's
-    k = np.pi**2
-    assert float(ds.error) == pytest.approx(predicted_floor(k, 1.0, steps), rel=2e-7, abs=0.0)
-    leading = (3 * k - 1) / (24 * (k - 1)) / steps**2
-    assert float(ds.error) == pytest.approx(leading, rel=0.01, abs=0.0)
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 0.1, 0.05])
-@pytest.mark.parametrize("steps", [50, 100, 200])
-def test_the_floor_of_the_oscillatory_benchmark_is_an_eighth_of_the_squared_step(paper_space, epsilon, steps):
-    problem = pde.problems.oscillatory_1d(epsilon=epsilon)
-    system = assemble(paper_space, problem)
-    # started on its own particular solution exp(-t) (K - I)^{-1} b, the semidiscrete problem has no spatial error
-    K, b = system.stiffness(0.0), system.load(np.zeros(1))[0]
-    state = np.linalg.solve(K - np.eye(len(b)), b)
-    system = dataclasses.replace(system, initial=state)
-    error = errors_against(np.exp(-0.25) * state, system, 0.25, [steps])[0]
-    # k is about (16 pi)^2 = 2527 for the solution's own scale, so that 1 - C is h^2/8 up to a part of 2/(3k)
-    assert error == pytest.approx((0.25 / steps) ** 2 / 8, rel=2e-3, abs=0.0)

@@ -76,116 +76,45 @@ def sheared(x: Array, t: float) -> tuple[Array, Array, list[Array], Array]:
 
 
 PROBLEMS = {
-    "1-D, steady": (
-        pde.FormulaProblem(1, exact="exp(-3*t)*sin(7*pi*x)", diffusion="1 + 0.4*cos(5*pi*x)"),
-        by_hand(
-            1,
-            sine_modes((1, 3, (7,))),
-            lambda x, t: 1 + 0.4 * cos(5 * pi * x[:, 0]),
-            lambda x, t: [-2 * pi * sin(5 * pi * x[:, 0])],
-        ),
-    ),
-    "1-D, constant diffusion, no source": (
-        pde.FormulaProblem(1, exact="exp(-0.02*9*pi**2*t)*sin(3*pi*x)", diffusion="0.02"),
-        by_hand(
-            1,
-            sine_modes((1, 0.18 * pi**2, (3,))),
-            lambda x, t: np.full(len(x), 0.02),
-            lambda x, t: [np.zeros(len(x))],
-        ),
-    ),
-    "1-D, diffusion with two modulations": (
-        pde.FormulaProblem(
-            1, exact="exp(-t)*sin(2*pi*x) - 0.5*exp(-4*t)*sin(5*pi*x)", diffusion="2 + x*sin(9*t) + x**2*exp(-t)"
-        ),
-        by_hand(
-            1,
-            sine_modes((1, 1, (2,)), (-0.5, 4, (5,))),
-            lambda x, t: 2 + x[:, 0] * sin(9 * t) + x[:, 0] ** 2 * exp(-t),
-            lambda x, t: [sin(9 * t) + 2 * x[:, 0] * exp(-t)],
-        ),
-    ),
-    "1-D, diffusion that does not split": (
-        pde.FormulaProblem(1, exact="exp(-t)*sin(4*pi*x)", diffusion="1 + 0.3*sin(2*pi*x*t)"),
-        by_hand(
-            1,
-            sine_modes((1, 1, (4,))),
-            lambda x, t: 1 + 0.3 * sin(2 * pi * x[:, 0] * t),
-            lambda x, t: [0.6 * pi * t * cos(2 * pi * x[:, 0] * t)],
-        ),
-    ),
-    "1-D, solution that does not split": (
-        pde.FormulaProblem(1, exact="sin(6*pi*x)*exp(-x*t)", diffusion="(1 + x)/10"),
-        by_hand(1, sheared, lambda x, t: (1 + x[:, 0]) / 10, lambda x, t: [np.full(len(x), 0.1)]),
-    ),
-    "2-D, steady": (
-        pde.FormulaProblem(2, exact="exp(-2*t)*sin(2*pi*x)*sin(3*pi*y)", diffusion="1 + x**2*y/2"),
-        by_hand(
-            2,
-            sine_modes((1, 2, (2, 3))),
-            lambda x, t: 1 + x[:, 0] ** 2 * x[:, 1] / 2,
-            lambda x, t: [x[:, 0] * x[:, 1], x[:, 0] ** 2 / 2],
-        ),
-    ),
-    "2-D, time-dependent diffusion": (
-        pde.FormulaProblem(
-            2,
-            exact="exp(-t)*sin(pi*x)*sin(2*pi*y) + 0.3*exp(-5*t)*sin(4*pi*x)*sin(3*pi*y)",
-            diffusion="1 + 0.25*(1 + 0.5*sin(20*t))*cos(3*pi*x)*cos(4*pi*y)",
-        ),
-        by_hand(
-            2,
-            sine_modes((1, 1, (1, 2)), (0.3, 5, (4, 3))),
-            lambda x, t: 1 + 0.25 * (1 + 0.5 * sin(20 * t)) * cos(3 * pi * x[:, 0]) * cos(4 * pi * x[:, 1]),
-            lambda x, t: [
-                -0.75 * pi * (1 + 0.5 * sin(20 * t)) * sin(3 * pi * x[:, 0]) * cos(4 * pi * x[:, 1]),
-                -pi * (1 + 0.5 * sin(20 * t)) * cos(3 * pi * x[:, 0]) * sin(4 * pi * x[:, 1]),
-            ],
-        ),
-    ),
-    "2-D, diffusion that does not split": (
-        pde.FormulaProblem(2, exact="exp(-t)*sin(2*pi*x)*sin(2*pi*y)", diffusion="1 + 0.3*sin(2*pi*x*t + y)"),
-        by_hand(
-            2,
-            sine_modes((1, 1, (2, 2))),
-            lambda x, t: 1 + 0.3 * sin(2 * pi * x[:, 0] * t + x[:, 1]),
-            lambda x, t: [
-                0.6 * pi * t * cos(2 * pi * x[:, 0] * t + x[:, 1]),
-                0.3 * cos(2 * pi * x[:, 0] * t + x[:, 1]),
-            ],
-        ),
-    ),
-    "3-D, time-dependent diffusion": (
-        pde.FormulaProblem(
-            3,
-            exact="exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(pi*z) + 0.4*exp(-3*t)*sin(2*pi*x)*sin(pi*y)*sin(3*pi*z)",
-            diffusion="1 + 0.5*cos(8*t)*x*y**2*z",
-        ),
-        by_hand(
-            3,
-            sine_modes((1, 1, (1, 2, 1)), (0.4, 3, (2, 1, 3))),
-            lambda x, t: 1 + 0.5 * cos(8 * t) * x[:, 0] * x[:, 1] ** 2 * x[:, 2],
-            lambda x, t: [
-                0.5 * cos(8 * t) * x[:, 1] ** 2 * x[:, 2],
-                cos(8 * t) * x[:, 0] * x[:, 1] * x[:, 2],
-                0.5 * cos(8 * t) * x[:, 0] * x[:, 1] ** 2,
-            ],
-        ),
-    ),
-    "3-D, diffusion that does not split": (
-        pde.FormulaProblem(3, exact="exp(-2*t)*sin(pi*x)*sin(pi*y)*sin(2*pi*z)", diffusion="1 + 0.3*sin(2*pi*x*t)*y*z"),
-        by_hand(
-            3,
-            sine_modes((1, 2, (1, 1, 2))),
-            lambda x, t: 1 + 0.3 * sin(2 * pi * x[:, 0] * t) * x[:, 1] * x[:, 2],
-            lambda x, t: [
-                0.6 * pi * t * cos(2 * pi * x[:, 0] * t) * x[:, 1] * x[:, 2],
-                0.3 * sin(2 * pi * x[:, 0] * t) * x[:, 2],
-                0.3 * sin(2 * pi * x[:, 0] * t) * x[:, 1],
-            ],
-        ),
-    ),
-}
+    "1-D, steady": (pde.FormulaProblem(1, exact="exp(-3*t)*sin(7*pi*x)", diffusion="1 + 0.4*cos(5*pi*x)"), by_hand(1,
+     sine_modes((1, 3, (7,))), lambda x, t: 1 + 0.4 * cos(5 * pi * x[:, 0]), lambda x, t: [-2 * pi * sin(5 * pi * x[:,
+     0])])),
+    "1-D, constant diffusion, no source": (pde.FormulaProblem(1, exact="exp(-0.02*9*pi**2*t)*sin(3*pi*x)",
+     diffusion="0.02"), by_hand(1, sine_modes((1, 0.18 * pi**2, (3,))), lambda x, t: np.full(len(x), 0.02), lambda x,
+     t: [np.zeros(len(x))])),
+    "1-D, diffusion with two modulations": (pde.FormulaProblem(1,
+     exact="exp(-t)*sin(2*pi*x) - 0.5*exp(-4*t)*sin(5*pi*x)", diffusion="2 + x*sin(9*t) + x**2*exp(-t)"), by_hand(1,
+     sine_modes((1, 1, (2,)), (-0.5, 4, (5,))), lambda x, t: 2 + x[:, 0] * sin(9 * t) + x[:, 0] ** 2 * exp(-t),
+     lambda x, t: [sin(9 * t) + 2 * x[:, 0] * exp(-t)])),
+    "1-D, diffusion that does not split": (pde.FormulaProblem(1, exact="exp(-t)*sin(4*pi*x)",
+     diffusion="1 + 0.3*sin(2*pi*x*t)"), by_hand(1, sine_modes((1, 1, (4,))), lambda x, t: 1 + 0.3 * sin(2 * pi * x[:,
+     0] * t), lambda x, t: [0.6 * pi * t * cos(2 * pi * x[:, 0] * t)])),
+    "1-D, solution that does not split": (pde.FormulaProblem(1, exact="sin(6*pi*x)*exp(-x*t)", diffusion="(1 + x)/10"),
+     by_hand(1, sheared, lambda x, t: (1 + x[:, 0]) / 10, lambda x, t: [np.full(len(x), 0.1)])),
+    "2-D, steady": (pde.FormulaProblem(2, exact="exp(-2*t)*sin(2*pi*x)*sin(3*pi*y)", diffusion="1 + x**2*y/2"),
+     by_hand(2, sine_modes((1, 2, (2, 3))), lambda x, t: 1 + x[:, 0] ** 2 * x[:, 1] / 2, lambda x, t: [x[:, 0] * x[:,
+     1], x[:, 0] ** 2 / 2])),
+    "2-D, time-dependent diffusion": (pde.FormulaProblem(2,
+     exact="exp(-t)*sin(pi*x)*sin(2*pi*y) + 0.3*exp(-5*t)*sin(4*pi*x)*sin(3*pi*y)",
+     diffusion="1 + 0.25*(1 + 0.5*sin(20*t))*cos(3*pi*x)*cos(4*pi*y)"), by_hand(2, sine_modes((1, 1, (1, 2)), (0.3, 5,
+     (4, 3))), lambda x, t: 1 + 0.25 * (1 + 0.5 * sin(20 * t)) * cos(3 * pi * x[:, 0]) * cos(4 * pi * x[:, 1]),
+     lambda x, t: [-0.75 * pi * (1 + 0.5 * sin(20 * t)) * sin(3 * pi * x[:, 0]) * cos(4 * pi * x[:, 1]),
+     -pi * (1 + 0.5 * sin(20 * t)) * cos(3 * pi * x[:, 0]) * sin(4 * pi * x[:, 1])])),
+    "2-D, diffusion that does not split": (pde.FormulaProblem(2, exact="exp(-t)*sin(2*pi*x)*sin(2*pi*y)",
+     diffusion="1 + 0.3*sin(2*pi*x*t + y)"), by_hand(2, sine_modes((1, 1, (2, 2))), lambda x,
+     t: 1 + 0.3 * sin(2 * pi * x[:, 0] * t + x[:, 1]), lambda x, t: [0.6 * pi * t * cos(2 * pi * x[:, 0] * t + x[:, 1]),
+     0.3 * cos(2 * pi * x[:, 0] * t + x[:, 1])])),
+    "3-D, time-dependent diffusion": (pde.FormulaProblem(3,
+     exact="exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(pi*z) + 0.4*exp(-3*t)*sin(2*pi*x)*sin(pi*y)*sin(3*pi*z)",
+     diffusion="1 + 0.5*cos(8*t)*x*y**2*z"), by_hand(3, sine_modes((1, 1, (1, 2, 1)), (0.4, 3, (2, 1, 3))), lambda x,
+     t: 1 + 0.5 * cos(8 * t) * x[:, 0] * x[:, 1] ** 2 * x[:, 2], lambda x, t: [0.5 * cos(8 * t) * x[:, 1] ** 2 * x[:,
+     2], cos(8 * t) * x[:, 0] * x[:, 1] * x[:, 2], 0.5 * cos(8 * t) * x[:, 0] * x[:, 1] ** 2])),
+    "3-D, diffusion that does not split": (pde.FormulaProblem(3, exact="exp(-2*t)*sin(pi*x)*sin(pi*y)*sin(2*pi*z)",
+     diffusion="1 + 0.3*sin(2*pi*x*t)*y*z"), by_hand(3, sine_modes((1, 2, (1, 1, 2))), lambda x,
+     t: 1 + 0.3 * sin(2 * pi * x[:, 0] * t) * x[:, 1] * x[:, 2], lambda x, t: [0.6 * pi * t * cos(2 * pi * x[:,
+     0] * t) * x[:, 1] * x[:, 2], 0.3 * sin(2 * pi * x[:, 0] * t) * x[:, 2], 0.3 * sin(2 * pi * x[:, 0] * t) * x[:,
+     1]])),
+}  # fmt: skip
 FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 
 
@@ -292,16 +221,6 @@ def test_fewer_nodes_than_features() -> None:
     check(run, expected)
     assert expected.rank <= 9
     assert float(run["raw_resolution"]) == expected.raw_resolution == 0.0
-
-
-def test_one_feature() -> None:
-    settings = replace(BASE, features=1)
-    for name in ("1-D, steady", "1-D, diffusion that does not split"):
-        statement, problem = PROBLEMS[name]
-        run, expected = by_the_package(statement(), settings), evolve(problem, settings)
-        assert int(run["rank"]) == expected.rank == 1
-        for variable, value in (("error_history", expected.errors), ("energy_history", expected.energies)):
-            np.testing.assert_allclose(run[variable], value, rtol=RTOL)
 
 
 @pytest.mark.parametrize("name", ["1-D, constant diffusion, no source", "2-D, time-dependent diffusion"])
@@ -468,24 +387,6 @@ def test_oscillatory_1d(dictionary: str, gamma: float) -> None:
         pde.solve(pde.problems.oscillatory_1d(epsilon=0.1), family, 0, quadrature=320, dt=0.0025, certificates=False),
         expected,
     )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("dictionary", "gamma"), [("gtransnet", 48), ("uniform_elm", 42)])
-def test_target_1d(dictionary: str, gamma: float) -> None:
-    """The epsilon-dependent exact solution at epsilon = 0.05."""
-    hidden = (720,) if dictionary == "gtransnet" else ()
-    settings = Settings(dictionary, 0, 180, gamma, 0.25, 0.0025, ("gauss_legendre", 512), ("composite_midpoint", 4096),
-                        0.8, (0.5,), 1e-12, hidden)  # fmt: skip
-    problem = by_hand(
-        1,
-        sine_modes((1, 1, (1,)), (0.2, 1, (40,))),
-        lambda x, t: np.full(len(x), 1e-3),
-        lambda x, t: [np.zeros(len(x))],
-    )
-    family = pde.Dictionary(dictionary, N=180, gamma=gamma, **({"hidden": hidden} if hidden else {}))
-    run = pde.solve(pde.problems.target_1d(epsilon=0.05), family, 0, quadrature=512, dt=0.0025, certificates=False)
-    check(run, evolve(problem, settings))
 
 
 Modes = tuple[tuple[float, float, tuple[int, ...]], ...]

@@ -4,8 +4,6 @@ Both solve what the formulas state from the same functions, and share no assembl
 side, sparse matrices of quadratic elements on the other.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -60,7 +58,6 @@ PROBLEMS = {
                  "advection": ["1", "x"]},
     "L-shape": {"exact": "exp(-t)*cos(x)*y+x*y", "lifting": "exp(-t)*cos(x)*y+x*y", "domain": {"polygon": L_SHAPE}},
 }  # fmt: skip
-SOLID = {"exact": f"{BUBBLE}*sin(pi*z)", "diffusion": ["1", "2", "1+x"], "advection": ["1", "0", "x"]}
 DIRECTIONS = {name: 2 if "y" in formulas["exact"] else 1 for name, formulas in PROBLEMS.items()}
 WITHIN = {1: 4e-6, 2: 2e-4}
 
@@ -114,14 +111,6 @@ def test_finite_elements_solve_it_with_third_order(name):
     assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
 
 
-def test_finite_elements_solve_in_space():
-    problem, grid = pde.FormulaProblem(3, **SOLID)(), TimeGrid.of(0.1, 0.02, 2)
-    rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 6))
-    exact = problem.exact(rule.nodes, np.array([0.1]))[0]
-    found = finite_elements(problem, element_space(problem.domain, 2, 5, 6), grid).evaluate(rule.nodes)[-1]
-    assert np.sqrt(rule.integrate((found - exact) ** 2) / rule.integrate(exact**2)) < 2e-2
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["all unsplit", "transfer, lifting and reaction", "tensor"])
 @pytest.mark.parametrize("integrator", ["implicit_midpoint", "sdirk_2", "imex_bdf_2", "trapezoidal"])
@@ -135,26 +124,6 @@ def test_integrators_converge_on_what_is_not_symmetric_and_not_linear(name, inte
 
 def unsplit(function):
     return None if function is None else NonSeparable(lambda nodes, t: function(nodes, np.array([t]))[0])
-
-
-def test_what_splits_and_what_does_not_are_the_same_numbers():
-    split = problem_of("lifted tensor")
-    a, b, c = (unsplit(split.diffusion.entries[i][j]) for i, j in ((0, 0), (0, 1), (1, 1)))
-    whole = dataclasses.replace(
-        split, diffusion=pde.Tensor(((a, b), (b, c))), advection=tuple(map(unsplit, split.advection)),
-        reaction=unsplit(split.reaction), source=unsplit(split.source),
-    )  # fmt: skip
-    one, two = (solved(problem).trajectory.coefficients[-1] for problem in (split, whole))
-    assert one == pytest.approx(two, rel=1e-9, abs=1e-11)
-
-
-def test_a_scalar_is_the_tensor_with_it_on_the_diagonal():
-    scalar, diagonal, full = (
-        solved(pde.FormulaProblem(2, exact=BUBBLE, diffusion=given)()).trajectory.coefficients[-1]
-        for given in ("1+x", ["1+x", "1+x"], [["1+x", "0"], ["0", "1+x"]])
-    )
-    assert diagonal == pytest.approx(scalar, rel=1e-10, abs=1e-14)
-    assert np.array_equal(full, diagonal)
 
 
 def test_a_problem_of_functions_is_that_of_formulas():
@@ -287,22 +256,6 @@ def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
     rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 4))
     with pytest.raises(ProblemError, match="must be positive definite on the assembly nodes, got a least.* -1"):
         check_diffusion(problem, rule, np.zeros(1))
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_an_advection_of_one_entry_less_is_refused(dimension):
-    with pytest.raises(FormulaError, match=rf"`advection` must be a list of {dimension} formulas in {dimension}-D"):
-        pde.FormulaProblem(dimension, initial="0", advection=["1"] * (dimension - 1))
-
-
-def test_the_remedy_for_a_potential_with_advection_is_the_same_equation():
-    flow, law = (
-        pde.FormulaProblem(1, initial="x*(1-x)", **{key: text})()
-        for key, text in (("potential", "(u**2-1)**2/4"), ("reaction", "u - u**3"))
-    )
-    u, nodes = np.linspace(-1.5, 1.5, 7), np.full((7, 1), 0.5)
-    assert law.reaction.value(u, nodes, 0.0) == pytest.approx(-flow.potential.slope(u), abs=1e-15)
-    assert pde.FormulaProblem(1, initial="x*(1-x)", reaction="u - u**3", advection=["1"])().advection is not None
 
 
 def test_a_linear_reaction_is_part_of_the_operator_and_what_holds_no_u_is_source():
