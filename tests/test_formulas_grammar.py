@@ -157,9 +157,12 @@ def test_control_characters_and_broken_text_are_refused(text):
     ], ids=lambda text: f"{text[:8]}...{len(text)}",
 )  # fmt: skip
 def test_long_and_deep_input_is_refused(text):
-    start = time.process_time()
-    assert len(refused(text)) < 400  # a message is one line, whatever the formula's length
-    assert time.process_time() - start < 0.1  # nothing was built
+    def seconds():
+        start = time.process_time()
+        assert len(refused(text)) < 400  # a message is one line, whatever the formula's length
+        return time.process_time() - start
+
+    assert min(seconds() for _ in range(3)) < 0.1  # nothing was built
 
 
 @pytest.mark.parametrize(

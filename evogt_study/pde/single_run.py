@@ -147,7 +147,9 @@ def _discretisation(
     """The run of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
     if given["final_time"] is None:
         raise ParameterError("final_time", "given, since the problem names none", None)
-    checked = {name: PARAMETERS[name].value(value) for name, value in given.items() if value is not None}
+    checked: dict[str, Any] = {
+        name: PARAMETERS[name].value(value) for name, value in given.items() if value is not None
+    }
     if isinstance(coefficient_reference, str):
         coefficient_reference = CoefficientReference(coefficient_reference)
     if coefficient_reference is not None:
