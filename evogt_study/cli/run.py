@@ -149,11 +149,11 @@ def _run_study(
 ) -> None:
     """Run the missing cases of a study and write its result."""
     from evogt_study.operations.run import run_to_file
-    from evogt_study.workers.signals import interruptible
+    from evogt_study.workers.signals import handle_signals
 
     warned = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    with warned, interruptible(time_limit), clients as client, display(quiet) as listener:
+    with warned, handle_signals(time_limit), clients as client, display(quiet) as listener:
         run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
 
 
@@ -172,14 +172,14 @@ def _clients(
     """Return the client of a scheduler or batch system, or None for workers on this machine.  Raises InputError."""
     if cluster is None and scheduler is None and scheduler_file is None:
         return nullcontext()
-    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.batch_systems import connect_to_batch_system
     from evogt_study.workers.clusters import connect_to_scheduler
 
     if cluster is None:
         return connect_to_scheduler(scheduler, scheduler_file)
     if not options.workers:
         raise InputError("`--workers` must be given with --cluster: the number of workers")
-    return on_batch_system(cluster, options.workers, jobs_folder(result), print_line)
+    return connect_to_batch_system(cluster, options.workers, jobs_folder(result), print_line)
 
 
 def _run_task(
@@ -188,9 +188,9 @@ def _run_task(
     """Compute parts of a study as one task of an array.  Returns True if the result has all runs."""
     number, of = task_of(task)
     from evogt_study.operations.run import run_task
-    from evogt_study.workers.signals import winding_down
+    from evogt_study.workers.signals import handle_signals
 
-    with warnings_at_the_end(StoreWarning, ReturnWarning), winding_down(time_limit) as check_end:
+    with warnings_at_the_end(StoreWarning, ReturnWarning), handle_signals(time_limit, waits=True) as check_end:
         whole = run_task(study, path, number, of, options=options, print_line=print_line, check_end=check_end)
     if not whole:
         print_line(f"{path} is not written yet: other tasks compute the rest")
@@ -221,7 +221,7 @@ def submit(
     Each task is `evogt run --task I/N`, without a scheduler.  Its output goes to the folder RESULT.jobs.  The same
     command again runs the missing cases.
     """
-    from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
+    from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submit_script
 
     path = result_of(read_study(study_file), output)
     # first: it refuses a system or a directive before anything is written
@@ -231,7 +231,7 @@ def submit(
     if prints:
         tell_lines(script.rstrip("\n"))
     else:
-        tell(submitted(cluster, script))
+        tell(submit_script(cluster, script))
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:

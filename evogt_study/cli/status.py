@@ -243,11 +243,11 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results, for good."""
     from evogt_study.results.finished import prune_store
     from evogt_study.storage.lease import only_writer
-    from evogt_study.workers.signals import seconds
+    from evogt_study.workers.signals import parse_seconds
 
     if not places:
         raise InputError("`PATH` must be a result or a folder, got none; `evogt store list` shows what there is")
-    before = None if older_than is None else time.time() - seconds(older_than, "--older-than")
+    before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _results(places):
         with only_writer(result):
             tell(f"removed {_told(prune_store(result, before))}")

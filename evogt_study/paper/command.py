@@ -58,10 +58,10 @@ def reproduce(
     from evogt_study.paper.run import studies_at, write_report
     from evogt_study.workers.clusters import connect_to_scheduler
     from evogt_study.workers.options import RunOptions
-    from evogt_study.workers.signals import interruptible
+    from evogt_study.workers.signals import handle_signals
 
     found = studies_at(studies)
-    with interruptible(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
+    with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
     tell_lines(terminal_table(made.entries))
     for path in write_report(made, output):

@@ -27,7 +27,7 @@ from evogt_study.storage.untrusted import read_bytes
 from evogt_study.workers.dask_executor import DaskExecutor
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import RunnerLimits
-from evogt_study.workers.signals import deferred
+from evogt_study.workers.signals import defer_signals
 
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s
 CONNECT_SECONDS = 5
@@ -89,8 +89,8 @@ def check_client(client: Any) -> None:
 def local_client(workers: int) -> Iterator[Client]:
     """Yield the client of a cluster inside this process, which no other process can reach."""
     settings = SETTINGS | NO_PAGES | {"temporary-directory": str(own_folder())}
-    with silent(), dask.config.set(settings):
-        with deferred():  # Dask cannot close a cluster that is half started
+    with quiet_dask_logging(), dask.config.set(settings):
+        with defer_signals():  # Dask cannot close a cluster that is half started
             cluster = LocalCluster(
                 n_workers=1,
                 threads_per_worker=workers,
@@ -128,7 +128,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
         raise InputError(
             f"`--scheduler` must be the address of a running scheduler, got {address}: {message}"
         ) from None
-    with silent(), client:
+    with quiet_dask_logging(), client:
         yield client
 
 
@@ -170,7 +170,7 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def silent() -> Iterator[None]:
+def quiet_dask_logging() -> Iterator[None]:
     """Hold Dask's loggers to what is critical: a connection that is lost is reported in one line, by the sweep."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]

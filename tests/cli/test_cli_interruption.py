@@ -17,7 +17,7 @@ from evogt_study.errors import InputError
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
-from evogt_study.workers.signals import deferred, interruptible, seconds
+from evogt_study.workers.signals import defer_signals, handle_signals, parse_seconds
 
 pytestmark = pytest.mark.long
 
@@ -155,14 +155,14 @@ def test_what_is_deferred_acts_at_the_end():
     reached, before = [], signal.getsignal(signal.SIGINT)
 
     def body():
-        with interruptible(), deferred():
+        with handle_signals(), defer_signals():
             signal.raise_signal(signal.SIGTERM)
             reached.append("end")
 
     with pytest.raises(KeyboardInterrupt, match="terminated"):
         body()
     assert reached == ["end"]
-    with deferred():
+    with defer_signals():
         pass
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -170,7 +170,7 @@ def test_what_is_deferred_acts_at_the_end():
 def test_ctrl_c_is_deferred_too():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     try:
-        with pytest.raises(KeyboardInterrupt), deferred():
+        with pytest.raises(KeyboardInterrupt), defer_signals():
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
@@ -239,7 +239,7 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(InputError, match="`--time-limit` must be a time such as"):
-        seconds(text)
+        parse_seconds(text)
 
 
 @pytest.mark.parametrize(
@@ -247,13 +247,13 @@ def test_what_is_no_time_is_refused(text):
     [("90", 90), ("0.5", 0.5), ("30m", 1800), ("1.5h", 5400), ("2d3h", 183600), ("1:30", 90), ("10:00:00", 36000)],
 )
 def test_times(text, expected):
-    assert seconds(text) == expected
+    assert parse_seconds(text) == expected
 
 
 def test_a_terminal_that_closes_is_ignored_where_nohup_says_so():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interruptible(), deferred():
+        with handle_signals(), defer_signals():
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -263,7 +263,7 @@ def test_a_terminal_that_closes_is_ignored_where_nohup_says_so():
 def test_handlers_are_put_back():
     numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGALRM
     before = [signal.getsignal(number) for number in numbers]
-    with interruptible("1h"):
+    with handle_signals("1h"):
         assert all(signal.getsignal(number) is not handler for number, handler in zip(numbers, before, strict=True))
     assert [signal.getsignal(number) for number in numbers] == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

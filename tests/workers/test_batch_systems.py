@@ -23,11 +23,11 @@ from evogt_study.errors import InputError, LeavingError
 from evogt_study.storage.atomic import own_mark
 from evogt_study.study.plan import study_plan
 from evogt_study.workers import dask_executor
-from evogt_study.workers.batch_systems import CERTIFICATES, Queue, cluster_of
+from evogt_study.workers.batch_systems import CERTIFICATES, list_jobs, open_cluster
 from evogt_study.workers.runner import BLAS_THREADS, RunnerLimits
-from evogt_study.workers.signals import deferred
+from evogt_study.workers.signals import defer_signals
 
-with deferred():  # or it has Ctrl-C end all other tests with code 0
+with defer_signals():  # or it has Ctrl-C end all other tests with code 0
     import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
 
 pytestmark = pytest.mark.long
@@ -41,7 +41,7 @@ def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread
         "jobqueue.slurm.account": "numerics",
         "jobqueue.slurm.job-script-prologue": ["module load python"],
     }
-    with dask.config.set({**CONFIGURED, **more}), cluster_of("slurm") as cluster:
+    with dask.config.set({**CONFIGURED, **more}), open_cluster("slurm") as cluster:
         lines = cluster.job_script().splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert {"#SBATCH -t 11:00:00", "#SBATCH -A numerics", "#SBATCH --mem=1G", "module load python"} <= set(lines)
@@ -52,7 +52,7 @@ def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread
 
 
 def test_nobody_without_its_certificate_has_the_scheduler_run_anything(tmp_path):
-    with dask.config.set(CONFIGURED), cluster_of("slurm") as cluster:
+    with dask.config.set(CONFIGURED), open_cluster("slurm") as cluster:
         assert not forced(tmp_path, cluster.scheduler_address)
 
 
@@ -63,7 +63,7 @@ def test_certificates_that_a_killed_command_left_are_removed(tmp_path, monkeypat
     left = tmp_path / f"{CERTIFICATES}{own_mark().replace(str(os.getpid()), str(ended.pid))}abc"
     left.mkdir()
     (left / "tls_worker_key").touch()
-    with dask.config.set(CONFIGURED), cluster_of("slurm"):
+    with dask.config.set(CONFIGURED), open_cluster("slurm"):
         assert len(os.listdir(tmp_path)) == 1
         assert not left.exists()
     assert os.listdir(tmp_path) == []
@@ -78,7 +78,7 @@ def test_certificates_that_a_killed_command_left_are_removed(tmp_path, monkeypat
     ],
 )
 def test_what_is_missing_is_told(system, settings, message):
-    with dask.config.set(settings), pytest.raises(InputError, match=message), cluster_of(system):
+    with dask.config.set(settings), pytest.raises(InputError, match=message), open_cluster(system):
         pass
 
 
@@ -118,16 +118,16 @@ def batch_system(tmp_path):
 def test_a_folder_for_the_certificate_that_cannot_be_written(tmp_path):
     settings = {**CONFIGURED, "jobqueue.slurm.shared-temp-directory": str(tmp_path / "gone")}
     wanted = "`--cluster slurm` must be able to write its certificate .*set jobqueue.slurm.shared-temp-directory"
-    with dask.config.set(settings), pytest.raises(InputError, match=wanted), cluster_of("slurm"):
+    with dask.config.set(settings), pytest.raises(InputError, match=wanted), open_cluster("slurm"):
         pass
 
 
 CTRL_C = """
 import signal
 from evogt_study.errors import InputError
-from evogt_study.workers.batch_systems import cluster_of
+from evogt_study.workers.batch_systems import open_cluster
 try:
-    with cluster_of("none"):
+    with open_cluster("none"):
         pass
 except InputError:
     signal.raise_signal(signal.SIGINT)
@@ -150,10 +150,10 @@ batch_systems.SUBMIT_SECONDS = 1.0
 if "sbatch" in sys.argv:
     batch_systems.CLOSE_SECONDS = 1.0
 warnings.showwarning = lambda message, *_: print(message)
-with dask.config.set({settings}), batch_systems.cluster_of("slurm") as cluster, Client(cluster) as client:
-    keeper = batch_systems.JobKeeper(cluster, 1, batch_systems.Queue("slurm"), pathlib.Path(), print)
+with dask.config.set({settings}), batch_systems.open_cluster("slurm") as cluster, Client(cluster) as client:
+    keeper = batch_systems.JobKeeper(cluster, 1, "slurm", pathlib.Path(), print)
     try:
-        with keeper.keeping(client):
+        with keeper.keep_jobs(client):
             pass
     except SweepError as error:
         print(error)
@@ -251,13 +251,13 @@ def test_a_job_of_pbs_that_ends_is_replaced(batch_system, small_study, tmp_path)
 )
 def test_what_queues_say(tmp_path, monkeypatch, system, printed, jobs):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    queue = Queue({"squeue": "slurm", "qstat": "pbs", "bjobs": "lsf"}[system])
+    name = {"squeue": "slurm", "qstat": "pbs", "bjobs": "lsf"}[system]
     program = tmp_path / system
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(stat.S_IRWXU)
-    assert queue.jobs() is None  # a server that does not answer has not ended any job
+    assert list_jobs(name) is None  # a server that does not answer has not ended any job
     program.write_text(f"#!/bin/sh\ncat <<END\n{printed}END\n")
-    assert queue.jobs() == jobs
+    assert list_jobs(name) == jobs
 
 
 def test_a_worker_takes_no_batch_that_would_not_be_done_before_it_leaves(monkeypatch):

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from evogt_study.workers.signals import interruptible, winding_down
+from evogt_study.workers.signals import handle_signals
 
 
 class Closing:
@@ -31,13 +31,13 @@ class Watched:
 
 
 def forgotten(kind):
-    with interruptible():
+    with handle_signals():
         kind()
         time.sleep(10)
 
 
 def noted(done):
-    with winding_down() as check_end:
+    with handle_signals(waits=True) as check_end:
         check_end()
         os.kill(os.getpid(), signal.SIGTERM)
         done.append(True)
@@ -45,13 +45,13 @@ def noted(done):
 
 
 def out_of_time():
-    with winding_down("0.01") as check_end:
+    with handle_signals("0.01", waits=True) as check_end:
         time.sleep(0.1)
         check_end()
 
 
 def terminated_twice():
-    with winding_down():
+    with handle_signals(waits=True):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
