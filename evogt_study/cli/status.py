@@ -173,7 +173,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
     Each row has the runs by status, the date and the axes.  A condition compares a parameter, a variable with one value
     for each run, `status`, `method` or `study`.
     """
-    from evogt_study.analysis.tables import rendered
+    from evogt_study.analysis.tables import render_table
     from evogt_study.operations.listing import list_results as listed
     from evogt_study.operations.listing import read_conditions
 
@@ -198,7 +198,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
             ]
             for each in results
         ]  # fmt: skip
-        tell_lines(rendered(["result", "date (UTC)", "runs", "axes"], body, "text"))
+        tell_lines(render_table(["result", "date (UTC)", "runs", "axes"], body, "text"))
     else:
         tell(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
