@@ -251,6 +251,6 @@ def tail_index(samples: Array) -> Array:
         return np.where(infinite, 0.0, np.nan)
     base = _take(sizes, np.minimum(k, samples.shape[-1] - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes / base[..., None]), 0.0)
+        logs = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes) - np.log(base)[..., None], 0.0)
         index = k / logs.sum(axis=-1)
     return np.where(infinite, 0.0, np.where((n >= 5) & (base > 0.0), index, np.nan))

@@ -20,66 +20,45 @@ def values(streams=None, **coords):
 
 def test_axes_samples_and_runs():
     design = evs.Design.of(values())
-    assert design.axes == ("n",)
     (sample,) = design.samples
-    assert (sample.dim, sample.parameters, sample.rule) == ("point", ("x", "y"), "unstated")
+    assert (design.axes, sample.dim, sample.parameters, sample.rule) == (("n",), "point", ("x", "y"), "unstated")
     stated = values()
-    stated["point"] = (
-        "point",
-        range(3),
-        {"design": json.dumps({"kind": "sample", "rule": "sobol", "parameters": {"x": {}}})},
-    )
-    assert evs.Design.of(stated).samples[0].rule == "sobol"
-    assert evs.Design.of(stated).samples[0].parameters == ("x",)
+    text = json.dumps({"kind": "sample", "rule": "sobol", "parameters": {"x": {}}})
+    stated["point"] = ("point", range(3), {"design": text})
+    (sample,) = evs.Design.of(stated).samples
+    assert (sample.rule, sample.parameters) == ("sobol", ("x",))
 
 
 @pytest.mark.parametrize(
     ("stated", "common"),
-    [
-        ("all", ("n", "point")),
-        ("none", ()),
-        (["n"], ("n",)),
-        (["x", "y"], ("point",)),
-        (["x"], ()),
-        (None, ("n", "point")),
-    ],
-)
+    [("all", ("n", "point")), ("none", ()), (["n"], ("n",)), (["x", "y"], ("point",)), (["x"], ()),
+     (None, ("n", "point"))],
+)  # fmt: skip
 def test_streams_are_common_along_dimensions_all_of_whose_parameters_are(stated, common):
     design = evs.Design.of(values(stated))
-    assert design.common == common
-    assert bool(design.stream_assumptions) == (stated is None)
+    assert (design.common, bool(design.stream_assumptions)) == (common, stated is None)
 
 
 def test_common_may_be_given_instead():
-    assert evs.Design.of(values("all"), common="none").common == ()
+    assert evs.Design.of(values("all"), common="none").is_fresh(["n", "point"])
     assert evs.Design.of(values(), common=["n"]).common == ("n",)
     with pytest.raises(InputError, match="`common` must be all, none, or of n, point, got N"):
         evs.Design.of(values(), common="N")
-    assert evs.Design.of(values(), common="none").is_fresh(["n", "point"])
     with pytest.raises(InputError, match="seeds are common along n only"):
         evs.Design.of(values(), common="n").is_fresh(["n", "point"])
 
 
 def test_planned_runs_and_runs_with_a_value():
-    array = values().astype(float)
+    array = values()
     array[0, 0, 0] = np.nan
     assert "missing values count as failed runs" in evs.Design.of(array).note()
-    keys = np.full(array.shape, "k", dtype=object)
-    keys[0, 0, 0] = ""
-    planned = evs.Design.of(array.assign_coords(run_key=(array.dims, keys)))
-    assert int(planned.planned.sum()) == 23
-    assert planned.note(streams=False) == ""
-    keys[0, 0, 0] = "k"
-    assert (
-        evs.Design.of(array.assign_coords(run_key=(array.dims, keys))).note(streams=False)
-        == "1 of 24 runs have no value"
-    )
+    for key, planned, note in (("", 23, ""), ("k", 24, "1 of 24 runs have no value")):
+        keys = np.full(array.shape, "k", dtype=object)
+        keys[0, 0, 0] = key
+        design = evs.Design.of(array.assign_coords(run_key=(array.dims, keys)))
+        assert (int(design.planned.sum()), design.note(streams=False)) == (planned, note)
     with pytest.raises(InputError, match="`values` must be a DataArray, got a Dataset"):
         evs.Design.of(array.to_dataset())
-
-
-def test_a_dimension_of_the_values_is_no_axis_of_the_runs():
-    history = values().expand_dims(time=[0.0, 1.0])
-    keys = xr.DataArray(np.full((2, 3, 4), "k", dtype=object), dims=("n", "point", "seed"))
-    assert evs.Design.of(history, planned=keys).axes == ("n",)
-    assert evs.Design.of(history, planned=keys).ok.dims == ("n", "point", "seed")
+    history = values().expand_dims(time=[0.0, 1.0])  # a dimension of the values is no axis of the runs
+    design = evs.Design.of(history, planned=xr.DataArray(keys, dims=array.dims))
+    assert (design.axes, design.ok.dims) == (("n",), array.dims)

@@ -1,4 +1,4 @@
-"""Statistics over labels: against NumPy and SciPy on the values that are there, and never without saying how many."""
+"""Statistics over named dimensions: against NumPy and SciPy on the values that are there, always with their number."""
 
 import warnings
 
@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import evogt_study as evs
-from evogt_study.analysis.statistics import (
-    IncompleteWarning,
-    Interval,
-    UndefinedIntervalWarning,
-    summary,
-)
+from evogt_study.analysis.statistics import IncompleteWarning, Interval, UndefinedIntervalWarning, summary
 from evogt_study.errors import IncompleteError, InputError, ParameterError
 
 NAN = np.nan
@@ -28,11 +23,10 @@ def labelled(values, dims=("family", "seed"), **coords):
     return xr.DataArray(values, dims=dims[-values.ndim :], coords=coords, name="error", attrs=ATTRIBUTES)
 
 
-def quiet(values, over="seed"):
-    """The summary without its warning, which tests of their own look at."""
+def quiet(values, over="seed", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)
-        return summary(values, over)
+        return summary(values, over, **options)
 
 
 def drawn(*shape, seed=0):
@@ -43,26 +37,20 @@ def drawn(*shape, seed=0):
 # --- against NumPy and SciPy ------------------------------------------------------------------------------------------
 
 
-def test_each_statistic_is_that_of_numpy():
+def test_each_statistic_is_that_of_numpy_in_the_order_of_the_request():
     values = drawn(4, 20)
-    found = summary(labelled(values))
-    np.testing.assert_allclose(found["mean"], np.mean(values, axis=1), rtol=1e-14)
-    np.testing.assert_allclose(found["std"], np.std(values, axis=1, ddof=1), rtol=1e-13)
-    np.testing.assert_array_equal(found["median"], np.median(values, axis=1))
+    references = {
+        "mean": np.mean(values, axis=1), "std": np.std(values, axis=1, ddof=1), "median": np.median(values, axis=1),
+        "q25": np.quantile(values, 0.25, axis=1), "max": values.max(axis=1),
+        "geometric_mean": scipy.stats.gmean(values, axis=1), "min": values.min(axis=1),
+        "q97.5": np.quantile(values, 0.975, axis=1),
+    }  # fmt: skip
+    found = summary(labelled(values), statistics=list(references))
+    for name, reference in references.items():
+        np.testing.assert_allclose(found[name], reference, rtol=1e-13, err_msg=name)
+    assert list(found.data_vars) == [*references, "n_ok", "n_planned"]
     assert found["n_ok"].values.tolist() == found["n_planned"].values.tolist() == [20] * 4
-
-
-def test_a_case_that_can_be_done_in_the_head():
-    found = summary(labelled([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]))
-    assert (float(found["mean"]), float(found["median"])) == (5.0, 4.5)
-    assert float(found["std"]) == pytest.approx(np.sqrt(32 / 7))  # divisor 7, not 8
-    assert int(found["n_ok"]) == int(found["n_planned"]) == 8
-
-
-@pytest.mark.parametrize("count", range(2, 9))
-def test_medians_of_odd_and_even_numbers_of_runs(count):
-    values = drawn(3, count, seed=count)
-    np.testing.assert_array_equal(summary(labelled(values))["median"], np.median(values, axis=1))
+    xr.testing.assert_identical(summary(labelled(values), statistics="mean")["mean"], found["mean"])
 
 
 floats = st.floats(-1e6, 1e6) | st.just(NAN) | st.just(np.inf) | st.just(-np.inf)
@@ -75,8 +63,7 @@ def test_missing_runs_are_left_out_of_every_statistic(values):
     for row, kept in enumerate([own[~np.isnan(own)] for own in values]):
         one = found.isel(family=row)
         finite = bool(np.isfinite(kept).all())
-        assert int(one["n_ok"]) == len(kept)
-        assert int(one["n_planned"]) == values.shape[1]
+        assert (int(one["n_ok"]), int(one["n_planned"])) == (len(kept), values.shape[1])
         # sums of millions lose a few units in the last place, and cancellation leaves that much of the spread
         scale = 1e-13 * max(1.0, np.abs(kept).max(initial=0.0)) if finite else 0.0
         std = np.std(kept, ddof=1) if finite and len(kept) > 1 else NAN
@@ -90,8 +77,8 @@ def test_missing_runs_are_left_out_of_every_statistic(values):
 
 
 @pytest.mark.filterwarnings("error")
-def test_infinite_values_are_of_the_sample():
-    """An upper bound that cannot be had is infinite: the others alone would be a statistic of survivors."""
+def test_infinite_values_belong_to_the_sample():
+    """An upper bound that does not exist is infinite: the others alone would be a statistic of survivors."""
     squares = ["std", "ci", "mean_se", "median_se", "std_ci"]
     every = ["mean", "median", "median_ci", "q90", "max", "geometric_mean", *squares]
     bounds = labelled([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] + [np.inf] * 4, np.arange(10.0)])
@@ -101,239 +88,106 @@ def test_infinite_values_are_of_the_sample():
     assert [float(one[name]) for name in ("mean", "median", "q90", "max")] == [np.inf, 5.5, np.inf, np.inf]
     assert one["median_ci"].values.tolist() == [2.0, np.inf]
     assert all(np.isnan(one[name]).all() for name in squares)
-    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (
-        10,
-        10,
-        "infinite values; interval of std too short for skewed values",
-    )
+    assert one["note"].item() == "infinite values; interval of std too short for skewed values"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint8, bool])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
 def test_numbers_of_every_kind(dtype):
-    values = np.array([[0, 1, 1, 1], [1, 0, 0, 1]]).astype(dtype)
-    found = summary(labelled(values))
+    found = summary(labelled(np.array([[0, 1, 1, 1], [1, 0, 0, 1]]).astype(dtype)))
     np.testing.assert_allclose(found["mean"], [0.75, 0.5])
     np.testing.assert_allclose(found["std"], [0.5, np.sqrt(1 / 3)])
+    single = np.full(1000, 0.1, dtype=np.float32)  # summed in double precision
+    assert float(summary(labelled(single))["mean"]) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
 
 
-def test_single_precision_is_summed_in_double():
-    values = np.full(1000, 0.1, dtype=np.float32)
-    assert float(summary(labelled(values))["mean"]) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+# --- few, equal and missing runs --------------------------------------------------------------------------------------
 
 
-# --- few runs, equal runs, no runs ------------------------------------------------------------------------------------
-
-
-def test_one_run_has_a_mean_and_no_spread():
-    found = summary(labelled([[3.0], [4.0]]))
-    assert found["mean"].values.tolist() == found["median"].values.tolist() == [3.0, 4.0]
-    assert np.isnan(found["std"]).all()
-    assert np.isnan(found["ci"]).all()
-    assert found["n_ok"].values.tolist() == [1, 1]
-
-
-def test_one_run_that_is_left_of_several_has_no_spread_either():
-    found = quiet(labelled([3.0, NAN, NAN]))
-    assert float(found["mean"]) == 3.0
-    assert np.isnan(found["std"]).all()
-    assert np.isnan(found["ci"]).all()
-    assert (int(found["n_ok"]), int(found["n_planned"])) == (1, 3)
-
-
-def test_equal_values_have_no_spread_and_an_interval_of_no_length():
-    found = summary(labelled([[0.1] * 7, [0.0] * 7]))
-    np.testing.assert_allclose(found["mean"], [0.1, 0.0], rtol=1e-15)
-    np.testing.assert_allclose(found["std"], [0.0, 0.0], atol=1e-16)
-    np.testing.assert_allclose(found["ci"], [[0.1, 0.1], [0.0, 0.0]], rtol=1e-14)
-
-
-def test_where_all_runs_are_missing_nothing_is_zero():
-    found = quiet(labelled([[NAN, NAN], [1.0, 2.0]]))
-    for name in ("mean", "std", "median"):
-        assert np.isnan(found[name][0])
-        assert np.isfinite(found[name][1])
-    assert np.isnan(found["ci"][0]).all()
-    assert found["n_ok"].values.tolist() == [0, 2]
-    assert found["n_planned"].values.tolist() == [2, 2]
-
-
-def test_where_no_runs_are_planned_nothing_is_zero_but_their_number():
-    found = summary(labelled(np.zeros((2, 0))))
-    assert np.isnan(found["mean"]).all()
-    assert np.isnan(found["median"]).all()
-    assert found["n_planned"].values.tolist() == [0, 0]
-
-
-def test_no_other_points_give_an_empty_summary():
+@pytest.mark.parametrize(
+    ("values", "mean", "std", "ci", "n_ok"),
+    [
+        ([3.0], 3.0, NAN, NAN, 1),
+        ([3.0, NAN, NAN], 3.0, NAN, NAN, 1),
+        ([NAN, NAN], NAN, NAN, NAN, 0),
+        ([], NAN, NAN, NAN, 0),
+        ([0.1] * 7, 0.1, 0.0, 0.1, 7),
+        ([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 5.0, np.sqrt(32 / 7), None, 8),  # divisor 7
+    ],
+)
+def test_of_few_or_equal_runs(values, mean, std, ci, n_ok):
+    found = quiet(labelled(np.array(values, dtype=float)))
+    np.testing.assert_allclose([found["mean"], found["std"]], [mean, std], rtol=1e-14, atol=1e-16)
+    assert (int(found["n_ok"]), int(found["n_planned"])) == (n_ok, len(values))
+    if ci is not None:
+        np.testing.assert_allclose(found["ci"], [ci, ci], rtol=1e-14)
     assert summary(labelled(np.zeros((0, 3))))["mean"].shape == (0,)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e150, 1e200, 4e307])
-def test_errors_of_any_size_are_summed_up_without_a_warning(scale):
-    """A run that grows without bound is finite for a while; what is too large for a double may be infinite."""
-    found = summary(labelled(np.array([1.0, 2.0, 4.0]) * scale))
-    assert float(found["median"]) == pytest.approx(2.0 * scale)
-    assert not np.isnan(found["mean"])
-
-
-# --- what is missing is told ------------------------------------------------------------------------------------------
-
-
-def test_missing_runs_are_told_with_their_number():
-    with pytest.warns(IncompleteWarning, match=r"^3 of 6 runs have no `error`; they are left out, see n_ok$"):
-        summary(labelled([[1.0, NAN, 2.0], [NAN, NAN, 1.0]]))
-
-
-def test_complete_runs_are_told_by_silence():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        summary(labelled(drawn(2, 5)))
-
-
-def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
-    """An integer has no NaN; a run without a rank still must not count as one with some rank."""
-    from evogt_study.results.dataset import dataset
-    from evogt_study.results.table import Table
-    from evogt_study.study.plan import study_plan
-    from evogt_study.workers.batch import Batch, compute_here
-
-    source = "def f(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
-    (tmp_path / "own.py").write_text(source)
-    axes = "[axes]\nseed = [0, 1, 2]\n"
-    study = evs.Study.from_text(f'name = "own"\nmethod = "own.py:f"\n{axes}', str(tmp_path / "s.toml"))
-    plan = study_plan(study)
-    table = Table(plan)
-    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
-    data = dataset(table, study)
-    for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
-        found = quiet(data[name])
-        assert (int(found["n_ok"]), int(found["n_planned"]), float(found["mean"])) == (2, 3, mean), name
-
-
-def test_the_policy_says_what_becomes_of_missing_runs():
+def test_missing_runs_follow_the_policy():
     values = labelled([[1.0, NAN, 2.0], [3.0, 2.0, 1.0]])
+    with pytest.warns(IncompleteWarning, match=r"^1 of 6 runs have no `error`; they are left out, see n_ok$"):
+        summary(values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dropped = summary(values, missing="drop")
-    assert dropped["n_ok"].values.tolist() == [2, 3]
+        assert summary(values, missing="drop")["n_ok"].values.tolist() == [2, 3]
+        assert summary(values[1:], missing="raise")["n_ok"].values.tolist() == [3]
     with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no `error`; `evogt status` says why"):
         summary(values, missing="raise")
-    assert summary(labelled(drawn(2, 3)), missing="raise")["n_ok"].values.tolist() == [3, 3]
-    with pytest.raises(ParameterError, match="`missing` must be one of warn, raise, drop, got 'ignore'"):
-        summary(values, missing="ignore")
 
 
-# --- which statistics -------------------------------------------------------------------------------------------------
+def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(own_study, result_of, tmp_path):
+    """An integer has no NaN; a run without a rank still must not count as one with some rank."""
+    source = "def method(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
+    with evs.open(result_of(own_study(source, "[axes]\nseed = [0, 1, 2]\n"), tmp_path / "own.nc")) as data:
+        for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
+            found = quiet(data[name])
+            assert (int(found["n_ok"]), int(found["n_planned"]), float(found["mean"])) == (2, 3, mean), name
 
 
-def test_only_those_asked_for_in_their_order_with_counts():
-    values = drawn(2, 9)
-    found = summary(labelled(values), statistics=["q25", "max", "geometric_mean", "min", "q97.5"])
-    assert list(found.data_vars) == ["q25", "max", "geometric_mean", "min", "q97.5", "n_ok", "n_planned"]
-    np.testing.assert_allclose(found["q25"], np.quantile(values, 0.25, axis=1))
-    np.testing.assert_allclose(found["q97.5"], np.quantile(values, 0.975, axis=1))
-    np.testing.assert_allclose(found["geometric_mean"], scipy.stats.gmean(values, axis=1))
-    assert found["q25"].attrs["long_name"] == "25 % quantile over seed of error of the run"
-    assert "bound" not in found.coords
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["average", "q101", "q", "q-5", ""])
-def test_an_unknown_statistic_is_told_with_those_there_are(name):
-    with pytest.raises(ParameterError) as caught:
-        summary(labelled(drawn(2, 3)), statistics=["mean", name])
-    assert str(caught.value) == (
-        "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile in percent like q25, "
-        f"one of these with _ci or _se, or ci, got {name!r}"
-    )
-
-
-def test_an_interval_of_another_kind_says_so():
-    values = labelled(drawn(2, 9))
-    found = summary(values, statistics=["ci"], interval=Interval("median", "bca", confidence=0.995, resamples=99))
-    assert found["ci"].attrs["long_name"].startswith("99.5% confidence interval (bca bootstrap) of the median over")
-    assert found["ci"].attrs["comment"] == "NaN below two units"
-
-
-def test_an_interval_that_is_not_defined_is_told():
-    """All resampled medians are on one side of a sample whose values but one are equal: bca is then 0/0."""
-    values = labelled([[1.0] * 9 + [5.0], list(range(10))])
-    with pytest.warns(UndefinedIntervalWarning, match="^1 of 2 samples have no bca interval of the median"):
-        found = summary(values, statistics=["ci"], interval=Interval("median", "bca"))
-    assert np.isnan(found["ci"][0]).all()
-    assert np.isfinite(found["ci"][1]).all()
-
-
-# --- dimensions -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("values", "options", "error", "said"),
+    [
+        (drawn(2, 3), {"statistics": ["mean", "average"]}, ParameterError,
+         "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile in percent like q25, "
+         "one of these with _ci or _se, or ci, got 'average'"),
+        (drawn(2, 3), {"statistics": ["q101"]}, ParameterError, "or ci, got 'q101'"),
+        (drawn(2, 3), {"missing": "ignore"}, ParameterError, "`missing` must be one of warn, raise, drop, got"),
+        (drawn(2, 3), {"incomplete": "drop"}, ParameterError, "`incomplete` must be one of blocks, setups, omit"),
+        (drawn(2, 3), {"over": "sed"}, InputError, "`over` must name dimensions of error (family, seed), got sed"),
+        (drawn(2, 3), {"over": ["seed", "tau"]}, InputError, "of error (family, seed), got tau"),
+        (drawn(2, 3), {"over": []}, InputError, "of error (family, seed), got no name"),
+        (drawn(2, 3), {"over": None}, InputError, "of error (family, seed), got None"),
+        (drawn(2, 3), {"units": "family"}, InputError, "`units` must be among seed, got family"),
+        (np.array(["a", "b"]), {}, InputError, "`error` must hold numbers, got "),
+        (np.array([None, 1.0]), {}, InputError, "`error` must hold numbers, got object"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_reported_with_what_there_is(values, options, error, said):
+    with pytest.raises(error) as caught:
+        summary(labelled(values), **options)
+    assert said in str(caught.value)
 
 
 def test_over_several_dimensions_in_any_order():
     values = labelled(drawn(2, 3, 4), dims=("family", "epsilon", "seed"))
     pooled = values.values.transpose(1, 0, 2).reshape(3, 8)
-    for over in (["family", "seed"], ("seed", "family"), iter(["seed", "family"])):
+    for over in (["family", "seed"], ("seed", "family"), iter(["seed", "family", "seed"])):
         found = summary(values, over)
         assert found["mean"].dims == ("epsilon",)
         np.testing.assert_allclose(found["mean"], pooled.mean(axis=1), rtol=1e-14)
         np.testing.assert_allclose(found["std"], pooled.std(axis=1, ddof=1), rtol=1e-13)
         np.testing.assert_array_equal(found["median"], np.median(pooled, axis=1))
         assert found["n_planned"].values.tolist() == [4] * 3  # seeds
+    for axis, name in enumerate(("family", "epsilon", "seed")):
+        np.testing.assert_allclose(summary(values, name)["mean"], values.values.mean(axis=axis), rtol=1e-14)
+    whole = summary(values, ["family", "epsilon", "seed"])
+    assert (whole["mean"].dims, whole["ci"].dims, int(whole["n_ok"])) == ((), ("bound",), 4)
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_over_all_dimensions(missing):
-    values = drawn(2, 7)
-    if missing:
-        values[0, 1] = NAN
-    found = quiet(labelled(values), ["family", "seed"])
-    assert found["mean"].dims == ()
-    assert found["ci"].dims == ("bound",)
-    assert float(found["mean"]) == pytest.approx(np.nanmean(values[0]) / 2 + values[1].mean() / 2, rel=0.2)
-    assert np.isfinite(found["ci"]).all()
-    assert (int(found["n_ok"]), int(found["n_planned"])) == (7 - missing, 7)  # seeds with both of their runs
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_over_a_dimension_wherever_it_stands(axis):
-    values = drawn(2, 3, 4)
-    found = summary(labelled(values, dims=("a", "b", "c")), "abc"[axis])
-    np.testing.assert_allclose(found["mean"], values.mean(axis=axis), rtol=1e-14)
-    assert found["mean"].dims == tuple(name for name in "abc" if name != "abc"[axis])
-
-
-@pytest.mark.parametrize(
-    ("over", "got"),
-    [("sed", "sed"), (["seed", "family", "tau"], "tau"), (["a", "b"], "a, b"), (None, "None"), ([5, "seed"], "5")],
-)
-def test_an_unknown_dimension_is_told_with_those_there_are(over, got):
-    with pytest.raises(InputError) as caught:
-        summary(labelled(drawn(2, 3)), over)
-    assert str(caught.value) == f"`over` must name dimensions of error (family, seed), got {got}"
-
-
-def test_no_dimension_at_all_is_refused():
-    with pytest.raises(InputError, match=r"`over` must name dimensions of error \(family, seed\), got no name"):
-        summary(labelled(drawn(2, 3)), [])
-
-
-def test_a_dimension_named_twice_is_that_dimension():
-    values = labelled(drawn(2, 3))
-    try:
-        found = summary(values, ["seed", "seed"])
-    except InputError:
-        return  # refused by name is as good
-    xr.testing.assert_identical(found["mean"], summary(values)["mean"])
-
-
-def test_one_statistic_is_no_list_of_letters():
-    values = labelled(drawn(2, 3))
-    xr.testing.assert_identical(summary(values, statistics="mean"), summary(values, statistics=["mean"]))
-
-
-@pytest.mark.parametrize(
-    "values", [np.array(["a", "b"]), np.array([1j, 2j]), np.array([None, 1.0])], ids=["U", "c", "O"]
-)
-def test_what_is_no_number_is_refused(values):
-    with pytest.raises(InputError, match=r"`error` must hold numbers, got "):
-        summary(labelled(values))
+# --- intervals and notes ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -342,37 +196,45 @@ def test_what_is_no_number_is_refused(values):
 def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_mean):
     values = labelled(np.linspace(1.0, 2.0, count))
     assert summary(values)["note"].item() == of_mean
-    short = "interval of std too short for skewed values"
     for names in (("std_ci",), ("ci", "std_ci")):
-        assert summary(values, statistics=names)["note"].item().split("; ")[-1] == short
+        last = summary(values, statistics=names)["note"].item().split("; ")[-1]
+        assert last == "interval of std too short for skewed values"
 
 
 def test_fewer_than_six_seeds_have_students_interval():
     values = np.array([1.0, 2.0, 4.0])
-    low, high = summary(labelled(values))["ci"].values
     expected = scipy.stats.t.interval(0.95, 2, values.mean(), scipy.stats.sem(values))
-    np.testing.assert_allclose([low, high], expected, rtol=1e-12)
+    np.testing.assert_allclose(summary(labelled(values))["ci"], expected, rtol=1e-12)
     assert np.isnan(summary(labelled(values))["median_ci"]).all()
 
 
-def test_the_label_names_the_method_that_was_used():
-    values = labelled(drawn(2, 12))
-    one, pooled = summary(values, statistics=["std_ci"]), summary(values, ["family", "seed"], statistics=["std_ci"])
-    assert one["std_ci"].attrs["long_name"].startswith("95% confidence interval (Bonett) of the sample")
-    assert (
-        pooled["std_ci"].attrs["long_name"].startswith("95% confidence interval (percentile bootstrap) of the sample")
-    )
-
-
 def test_zeros_and_ones_are_a_share_whatever_their_type():
-    """All ones of 20 have Wilson's interval, and not a point."""
-    ones = summary(labelled(np.ones(20)))["ci"].values
-    limits = scipy.stats.binomtest(20, 20).proportion_ci(0.95, "wilson")
-    np.testing.assert_allclose(ones, [limits.low, limits.high], rtol=1e-12)
+    right = np.array([True] * 7 + [False] * 3)
+    for values in (right, right.astype(float), np.ones(20)):
+        limits = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, "wilson")
+        found = summary(labelled(values))
+        np.testing.assert_allclose(found["ci"], [limits.low, limits.high], rtol=1e-12)
+        assert found["ci"].attrs["long_name"].startswith("95% confidence interval (Wilson) of the mean")
+    stored = labelled(np.append(right.astype(float), NAN))  # as a file has them if a run is missing
+    stored.attrs["flag_meanings"] = "false true"
+    xr.testing.assert_equal(summary(stored, missing="drop")["ci"], summary(labelled(right))["ci"])
     pooled = summary(labelled(np.repeat((np.arange(20) > 2).astype(float)[None], 3, axis=0)), ["family", "seed"])["ci"]
     single = summary(labelled((np.arange(20) > 2).astype(float)))["ci"]
     assert float(pooled[1] - pooled[0]) > 0.95 * float(single[1] - single[0])  # equal values of a seed count once
     assert summary(labelled(np.full(20, 2.0)))["ci"].values.tolist() == [2.0, 2.0]
+    assert float(summary(labelled(right), interval=Interval(method="student"))["ci"][1]) > 1.0
+
+
+def test_an_interval_that_is_not_defined_gives_a_warning():
+    """All resampled medians are on one side of a sample whose values but one are equal: bca is then 0/0."""
+    values = labelled([[1.0] * 9 + [5.0], list(range(10))])
+    with pytest.warns(UndefinedIntervalWarning, match="^1 of 2 samples have no bca interval of the median"):
+        found = summary(values, statistics=["ci"], interval=Interval("median", "bca", confidence=0.995, resamples=99))
+    assert np.isfinite(found["ci"]).all("bound").values.tolist() == [False, True]
+    assert found["ci"].attrs["long_name"].startswith("99.5% confidence interval (bca bootstrap) of the median over")
+
+
+# --- pooled means -----------------------------------------------------------------------------------------------------
 
 
 def test_a_failed_run_does_not_drop_its_seed():
@@ -382,9 +244,8 @@ def test_a_failed_run_does_not_drop_its_seed():
     lost = z.copy()
     lost[rng.random(z.shape) < 0.05] = NAN
     options = {"over": ["family", "seed"], "missing": "drop", "statistics": ["mean", "ci"]}
-    names = {"family": [str(i) for i in range(12)]}
     whole, blocks, setups, omit = (
-        summary(labelled(each, **names), incomplete=how, **options)
+        summary(labelled(each), incomplete=how, **options)
         for each, how in ((z, "blocks"), (lost, "blocks"), (lost, "setups"), (lost, "omit"))
     )
     assert abs(float(blocks["mean"] - whole["mean"])) < 0.05
@@ -393,82 +254,43 @@ def test_a_failed_run_does_not_drop_its_seed():
     assert width[1] < 1.1 * width[0] < 1.1 * width[2]
     assert int(blocks["n_ok"]) == int(omit["n_ok"]) < 20
     lost[3] = NAN  # a setup without any value has no mean, and so has the pool
-    assert np.isnan(summary(labelled(lost, **names), **options)["mean"])
-    with pytest.raises(ParameterError, match="`incomplete` must be one of blocks, setups, omit, got 'drop'"):
-        summary(labelled(lost, **names), incomplete="drop")
-
-
-def test_the_mean_of_truth_values_has_wilsons_interval():
-    right = np.array([True] * 7 + [False] * 3)
-    limits = scipy.stats.binomtest(7, 10).proportion_ci(0.95, "wilson")
-    found = summary(labelled(right))
-    np.testing.assert_allclose(found["ci"], [limits.low, limits.high], rtol=1e-12)
-    assert found["ci"].attrs["long_name"].startswith("95% confidence interval (Wilson) of the mean")
-    stored = labelled(np.append(right.astype(float), NAN))  # as a file has them where a run is missing
-    stored.attrs["flag_meanings"] = "false true"
-    xr.testing.assert_equal(summary(stored, missing="drop")["ci"], found["ci"])
-    student = summary(labelled(right), interval=Interval(method="student"))["ci"]
-    assert float(student[1]) > 1.0
-    assert np.isfinite(summary(labelled(right[:5]))["ci"]).all()
+    assert np.isnan(summary(labelled(lost), **options)["mean"])
 
 
 def test_pooled_means_have_equal_weights_whatever_failed():
     """Half of the seeds failed at the epsilon of large errors: a mean of all values that are left would be 34."""
     values = labelled([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
-    found = summary(values, ["epsilon", "seed"], missing="drop")
-    complete = summary(values[:, :5], ["epsilon", "seed"])
-    assert (int(found["n_ok"]), int(found["n_planned"])) == (5, 10)
+    found, complete = quiet(values, ["epsilon", "seed"]), summary(values[:, :5], ["epsilon", "seed"])
+    assert (float(found["mean"]), int(found["n_ok"]), int(found["n_planned"])) == (pytest.approx(50.5), 5, 10)
     for name in ("std", "median", "median_ci"):
         np.testing.assert_array_equal(found[name], complete[name])
-    assert float(found["mean"]) == pytest.approx(50.5)
-    each = summary(values, ["epsilon", "seed"], units=["epsilon", "seed"], missing="drop")
+    each = quiet(values, ["epsilon", "seed"], units=["epsilon", "seed"])
     assert (float(each["mean"]), int(each["n_ok"])) == (34.0, 15)
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def test_coordinates_of_what_is_left_are_kept():
+def test_coordinates_that_remain_are_kept_and_names_and_units_describe_each_number():
+    gamma = (("family", "epsilon"), np.arange(6.0).reshape(2, 3))
     values = labelled(
-        drawn(2, 3, 4),
-        dims=("family", "epsilon", "seed"),
-        family=["a", "b"],
-        epsilon=[0.2, 0.1, 0.05],
-        seed=range(4),
-        gamma=(("family", "epsilon"), np.arange(6.0).reshape(2, 3)),
-        drawn=(("family", "seed"), np.zeros((2, 4))),
-        tau=1e-12,
-    )
+        drawn(2, 3, 12), dims=("family", "epsilon", "seed"), family=["a", "b"], epsilon=[0.2, 0.1, 0.05],
+        seed=range(12), gamma=gamma, drawn=(("family", "seed"), np.zeros((2, 12))), tau=1e-12,
+    )  # fmt: skip
     found = summary(values)
     assert set(found.coords) == {"family", "epsilon", "gamma", "tau", "bound"}
-    assert found["family"].values.tolist() == ["a", "b"]
     assert found["gamma"].dims == ("family", "epsilon")
-    assert float(found["tau"]) == 1e-12
-    assert found["mean"].sel(family="b", epsilon=0.05).size == 1
-
-
-def test_units_and_names_say_what_each_number_is():
-    found = summary(labelled(drawn(2, 3)))
+    assert found["bound"].values.tolist() == ["lower", "upper"]
     units = {name: found[name].attrs["units"] for name in found.data_vars}
     assert {name for name, unit in units.items() if unit == "m"} == {"mean", "std", "median", "ci", "median_ci"}
-    assert set(units) - {"mean", "std", "median", "ci", "median_ci"} == {
-        "n_ok", "n_planned", "note", "largest_share", "tail_index",
-    }  # fmt: skip
-    names = {name: found[name].attrs["long_name"] for name in found.data_vars}
-    assert names["mean"] == "mean over seed of error of the run"
-    assert names["std"] == "sample standard deviation (divisor n - 1) over seed of error of the run"
-    assert names["ci"] == "95% confidence interval (bootstrap-t) of the mean over seed of error of the run"
-    assert all("over seed of error of the run" in name for name in names.values())
-    assert found["bound"].values.tolist() == ["lower", "upper"]
-
-
-def test_several_dimensions_are_named_and_missing_attributes_are_made_up_for():
-    found = summary(xr.DataArray(drawn(2, 3), dims=("a", "b"), name="v"), ["b", "a"])
-    assert found["mean"].attrs == {"long_name": "mean over b, a of v", "units": "1"}
-
-
-def test_the_public_name():
-    assert evs.summary is summary
+    assert found["std"].attrs["long_name"] == "sample standard deviation (divisor n - 1) over seed of error of the run"
+    label = found["ci"].attrs["long_name"]
+    assert label == "95% confidence interval (bootstrap-t) of the mean over seed of error of the run"
+    for over, method in (("seed", "Bonett"), (["family", "seed"], "percentile bootstrap")):
+        label = summary(values, over, statistics="std_ci")["std_ci"].attrs["long_name"]
+        assert label.startswith(f"95% confidence interval ({method}) of the sample")
+    plain = summary(xr.DataArray(drawn(2, 3), dims=("a", "b"), name="v"), ["b", "a"])["mean"]
+    assert plain.attrs == {"long_name": "mean over b, a of v", "units": "1"}
 
 
 @pytest.mark.parametrize("name", ["mean", "n_ok", "runs_planned", "note"])

@@ -21,7 +21,7 @@ from evogt_study.inference.sequential import (
 VALUES = np.random.default_rng(4).lognormal(-5.0, 0.7, 3000)
 
 
-def settled(values, goal):
+def decide_in_batches(values, goal):
     """The decisions as a study makes them, batch by batch, up to the last."""
     made = [decide(values[:0], goal)]
     while not made[-1].reason:
@@ -29,15 +29,10 @@ def settled(values, goal):
     return made
 
 
-@pytest.mark.parametrize(
-    ("looks", "constant"), [(1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040), (10, 2.087)]
-)
-def test_boundaries_are_those_of_the_tables(looks, constant):
+def test_boundaries_are_those_of_the_tables_and_crossed_as_often_as_they_say():
     """Jennison & Turnbull, Group Sequential Methods (2000), Table 2.3, alpha = 0.05, three decimals."""
-    assert boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
-
-
-def test_the_boundary_is_crossed_as_often_as_it_says():
+    for looks, constant in ((1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040), (10, 2.087)):
+        assert boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
     sums = np.random.default_rng(0).standard_normal((40_000, 10)).cumsum(axis=1)
     crossed = (np.abs(sums) > boundary(0.9, 10) * np.sqrt(10)).any(axis=1).mean()
     assert crossed == pytest.approx(0.1, abs=0.006)  # four standard errors
@@ -45,7 +40,7 @@ def test_the_boundary_is_crossed_as_often_as_it_says():
 
 def test_a_study_grows_batch_by_batch_until_the_number_is_known():
     goal = Goal(half_width=0.1)
-    made = settled(VALUES, goal)
+    made = decide_in_batches(VALUES, goal)
     sizes = [each.wanted for each in made[:-1]]
     assert sizes[0] == FIRST
     assert sizes == sorted(set(sizes))
@@ -56,32 +51,25 @@ def test_a_study_grows_batch_by_batch_until_the_number_is_known():
     how = Interval(confidence=confidence_of_a_look(0.95))
     np.testing.assert_allclose([last.low, last.high], interval(VALUES[: last.n, None], how))
     assert last.low < VALUES.mean() < last.high
+    expected = decide_in_batches(VALUES, Goal(half_width=0.05))
+    assert expected[-2].expected == pytest.approx(expected[-1].wanted, rel=0.1)
 
 
 def test_values_beyond_what_a_goal_needs_change_nothing_and_a_stricter_goal_goes_on_from_them():
     wide, narrow = Goal(half_width=0.2), Goal(half_width=0.05)
-    first, second = settled(VALUES, wide), settled(VALUES, narrow)
+    first, second = decide_in_batches(VALUES, wide), decide_in_batches(VALUES, narrow)
     assert decide(VALUES, wide) == first[-1]
     assert second[-1].wanted > first[-1].wanted
     assert decide(VALUES[: first[-1].wanted], narrow).wanted > first[-1].wanted  # which has all of the earlier ones
-
-
-def test_a_cell_has_no_more_seeds_than_it_may():
-    made = settled(VALUES, Goal(half_width=0.001, max_seeds=200))
+    made = decide_in_batches(VALUES, Goal(half_width=0.001, max_seeds=200))
     assert (made[-1].reason, made[-1].wanted) == ("at most", 200)
     assert [each.expected for each in made] == [FIRST, *[200] * (len(made) - 1)]
 
 
-def test_what_is_expected_is_about_what_it_takes():
-    made = settled(VALUES, Goal(half_width=0.05))
-    assert made[-2].expected == pytest.approx(made[-1].wanted, rel=0.1)
-
-
 @pytest.mark.parametrize("of", ["mean", "median", "ratio"])
 def test_every_kind_of_number_is_known_in_the_end(of):
-    rng = np.random.default_rng(5)
+    rng, holds = np.random.default_rng(5), 0
     truth = {"mean": np.exp(-5.0 + 0.245), "median": np.exp(-5.0), "ratio": np.exp(1.045)}[of]
-    holds = 0
     for _ in range(20):
         values = rng.lognormal(-5.0, 0.7, 1500)
         both = np.stack([values * rng.lognormal(1.0, 0.3, 1500), values]) if of == "ratio" else values
@@ -92,16 +80,13 @@ def test_every_kind_of_number_is_known_in_the_end(of):
 
 
 def test_an_absolute_width_and_seeds_that_failed():
-    absolute = decide(VALUES, Goal(half_width=2e-3, relative=False))
-    assert absolute.looks[-1].half_width <= 2e-3
+    assert decide(VALUES, Goal(half_width=2e-3, relative=False)).looks[-1].half_width <= 2e-3
     lost = VALUES.copy()
     lost[:18] = np.nan  # two of the first batch: there is no interval
     assert decide(lost, Goal()).looks[0].half_width == np.inf
     assert decide(lost, Goal()).looks[1].n == 42  # the next size on the grid from twice as many on
-    assert (decide(np.full(3000, np.nan), Goal()).reason, decide(np.full(3000, np.nan), Goal()).wanted) == (
-        "failed",
-        20,
-    )
+    failed = decide(np.full(3000, np.nan), Goal())
+    assert (failed.reason, failed.wanted) == ("failed", 20)
 
 
 def test_equal_values_are_known_only_after_59_of_them():
@@ -109,13 +94,11 @@ def test_equal_values_are_known_only_after_59_of_them():
     made = decide(np.full(20, 3.7), Goal())
     assert (made.reason, made.wanted) == ("", 42)
     made = decide(np.full(3000, 3.7), Goal())
-    assert made.reason == "constant"
-    assert 59 <= made.wanted < 100
+    assert (made.reason, 59 <= made.wanted < 100) == ("constant", True)
     late = np.full(3000, 3.7)
     late[30] = 40.0
     assert decide(late, Goal()).reason != "constant"
-    pair = decide(np.full((2, 3000), 3.7), Goal(statistic="ratio"))
-    assert pair.reason == "constant"
+    assert decide(np.full((2, 3000), 3.7), Goal(statistic="ratio")).reason == "constant"
     assert decide(np.full(30, 3.7), Goal(max_seeds=30)).reason == "at most"
 
 
@@ -125,9 +108,15 @@ def test_a_mean_of_two_values_has_the_interval_of_a_share():
     made = decide(values, Goal(half_width=0.2))
     assert made.reason == "known"
     assert made.looks[-1].low <= 1.45 <= made.looks[-1].high
+    hits, goal = (np.arange(400) % 25 == 24) * 1.0, Goal(half_width=0.1, relative=False, max_seeds=400)
+    assert decide(hits[:10], goal).reason == ""
+    last = decide_in_batches(hits, goal)[-1]
+    assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17
+    assert last.looks[-1].low >= 0.0
+    assert last.looks[-1].half_width <= 0.1
 
 
-def test_cells_of_one_size_are_looked_at_together():
+def test_setups_of_one_size_are_looked_at_together():
     rows = VALUES[:120].reshape(4, 1, 30)
     together = np.array(look(rows, Goal()))
     for row in range(4):
@@ -144,24 +133,7 @@ def test_cells_of_one_size_are_looked_at_together():
         ({"max_seeds": 5}, "`max_seeds` must be at least 20, the first batch, got 5"),
     ],
 )
-def test_what_cannot_be_asked_for_is_told(wrong, said):
+def test_mistakes_are_reported(wrong, said):
     with pytest.raises(ParameterError) as caught:
         Goal(**wrong)
     assert str(caught.value) == said
-
-
-def test_a_share_is_not_known_by_truth_values_that_are_all_alike():
-    hits = np.arange(400) % 25 == 24
-    goal = Goal(half_width=0.1, relative=False, max_seeds=400)
-    assert decide(hits[:10].astype(float), goal).reason == ""
-    last = settled_shares(hits.astype(float), goal)
-    assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17
-    assert last.looks[-1].low >= 0.0
-    assert last.looks[-1].half_width <= 0.1
-
-
-def settled_shares(values, goal):
-    made = decide(values[:0], goal)
-    while not made.reason:
-        made = decide(values[: made.wanted], goal)
-    return made

@@ -1,0 +1,206 @@
+"""Sobol indices, Shapley effects and elementary effects: known values, SALib's numbers, failed runs and coverage."""
+
+import numpy as np
+import pytest
+from known_indices import (
+    FUNCTIONS,
+    by_blocks,
+    by_polynomials,
+    held,
+    indices_of_blocks,
+    indices_of_sample,
+    ishigami,
+    points,
+    saltelli,
+)
+from SALib.analyze import morris as salib_morris
+from SALib.analyze import sobol as salib
+from SALib.sample import morris, sobol
+
+from evogt_study.errors import InputError
+from evogt_study.inference.intervals import Interval
+from evogt_study.inference.polynomial_chaos import shapley_effects
+from evogt_study.inference.sensitivity import corners, effects, is_morris, moments_of_blocks, saltelli_block
+
+PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
+
+
+def test_salibs_designs_are_recognised_and_other_points_are_not():
+    blocks = sobol.sample(PROBLEM, 8, seed=1)
+    assert saltelli_block(blocks) == 8
+    assert saltelli_block(sobol.sample(PROBLEM, 8, calc_second_order=False, seed=1)) == 5
+    assert saltelli_block(blocks[:-1]) == saltelli_block(blocks[::-1]) == 0
+    assert saltelli_block(points("random", 40, 3, 0)) == saltelli_block(0 * blocks) == 0
+    paths = morris.sample(PROBLEM, 5, seed=1)
+    assert [is_morris(each) for each in (paths, paths[1:], blocks)] == [True, False, False]
+
+
+def test_effects_are_salibs_and_a_trajectory_with_a_missing_run_is_left_out():
+    sample = morris.sample(PROBLEM, 40, num_levels=6, seed=2)
+    values = ishigami(sample)
+    lost = values.copy()
+    lost[[5, 101]] = np.nan
+    kept = np.delete(np.arange(160).reshape(40, 4), [1, 25], axis=0).ravel()
+    for given, which in ((values, np.arange(160)), (lost, kept)):
+        found = effects(given, sample, 6, Interval())
+        expected = salib_morris.analyze(PROBLEM, sample[which], values[which], num_levels=6, num_resamples=999, seed=1)
+        for name in ("mu", "mu_star", "sigma"):
+            np.testing.assert_allclose(getattr(found, name), np.asarray(expected[name]), rtol=1e-10, atol=1e-10)
+        width = np.diff(found.mu_star_ci)[:, 0] / 2
+        np.testing.assert_allclose(width, np.asarray(expected["mu_star_conf"]), rtol=0.1, atol=1e-10)
+        assert found.n_ok == len(which) // 4
+
+
+# --- failures in a corner ---------------------------------------------------------------------------------------------
+
+
+def test_a_corner_is_found_with_its_ranges_and_failures_at_random_are_none():
+    sample = points("sobol", 512, 4, 0)
+    found = corners((sample[:, 1] > 0.8) & (sample[:, 3] < 0.4), sample)
+    assert sorted(corner.parameter for corner in found) == [1, 3]
+    one = next(corner for corner in found if corner.parameter == 1)
+    assert 0.8 < one.lower < 0.84 < 0.96 < one.upper < 1.0
+    sample = points("random", 300, 2, 1)
+    sample[:, 0] = np.floor(3 * sample[:, 0])  # such as strings
+    assert [c.parameter for c in corners((sample[:, 0] == 1) & (sample[:, 1] > 0.5), sample)] == [0, 1]
+    assert [c.parameter for c in corners(np.abs(sample[:, 1] - 0.5) < 0.05, sample)] == [1]  # the middle of a range
+    sample, rng = points("sobol", 256, 3, 0), np.random.default_rng(0)
+    assert sum(bool(corners(rng.random(256) < 0.05, sample)) for _ in range(200)) <= 5  # of 200 at 1 %
+    assert corners(np.zeros(256, dtype=bool), sample) == []
+
+
+# --- Saltelli's blocks ------------------------------------------------------------------------------------------------
+
+
+def values_of(name, count=128, seed=1):
+    function, dimension, _ = FUNCTIONS[name]
+    blocks = saltelli(dimension, count, seed)
+    return function(blocks.reshape(-1, dimension)).reshape(blocks.shape[:2]), dimension
+
+
+def by_salib(values, dimension, second_order=True):
+    problem = {"num_vars": dimension, "names": [f"x{i}" for i in range(dimension)], "bounds": [[0, 1]] * dimension}
+    return salib.analyze(problem, values.ravel(), calc_second_order=second_order, num_resamples=999, seed=1)
+
+
+def assert_equal(found, expected):
+    for share, limits, each in ((found.first, found.first_ci, "S1"), (found.total, found.total_ci, "ST")):
+        np.testing.assert_allclose(share, expected[each], rtol=0, atol=1e-10)
+        assert ((limits[:, 0] <= expected[each].clip(0)) & (expected[each] <= limits[:, 1])).all()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_indices_of_blocks_are_salibs(name):
+    values, dimension = values_of(name)
+    found, expected = indices_of_blocks(values[..., None], dimension), by_salib(values, dimension)
+    assert_equal(found, expected)
+    np.testing.assert_allclose(found.second, expected["S2"][np.triu_indices(dimension, 1)], rtol=0, atol=1e-10)
+    without = np.delete(values, range(1 + dimension, 1 + 2 * dimension), axis=1)
+    found = indices_of_blocks(without[..., None], dimension)
+    assert_equal(found, by_salib(without, dimension, second_order=False))
+    assert not len(found.second)
+
+
+def test_an_index_uses_the_blocks_that_have_its_members():
+    values, dimension = values_of("Ishigami")
+    lost = values.copy()
+    lost[3, 2] = np.nan  # AB_2
+    lost[9, 4] = np.nan  # BA_1
+    found = indices_of_blocks(lost[..., None], dimension)
+    assert found.n_ok == 126  # of S_12
+    whole, part = by_salib(values, dimension), by_salib(np.delete(values, 3, axis=0), dimension)
+    assert found.first[[0, 2]] == pytest.approx(whole["S1"][[0, 2]], abs=1e-3)
+    assert found.total[[0, 2]] == pytest.approx(whole["ST"][[0, 2]], abs=1e-10)
+    assert found.first[1] == pytest.approx(part["S1"][1], abs=1e-3)
+    assert found.second[2] == pytest.approx(part["S2"][1, 2], abs=3e-3)
+    lost = values.copy()
+    lost[[3, 9, 70]] = np.nan
+    found = indices_of_blocks(lost[..., None], dimension)
+    assert found.n_ok == 125
+    assert_equal(found, by_salib(np.delete(values, [3, 9, 70], axis=0), dimension))
+    assert moments_of_blocks(np.full((8, 5, 1), np.nan), 3) is None
+
+
+def test_the_seed_has_a_share_of_its_own_and_does_not_move_the_others():
+    """Noise of variance 4 beside the function's 13.84, a twentieth of the runs missing."""
+    values, dimension = values_of("Ishigami", 1024)
+    rng = np.random.default_rng(0)
+    noisy = values[..., None] + rng.normal(0.0, 2.0, (*values.shape, 4))
+    noisy[rng.random(noisy.shape) < 0.05] = np.nan
+    found = indices_of_blocks(noisy, dimension, fresh=True)
+    for limits, truth in zip((found.first_ci, found.total_ci), FUNCTIONS["Ishigami"][2], strict=True):
+        truth = (1.0 - 4.0 / 17.84) * np.array(truth)
+        assert ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).all()
+    assert found.seed_ci[0] < 4.0 / 17.84 < found.seed_ci[1] < found.seed_ci[0] + 0.05
+    sample, rng = points("sobol", 256, 3, 0), np.random.default_rng(0)
+    values = ishigami(sample)[:, None] + rng.normal(0.0, 2.0, (256, 5))
+    values[rng.random(values.shape) < 0.05] = np.nan
+    found = indices_of_sample(values, sample)
+    assert found.seed_ci[0] < 4.0 / 17.84 < found.seed_ci[1]
+    assert found.unexplained < 0.04  # 0.08 with the noise of the means
+    np.testing.assert_allclose(found.total, (1 - 4.0 / 17.84) * FUNCTIONS["Ishigami"][2][1], atol=0.06)
+    sample = points("sobol", 64, 2, 0)  # a number that the seed does not change
+    equal = np.repeat((sample[:, 0] > 0.5).astype(float)[:, None], 2, axis=1)
+    assert float(indices_of_sample(equal, sample).seed) == 0.0
+
+
+# --- polynomials ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["Ishigami", "g, 3 parameters"])
+def test_indices_of_polynomials_are_those_that_are_known(name):
+    found = by_polynomials(name, 512, 0, share=0.0)
+    np.testing.assert_allclose([found.first, found.total], FUNCTIONS[name][2], rtol=0, atol=0.01)
+    assert found.unexplained < 0.01
+
+
+def test_a_full_product_of_discrete_values_has_its_analysis_of_variance():
+    """y = f(a) + g(b) + f(a) g(b) on 4 x 3 values, five times: all shares are exact."""
+    f, g = np.array([-1.0, 0.0, 2.0, -1.0]), np.array([1.0, -2.0, 1.0])
+    a, b, _ = (each.ravel() for each in np.meshgrid(range(4), range(3), range(5), indexing="ij"))
+    found = indices_of_sample((f[a] + g[b] + f[a] * g[b])[:, None], np.stack([a, b], axis=1).astype(float))
+    parts = np.array([f.var(), g.var(), f.var() * g.var()])
+    np.testing.assert_allclose(found.first, parts[:2] / parts.sum(), atol=1e-12)
+    np.testing.assert_allclose(found.total, (parts[:2] + parts[2]) / parts.sum(), atol=1e-12)
+
+
+def test_shapley_effects_of_dependent_parameters():
+    """y = x_1 + x_2 with correlation 0.9: each has half, and explains (1 + 0.9) / 2 alone (Owen & Prieur 2017)."""
+    x = np.random.default_rng(0).normal(size=(256, 2)) @ np.array([[1, 0.9], [0, 0.19**0.5]])
+    found, alone = shapley_effects(x, x.sum(axis=1), 0.95)
+    np.testing.assert_allclose([each.value for each in found], 0.5, atol=0.02)
+    np.testing.assert_allclose([each.value for each in alone], 0.95, atol=0.03)
+    assert sum(each.value for each in found) == pytest.approx(1.0, abs=0.01)
+    independent = points("sobol", 256, 3, 0)
+    found, alone = shapley_effects(independent, independent @ [1.0, 2.0, 0.0], 0.95)
+    np.testing.assert_allclose([each.value for each in found], [0.2, 0.8, 0.0], atol=0.02)
+    with pytest.raises(InputError, match="at most 8 for Shapley effects, got 9"):
+        shapley_effects(np.zeros((30, 9)), np.zeros(30), 0.95)
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_hold_the_truth_with_failed_runs():
+    """60 samples: 0.95 is known to 0.03."""
+    assert held("Ishigami", lambda seed: by_blocks("Ishigami", 64, seed), 60)[0].min() > 0.88
+    assert held("Ishigami", lambda seed: by_polynomials("Ishigami", 128, seed, "random"), 60)[0].min() > 0.88
+
+
+@pytest.mark.long
+def test_intervals_of_independent_blocks_hold_the_truth_of_eight_parameters_too():
+    """Of those of Sobol points some are too short: docs/statistics.md; 100 samples: 0.95 is known to 0.022."""
+    shares, _ = held("g, 8 parameters", lambda seed: by_blocks("g, 8 parameters", 64, seed, rule="random"), 100)
+    assert shares.min() > 0.88
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("rule", ["saltelli", "sobol", "latin_hypercube", "random"])
+def test_intervals_hold_the_truth_in_500_samples(name, rule):
+    """Blocks not of eight parameters: docs/statistics.md names the indices whose intervals are too short."""
+    if rule == "saltelli" and name == "g, 8 parameters":
+        pytest.skip("intervals are too short")
+    estimate = by_blocks if rule == "saltelli" else lambda *args: by_polynomials(*args, rule)
+    assert held(name, lambda seed: estimate(name, 256, seed), 500)[0].min() >= 0.93
