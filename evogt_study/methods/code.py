@@ -2,10 +2,6 @@
 
 No other code is imported because a file names it.  The declaration of the code (name, identity, parameters) is written
 into results, so that they are read, merged and checked without running it.
-
-- `PythonFile`, `InstalledCode`: found by `named_code`
-- `PickledCode`: made by `code_of` from a function
-- `DeclaredCode`: known by its declaration in a result alone
 """
 
 from __future__ import annotations
@@ -20,10 +16,10 @@ import operator
 import pickle
 import sys
 import sysconfig
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, lru_cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -64,37 +60,111 @@ Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""
 _imported_as: dict[str, object] = {}
 """Content of the modules that were imported for a study."""
+_neighbours = [""]
+"""The folder whose modules were last imported."""
+
+
+class Kind(Enum):
+    """How code reaches a worker: as the text of a file, the name of a module, or pickled; declared code does not."""
+
+    FILE = "file"
+    MODULE = "module"
+    OBJECT = "object"
+    DECLARED = "declared"
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserCode(ABC):
-    """One thing of the user's own: `reference` is how a study names it, `attribute` its name in its file.
-
-    path: its file.  folder: the study's, to which paths in parameters are relative.  depends: files that count as a
-    whole.  files: its code hash, that is, each file that running it imports, as a whole.  content: hash of the source
-    that it uses.  recorded: the fingerprint of older code, whose runs are to be its own.  is_checked: its code hash is
-    the recorded one, and it imports no other files.  objects: pickled objects among the values of its parameters, by
-    their fingerprints.  text: its source, as far as it is there to be read.
+class UserCode:
+    """Code of the user: `reference` is how a study names it, `attribute` its name in its file or module.
 
     The fingerprint decides whether finished runs are reused.  The code hash decides whether a command that checks a
     result executes the code.
     """
 
+    kind: Kind
     reference: str
     attribute: str
+    module: str = ""
+    """Its module, if it is in one that can be imported here and on the workers."""
     path: str = ""
+    """Its file, or "" if it has none."""
     folder: str = "."
+    """Folder of the study, to which paths in parameters are relative."""
     depends: Contents = ()
+    """Files that count as a whole."""
     files: Contents = ()
+    """Code hash: each file that running it imports, as a whole."""
     content: str = ""
+    """Hash of the source that it uses."""
+    used: Contents = ()
+    """Paths of the other files in which this source is, with their content."""
     recorded: str = ""
+    """Fingerprint of older code, whose runs are reused."""
     is_checked: bool = False
+    """True if its code hash is the recorded one.  Then it may import no other files of its folder."""
     objects: tuple[tuple[str, bytes], ...] = ()
+    """Pickled objects among the values of its parameters, by their fingerprints."""
     text: str = ""
+    """Its source, as far as it is known."""
+    payload: bytes = b""
+    """The pickled function."""
+    declaration: str = ""
+    """JSON text of what a result declares of it."""
 
-    @abstractmethod
     def load(self) -> Any:
-        """The thing itself.  Raises StudyError where it cannot be had."""
+        """Return the function, class or problem.  Raises StudyError if there is none."""
+        if self.kind is Kind.DECLARED:
+            return _make_declared(self.reference, self.declared)
+        if self.kind is Kind.OBJECT:
+            return _unpickle(self.payload, self.files)
+        place = self.module or self.path
+        if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
+            raise StudyError(f"{place} has other code on a worker than here; install the same on both")
+        with self.importable():
+            try:
+                module = _import(self.module, (self.content, *self.files)) if self.module else _run_file(self)
+            except (Exception, SystemExit) as error:  # a user's file can raise anything
+                raise StudyError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+            try:
+                # a file may hide its names by `__getattr__`
+                found = operator.attrgetter(self.attribute)(module) if self.module else vars(module)[self.attribute]
+            except (AttributeError, KeyError):
+                raise StudyError(
+                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
+                    if self.module
+                    else f"{self.path} has no `{self.attribute}`"
+                ) from None
+            return _checked(found, self.reference)
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Let code of a file import its neighbours, while it is loaded and while it runs."""
+        if self.kind is not Kind.FILE:
+            yield
+            return
+        folder = str(Path(self.path).parent)
+        if _neighbours[0] != folder:  # modules of another folder may have the same names
+            _forget(Path(folder), {path for path, _ in self.neighbours})
+            _neighbours[0] = folder
+        own = [(self.path, dict(self.files)[""])] if self.is_checked else []
+        finders = [_CheckedFiles(folder, dict([*own, *self.neighbours]))] if self.is_checked else []
+        sys.meta_path[:0] = finders
+        sys.path.insert(0, folder)
+        # compiled files tell no change within a second
+        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            yield
+        finally:
+            sys.meta_path[:] = [each for each in sys.meta_path if each not in finders]
+            with suppress(ValueError):  # the code may have changed the path
+                sys.path.remove(folder)
+            sys.dont_write_bytecode = written
+
+    @cached_property
+    def neighbours(self) -> Contents:
+        """Paths of the files below its folder that it imports, each with a hash."""
+        folder = Path(self.path).parent
+        return tuple((normpath(folder / name), content) for name, content in self.files if name)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -107,20 +177,108 @@ class UserCode(ABC):
         return {"code": self.fingerprint}
 
     @property
+    def is_pickled(self) -> bool:
+        """True of a function of a script or a notebook, also if only its declaration is known."""
+        return self.kind is Kind.OBJECT or (self.kind is Kind.DECLARED and "source" in self.declared)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """All text that its results follow from, for a digest of the plan."""
+        if self.kind is Kind.DECLARED:
+            return (self.fingerprint,)
         recorded = (self.recorded,) if self.recorded else ()
         return (self.text or self.fingerprint, json.dumps([self.depends, self.files]), *recorded)
 
     @cached_property
     def declared(self) -> dict[str, Any]:
-        """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
-        known = {"name": self.attribute, "fingerprint": self.fingerprint, "files": dict(self.files)}
+        """What a result declares of it: name, identity, and parameters or formulas."""
+        if self.kind is Kind.DECLARED:
+            return dict(json.loads(self.declaration))
+        known: dict[str, Any] = {"name": self.attribute, "fingerprint": self.fingerprint, "files": dict(self.files)}
         loaded = self.load()
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         parameters = signature_parameters(loaded, self.attribute).values()
-        return {**known, "parameters": [[each.name, each.optional, _recorded(each.default)] for each in parameters]}
+        known["parameters"] = [[each.name, each.optional, _recorded(each.default)] for each in parameters]
+        return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is Kind.OBJECT else {})
+
+
+def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
+    """Find ``file.py:attribute``, ``package.module:attribute``, or an entry point.  Raises StudyError."""
+    file, _, attribute = reference.rpartition(":")
+    if not file.endswith(".py"):
+        module, _, attribute = _entry_point(reference).partition(":")
+        path, source, root, package, content = _find_installed(module, attribute, reference)
+        kind, used = Kind.MODULE, tuple[tuple[str, str], ...]()
+    else:
+        if not attribute.isidentifier():
+            raise StudyError(f"`{reference}` must read file.py:name")
+        try:
+            source, path = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
+        except (OSError, UnicodeDecodeError) as error:
+            reason, given = getattr(error, "strerror", None) or error, shortened(str(folder / file), 200)
+            raise StudyError(f"`{reference}` must name a readable Python file, got {given}: {reason}") from None
+        kind, module, root, package = Kind.FILE, "", path.parent, ""
+        content, used = _source_content(source, attribute, path, root, "")
+    return UserCode(
+        kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
+        folder=str(folder.resolve()), depends=depended(depends, folder),
+        files=code_hash(path, source, root, package or module, folder, depends), content=content, used=used,
+        text=source,
+    )  # fmt: skip
+
+
+def code_of(function: Any, folder: Path) -> UserCode:
+    """The code of a callable.  Raises StudyError if it cannot be sent to workers."""
+    name, module = _name(function), getattr(function, "__module__", None) or "__main__"
+    # a function inside of another cannot be looked up in its module
+    is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
+    if is_installed and function.__qualname__.isidentifier():
+        return named_code(f"{module}:{function.__qualname__}", folder)
+    content, used, payload = _pickle(function, name, "a function")
+    named = used.name_of(function)
+    path, attribute = ("", name) if named is None else (named[0].path, named[1])
+    paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
+    helpers = {each.name: hash_file(each) for each in paths if each.is_file()}
+    return UserCode(
+        kind=Kind.OBJECT, reference=f"{module}:{attribute}", attribute=attribute, path=path,
+        folder=str(folder.resolve()), files=tuple(sorted(helpers.items())), content=content, text=text_of(function),
+        payload=payload,
+    )  # fmt: skip
+
+
+def declared_code(reference: str, folder: Path, text: str) -> UserCode:
+    """Find what `reference` names among the declarations of a study's code.  Nothing of it can be run.
+
+    Raises StudyError for a text that declares nothing of this name.
+    """
+    attribute = reference.rpartition(":")[2]
+    try:
+        content = json.loads(text)["codes"][reference]
+        name = str(content["name"])
+        if name != attribute and ":" in reference:
+            raise ValueError(f"it declares {name!r}")
+        found = UserCode(
+            kind=Kind.DECLARED, reference=reference, attribute=name, folder=str(folder),
+            declaration=json.dumps(content), files=tuple(sorted(content["files"].items())),
+            recorded=str(content["fingerprint"]),
+        )  # fmt: skip
+        found.load()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
+    return found
+
+
+def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
+    """A problem, or a function that has the declared parameters and refuses to be called."""
+    if "problem" in content:
+        return kind_of({"kind": content["kind"]}).make(content["problem"])
+
+    def unknown(**_: Any) -> Any:
+        raise StudyError(f"{reference} was not imported, since only what it declares is known")
+
+    vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in content["parameters"]])
+    return unknown
 
 
 def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
@@ -149,79 +307,23 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return declared
 
 
-def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """The code that a study file names.  Raises StudyError where there is none."""
-    if reference.rpartition(":")[0].endswith(".py"):
-        return PythonFile.named(reference, folder, depends)
-    return InstalledCode.named(reference, folder, depends)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PythonFile(UserCode):
-    """A Python file's path and text.  The text travels to the workers, which need no file system in common.
-
-    used: paths of other files that it uses, with their content.
-    """
-
-    used: Contents = ()
-
-    @staticmethod
-    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> PythonFile:
-        """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
-        file, _, attribute = reference.rpartition(":")
-        if not file.endswith(".py") or not attribute.isidentifier():
-            raise StudyError(f"`{reference}` must read file.py:name")
-        try:
-            source, whole = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            path = shortened(str(folder / file), 200)
-            raise StudyError(f"`{reference}` must name a readable Python file, got {path}: {reason}") from None
-        listed = depended(depends, folder)
-        content, used = _source_content(source, attribute, whole, whole.parent, "")
-        return PythonFile(
-            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=listed, content=content,
-            files=code_hash(whole, source, whole.parent, "", folder, depends), path=str(whole), text=source, used=used,
-        )  # fmt: skip
-
-    def load(self) -> Any:
-        try:
-            files = [(normpath(Path(self.path).parent / name), content) for name, content in self.files if name]
-            checked = ((self.path, dict(self.files)[""]), *files) if self.is_checked else ()
-            names = vars(_module(self.path, self.text, (*files, *self.used), checked))
-        except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
-            raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
-        if self.attribute not in names:
-            raise StudyError(f"{self.path} has no `{self.attribute}`")
-        return _checked(names[self.attribute], self.reference)
+def _run_file(code: UserCode) -> ModuleType:
+    """The file run as a module, also if a file that it imports has changed."""
+    return _module(code.path, code.text, (*code.neighbours, *code.used))
 
 
 @lru_cache(maxsize=32)
-def _module(path: str, source: str, beside: Contents, checked: Contents = ()) -> ModuleType:
-    """The file run as a module, anew where a file `beside` it, which it may import, has another content.
-
-    checked: the only files of its folder that it may import, by their SHA-256.  If there are none, it may import all.
-    """
-    known = (path, source, *beside)
-    name = f"_evogt_user_{hashlib.sha256(repr(known).encode()).hexdigest()[:16]}"
+def _module(path: str, source: str, beside: Contents) -> ModuleType:
+    name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
-    folder = str(Path(path).parent)
-    _forget(Path(folder), {path for path, _ in beside})
-    finders = [_CheckedFiles(folder, dict(checked))] if checked else []
-    sys.meta_path[:0] = finders
-    sys.path.insert(0, folder)  # so that the file may import its neighbours where they exist
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # which tells no change within a second
+    _forget(Path(path).parent, {each for each, _ in beside})
     try:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
     except BaseException:
         del sys.modules[name]
         raise
-    finally:
-        sys.meta_path[:] = [each for each in sys.meta_path if each not in finders]
-        sys.path.remove(folder)
-        sys.dont_write_bytecode = written
     return module
 
 
@@ -297,39 +399,6 @@ def _forget(folder: Path, paths: set[str]) -> None:
     importlib.invalidate_caches()
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstalledCode(UserCode):
-    """Something in a module that can be imported here and on the workers, with the content that it had here."""
-
-    module: str
-
-    @staticmethod
-    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
-        """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
-        module, _, attribute = _entry_point(reference).partition(":")
-        path, source, root, package, content = _installed(module, attribute, reference)
-        return InstalledCode(
-            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
-            files=code_hash(path, source, root, package or module, folder, depends),
-            module=module, text=source, content=content, path=str(path),
-        )  # fmt: skip
-
-    def load(self) -> Any:
-        if _installed(self.module, self.attribute, self.reference)[-1] != self.content:
-            raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
-        try:
-            module = _imported(self.module, (self.content, *self.files))
-        except (Exception, SystemExit) as error:
-            raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
-        try:
-            found = operator.attrgetter(self.attribute)(module)
-        except AttributeError:
-            raise StudyError(
-                f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
-            ) from None
-        return _checked(found, self.reference)
-
-
 def _entry_point(reference: str) -> str:
     if ":" in reference:
         return reference
@@ -369,7 +438,7 @@ def _module_file(module: str, reference: str) -> Path:
     raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
 
 
-def _installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
+def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
     """A module's file and text, the folder in which its imports are, its package, and the hash of the attribute."""
     path = _module_file(module, reference)
     source = read_text(path) if path.suffix == ".py" else ""
@@ -387,7 +456,7 @@ def _source_content(source: str, attribute: str, path: Path, root: Path, package
         raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
 
 
-def _imported(module: str, content: object) -> ModuleType:
+def _import(module: str, content: object) -> ModuleType:
     """The module, imported anew where it is one under development that has changed since it was."""
     top = module.partition(".")[0]
     if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
@@ -398,55 +467,18 @@ def _imported(module: str, content: object) -> ModuleType:
     return importlib.import_module(module)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PickledCode(UserCode):
-    """A function of a script, a notebook's cell or a module of the user's own, which travels by value.
-
-    file: the Python file at whose top level it has its name, empty where there is none.
-    """
-
-    payload: bytes
-    file: str = ""
-
-    def load(self) -> Any:
-        return _unpickled(self.payload, self.files)
-
-    @cached_property
-    def declared(self) -> dict[str, Any]:
-        return {**super().declared, "source": self.text[:SOURCE_LIMIT]}
-
-
 @lru_cache(maxsize=32)
-def _unpickled(payload: bytes, files: Contents) -> Any:
+def _unpickle(payload: bytes, files: Contents) -> Any:
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
-
-
-def code_of(function: Any, folder: Path) -> UserCode:
-    """The code of a callable.  Raises StudyError where it cannot be sent to workers."""
-    name, module = _name(function), getattr(function, "__module__", None) or "__main__"
-    if inspect.isfunction(function) and not is_local(sys.modules.get(module)):
-        reference = f"{module}:{function.__qualname__}"
-        # a function inside of another cannot be looked up in its module, and travels by value
-        if function.__qualname__.isidentifier():
-            return InstalledCode.named(reference, folder)
-    content, used, payload = _pickled(function, name, "a function")
-    named = used.name_of(function)
-    file, attribute = ("", name) if named is None else (named[0].path, named[1])
-    paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
-    helpers = {path.name: hash_file(path) for path in paths if path.is_file()}
-    return PickledCode(
-        reference=f"{module}:{attribute}", attribute=attribute, folder=str(folder.resolve()),
-        files=tuple(sorted(helpers.items())), payload=payload, content=content, file=file, text=text_of(function),
-    )  # fmt: skip
 
 
 def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
     """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
-    fingerprint, _, payload = _pickled(value, name, "an object")
+    fingerprint, _, payload = _pickle(value, name, "an object")
     return fingerprint, payload
 
 
-def _pickled(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
+def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
     """The fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
     check_generators(value, name)
     try:
@@ -503,59 +535,6 @@ def _cached_property(function: Any, name: str | None) -> Any:
 
 def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredCode(UserCode):
-    """Code of which only the declaration is known, as a result holds it; nothing of it can be run."""
-
-    declared_content: Mapping[str, Any] = field(hash=False)
-
-    @staticmethod
-    def of(reference: str, folder: Path, text: str) -> DeclaredCode:
-        """Find what `reference` names among the declarations that were written of a study's code.
-
-        Raises StudyError for a text that declares nothing of this name.
-        """
-        attribute = reference.rpartition(":")[2]
-        try:
-            content = json.loads(text)["codes"][reference]
-            name = str(content["name"])
-            if name != attribute and ":" in reference:
-                raise ValueError(f"it declares {name!r}")
-            found = DeclaredCode(
-                reference=reference, attribute=name, folder=str(folder), declared_content=content,
-                files=tuple(sorted(content["files"].items())), recorded=str(content["fingerprint"]),
-            )  # fmt: skip
-            found.load()
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
-        return found
-
-    @property
-    def runs_in_python(self) -> bool:
-        """True of a function of a script or a notebook, which no file or module has."""
-        return "source" in self.declared_content
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.fingerprint,)
-
-    @cached_property
-    def declared(self) -> dict[str, Any]:
-        return dict(self.declared_content)
-
-    def load(self) -> Any:
-        """A problem, or a function that has the parameters of the one that is named, and refuses to be called."""
-        if "problem" in self.declared_content:
-            return kind_of({"kind": self.declared_content["kind"]}).make(self.declared_content["problem"])
-
-        def unknown(**_: Any) -> Any:
-            raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
-
-        arguments = [_argument(*each) for each in self.declared_content["parameters"]]
-        vars(unknown)["__signature__"] = inspect.Signature(arguments)
-        return unknown
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,9 @@ class UserCase(FunctionCase):
         arguments = given_arguments(method.paths, method.code, self.values)
         decisive = {"method": method.code.attribute, **self.values}
         arguments = add_generator(arguments, method.names, decisive, method.common)
-        record = without_parameters(as_record(method.function(**arguments)), self.values)
+        with method.code.importable():
+            returned = method.function(**arguments)
+        record = without_parameters(as_record(returned), self.values)
         check_error(record)
         return record
 

@@ -39,7 +39,7 @@ from evogt_study.schema.variables import Variable
 
 METHODS: Registry[Any] = Registry("method", GROUP)
 """Entries of the group ``evogt_study.methods``.  Only methods of this distribution are loaded by it; methods of other
-packages are `InstalledCode`."""
+packages are `UserCode`."""
 METHOD, PROBLEM = "method", "problem"
 ONE = ""
 """Axis value of a method or problem that is no axis."""

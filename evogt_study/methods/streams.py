@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import functools
 import hashlib
+import importlib
 import json
 import random
 import sys
@@ -19,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.syntax import CACHED, is_local
+from evogt_study.methods.syntax import CACHED, is_local, module_path
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
 
@@ -207,10 +209,20 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
     if is_local(sys.modules.get(function.__module__ or "")):
         names, modules, attributes = _used_names(code)
+        _import_neighbours(function, modules)
         values = {name: function.__globals__[name] for name in names if name in function.__globals__}
         values |= {name: sys.modules[name] for name in modules if name in sys.modules}
         for name, value in values.items():
             yield from _of_module(name, value, attributes) if isinstance(value, ModuleType) else [(name, value)]
+
+
+def _import_neighbours(function: FunctionType, modules: set[str]) -> None:
+    """Import the files beside a function that it imports only when it is called: they may have generators."""
+    folder = Path(function.__code__.co_filename).parent
+    for name in modules - sys.modules.keys():
+        if module_path(folder, name) is not None:
+            with suppress(Exception):  # the run shows the error
+                importlib.import_module(name)
 
 
 def _of_module(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shortened
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import PythonFile
+from evogt_study.methods.code import named_code
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
 from evogt_study.pde.baselines.stored_solution import COEFFICIENTS, StoredSolution, feature_coefficients, what_to_store
 from evogt_study.pde.certificates.certify import applicable, check_certificates
@@ -172,7 +172,7 @@ def _named_reference(
     if name.endswith(".nc"):
         return stored_solution(name)
     if ".py:" in name:
-        file = PythonFile.named(name, Path())
+        file = named_code(name, Path())
         return FunctionReference(file.load(), file.fingerprint)
     return reference_of(name, problem, run, points, dt)
 

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
-from evogt_study.methods.code import DeclaredCode
+from evogt_study.methods.code import Kind
 from evogt_study.methods.syntax import imported_files, read_text
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
@@ -189,7 +189,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
     for code in study.spec.codes:
-        if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
+        if code.kind is Kind.DECLARED and ".py:" in code.reference and not code.is_pickled:
             find_code(result, code, None, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}

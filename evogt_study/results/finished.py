@@ -27,7 +27,7 @@ from evogt_study.errors import (
     StudyError,
     warn,
 )
-from evogt_study.methods.code import DeclaredCode, UserCode
+from evogt_study.methods.code import UserCode, declared_code
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import choose_so_far, fill_until_precise
 from evogt_study.results.index import Inspection, inspect
@@ -232,7 +232,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
     declaration = _earlier(study, path, check=False)[1].get("code", "")
 
     def recorded(code: UserCode) -> UserCode:
-        return replace(code, recorded=DeclaredCode.of(code.reference, Path(), declaration).fingerprint)
+        return replace(code, recorded=declared_code(code.reference, Path(), declaration).fingerprint)
 
     try:
         return study.with_codes(recorded) if declaration else study
@@ -357,7 +357,7 @@ def _described(path: Path) -> Study | None:
         known = parse_json(read_bytes(path))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
         return Study.from_text(
-            known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written),
+            known["text"], known["file"], named=lambda reference, _: declared_code(reference, folder, written),
             recorded=True,
         )  # fmt: skip
     except FileNotFoundError:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
-from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
+from evogt_study.methods.code import Kind, UserCode, declared_code, named_code
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import opened
@@ -118,7 +118,7 @@ def study_in(
     written = str(data.attrs.get(DECLARATION, ""))
 
     def named(reference: str, _: Sequence[str]) -> UserCode:
-        return DeclaredCode.of(reference, file.parent, written) if codes is None else codes[reference]
+        return declared_code(reference, file.parent, written) if codes is None else codes[reference]
 
     try:
         with warnings.catch_warnings():
@@ -140,7 +140,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
         for text in texts:
             with suppress(ValueError, LookupError, TypeError):
                 for name in parse_json(text)["codes"]:  # the study may name the same code otherwise
-                    declared = DeclaredCode.of(name, file.parent, text)
+                    declared = declared_code(name, file.parent, text)
                     if declared.fingerprint == now:
                         return replace(declared, reference=reference)
         places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
@@ -213,7 +213,7 @@ def find_code(
 
 def _parts(declared: UserCode) -> tuple[str, str, str]:
     """The file or module, the reference and the attribute of code that a result names.  Raises InPythonError."""
-    if isinstance(declared, DeclaredCode) and declared.runs_in_python:
+    if declared.is_pickled:
         raise InPythonError(
             f"no run can be computed again: {declared.reference} was given in Python; its text is in the attribute "
             f"{DECLARATION}; {TO_FILE}"
@@ -225,7 +225,7 @@ def _parts(declared: UserCode) -> tuple[str, str, str]:
 def _path_of(code: UserCode, name: str) -> str:
     """The path of a file of the code hash."""
     path = Path(code.path)
-    return str(path if not name else normpath(path.parent / name) if isinstance(code, PythonFile) else name)
+    return str(path if not name else normpath(path.parent / name) if code.kind is Kind.FILE else name)
 
 
 def files_of(codes: Mapping[str, UserCode]) -> list[str]:

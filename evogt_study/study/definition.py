@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.methods.code import PickledCode, PythonFile, UserCode, code_of, named_code, pickled_object
+from evogt_study.methods.code import Kind, UserCode, code_of, named_code, pickled_object
 from evogt_study.methods.fingerprint import depended
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
@@ -192,7 +192,7 @@ class Definition:
 
         def named(reference: str, depends: Sequence[str]) -> UserCode:
             code = self.codes.get(reference)
-            if not isinstance(code, PickledCode):
+            if code is None or code.kind is not Kind.OBJECT:
                 return replace(named_code(reference, folder, depends), objects=objects)
             return replace(code, depends=depended(depends, Path(code.folder)), objects=objects)
 
@@ -285,12 +285,11 @@ def _with_text(value: Any, old: str, new: str) -> Any:
 
 def _reference_from(code: UserCode, folder: Path) -> str:
     """Name the code as a study file in `folder` does.  Raises StudyError if a file cannot name it."""
-    file = code.path if isinstance(code, PythonFile) else code.file if isinstance(code, PickledCode) else None
-    if file is None:
+    if code.kind in (Kind.MODULE, Kind.DECLARED):
         return code.reference
-    if not file:
+    if not code.path:
         raise StudyError(
             f"`{code.attribute}` must be a function of a Python file for a study file to name it, got one of "
             f"{code.reference.partition(':')[0]} that is in none; put it into a file, at the top level"
         )
-    return f"{Path(os.path.relpath(file, folder)).as_posix()}:{code.attribute}"
+    return f"{Path(os.path.relpath(code.path, folder)).as_posix()}:{code.attribute}"

@@ -17,7 +17,7 @@ import numpy as np
 import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.code import DeclaredCode, UserCode, named_code
+from evogt_study.methods.code import Kind, UserCode, named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
@@ -288,7 +288,7 @@ def _check_resolved(study: Study) -> None:
 
 def _check_together(study: Study, space: CaseSpace) -> None:
     """Raise StudyError if the parameters of a case are inconsistent; few seeds stand for all."""
-    if any(isinstance(code, DeclaredCode) for code in study.spec.codes):
+    if any(code.kind is Kind.DECLARED for code in study.spec.codes):
         return  # it was checked before it ran, and checking it again would run it
     few = {SEED} & set(study.method.plain_parameters)
     axes = tuple(replace(axis, values=space.telling_values(axis, axis.name not in few)) for axis in space.axes)

@@ -77,7 +77,7 @@ class ProblemSource:
             return _from_statement(loaded)
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
-        parameters, make = signature_parameters(loaded, name), _checked(loaded, name, dict(given.objects))
+        parameters, make = signature_parameters(loaded, name), _checked(loaded, name, given)
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 
@@ -113,10 +113,13 @@ def _from_statement(statement: FormulaProblem) -> ProblemSource:
 
 
 # SystemExit too: a factory that calls sys.exit must not end the command
-def _checked(factory: Callable[..., Any], name: str, objects: Mapping[str, bytes]) -> Callable[..., Problem]:
+def _checked(factory: Callable[..., Any], name: str, code: UserCode) -> Callable[..., Problem]:
+    objects = dict(code.objects)
+
     def make(**values: Any) -> Problem:
         try:
-            problem = factory(**{each: plain(value, objects) for each, value in values.items()})
+            with code.importable():
+                problem = factory(**{each: plain(value, objects) for each, value in values.items()})
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # a user's factory can raise anything

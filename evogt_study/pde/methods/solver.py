@@ -131,7 +131,8 @@ class UserSolverCase(FunctionCase):
         values = {name: self.values[name] for name in method.own if name in self.values}
         arguments = given_arguments(path_arguments(method.function), method.code, values)
         decisive = {"method": method.code.attribute, PROBLEM: method.content_text, **self.values}
-        returned = method.function(**add_generator(arguments, names, decisive, method.common) | taken)
+        with method.code.importable():
+            returned = method.function(**add_generator(arguments, names, decisive, method.common) | taken)
         solution, rest = _parted(returned)
         record = as_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
