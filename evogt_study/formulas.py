@@ -5,7 +5,7 @@ Python syntax tree and translates only the nodes of this grammar.  It executes n
 refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
 bound its time and memory.
 
-`evaluate` and `prepared` compute expressions as a list of NumPy operations, each of which is computed once.
+`evaluate` and `prepare` compute expressions as a list of NumPy operations, each of which is computed once.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any])
     return _prepared(expressions, ())(values)
 
 
-def prepared(
+def prepare(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """The expressions as a function of the values of all other symbols.

@@ -153,71 +153,73 @@ def stage_keys(
     return keys
 
 
+@dataclass(frozen=True)
+class Stages:
+    """The stages of one run by their names."""
+
+    share: Share
+    keys: dict[str, Hashable]
+
+    def __call__(self, name: str, compute: Callable[[], T]) -> T:
+        return self.share(name, self.keys[name], compute)
+
+    # by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) share their first profile
+    def terms(self, stage: str, space: str) -> StiffnessTerm:
+        """Stiffness terms of the space of a stage, known by the profiles' values at the nodes."""
+        key = self.keys[space]
+        return lambda profile, compute: self.share(stage, (key, blake2b(profile.tobytes()).digest()), compute)
+
+
 def solve(
-    problem: Problem,
-    run: Discretisation,
-    share: Share = afresh,
-    reference: Reference | None = None,
-    norms: Collection[str] = (),
-    passed: tuple[int, ...] = (),
-) -> Solution:
+    problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None,
+    norms: Collection[str] = (), passed: tuple[int, ...] = (),
+) -> Solution:  # fmt: skip
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
 
     passed: steps whose states are wanted beside those that are observed; norms: wanted ones of `NORMS`.
     """
     # first: what it refuses would else be found after the space was made
     run.integrator.check(problem)
-    key = stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
-    svd, space = _spaces(problem, run, key, share)
-    domain = problem.domain
-    share(
-        "diffusion check", key["diffusion check"],
-        lambda: check_diffusion(problem, domain.quadrature(run.quadrature), run.integrator.times(run.grid)),
-    )  # fmt: skip
-    nodal = share("nodal data", key["nodal data"], lambda: nodal_data(problem, space.quadrature.nodes))
-    system = share(
-        "Galerkin system",
-        key["Galerkin system"],
-        lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
-    )
-    trajectory, between = _trajectories(run, system, key, share, passed)
+    stages = Stages(share, stage_keys(problem, problem.domain, run, None if reference is None else reference.key))
+    svd, space = _spaces(problem, run, stages)
+    domain, times = problem.domain, run.integrator.times(run.grid)
+    stages("diffusion check", lambda: check_diffusion(problem, domain.quadrature(run.quadrature), times))
+    nodal = stages("nodal data", lambda: nodal_data(problem, space.quadrature.nodes))
+    terms = stages.terms("stiffness term", "retained space")
+    system = stages("Galerkin system", lambda: assemble(space, problem, terms, nodal))
+    trajectory, between = _trajectories(run, system, stages, passed)
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
-    sums = share(
-        "validation features",
-        key["validation features"],
-        lambda: feature_sums(space.features, rule.nodes, run.validation.uniform),
-    )
-    target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
+    sums = stages("validation features", lambda: feature_sums(space.features, rule.nodes, run.validation.uniform))
+    target = stages("reference", lambda: _target(problem, run, rule, reference))
     # of a problem whose solution is not known the target has the initial time alone
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = target.errors(raw, sums)
+    # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
+    another, wanted = run.quadrature.another(domain.dimension), run.coefficient_reference
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
-        # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
-        quadrature_defect=share(
-            "quadrature defect", key["quadrature defect"],
-            lambda: mass_defect_on(space, domain.quadrature(run.quadrature.another(domain.dimension))),
-        ),
+        quadrature_defect=stages("quadrature defect", lambda: mass_defect_on(space, domain.quadrature(another))),
         sums=sums,
         passed=between,
-        reference_state=_reference_state(run, system, key, share),
-        cross_grid=_cross_grid(problem, run, space, system, key, share),
+        reference_state=None if wanted is None else stages(
+            "coefficient reference", lambda: wanted.final_state(system, run.grid.final_time)
+        ),
+        cross_grid=_cross_grid(problem, run, space, system, stages),
         norms=dict(_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
         reference_error=None if reference is None else share(
-            "reference error", key["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
+            "reference error", stages.keys["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
         ),
     )  # fmt: skip
 
 
 def _trajectories(
-    run: Discretisation, system: GalerkinSystem, key: dict[str, Hashable], share: Share, passed: tuple[int, ...]
+    run: Discretisation, system: GalerkinSystem, stages: Stages, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
     """The states observed, and those at the steps `passed`."""
 
     def march(grid: TimeGrid) -> Trajectory:
-        return share(
-            "trajectory", (key["Galerkin system"], grid, run.integrator), lambda: run.integrator.march(system, grid)
-        )
+        key = (stages.keys["Galerkin system"], grid, run.integrator)
+        return stages.share("trajectory", key, lambda: run.integrator.march(system, grid))
 
     if not passed:
         return march(run.grid), None
@@ -262,31 +264,20 @@ def _reference_error(reference: Reference, rule: Quadrature, final_time: float) 
     return float(relative_errors(coarser(rule.nodes, T), reference(rule.nodes, T), rule.weights)[0])
 
 
-def _spaces(
-    problem: Problem, run: Discretisation, key: dict[str, Hashable], share: Share
-) -> tuple[WeightedSVD, RetainedSpace]:
+def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
     """Singular values and the retained space; the trial functions are made only if one of the two is not at hand."""
-
     domain = problem.domain
 
-    @cache  # what shares may have no room for it between the two uses below
+    def compute() -> TrialFunctions:
+        features = domain.features(run.dictionary, run.seed)
+        return trial_functions(domain, features, domain.quadrature(run.quadrature))
+
+    @cache  # a cache of stages may have no room for it between the two uses below
     def trial() -> TrialFunctions:
-        return share(
-            "trial functions", key["trial functions"],
-            lambda: trial_functions(
-                domain, domain.features(run.dictionary, run.seed), domain.quadrature(run.quadrature)
-            ),
-        )  # fmt: skip
+        return stages("trial functions", compute)
 
-    svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
-    return svd, share("retained space", key["retained space"], lambda: retain(trial(), svd, run.tau))
-
-
-# by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) have their first profile in common for
-# every epsilon
-def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
-    """Stiffness terms of one space that problems share, known by the profiles' values at the nodes."""
-    return lambda profile, compute: share(stage, (space, blake2b(profile.tobytes()).digest()), compute)
+    svd = stages("weighted SVD", lambda: weighted_svd(trial()))
+    return svd, stages("retained space", lambda: retain(trial(), svd, run.tau))
 
 
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
@@ -306,27 +297,12 @@ def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
 
 
-def _reference_state(
-    run: Discretisation, system: GalerkinSystem, key: dict[str, Hashable], share: Share
-) -> Array | None:
-    wanted = run.coefficient_reference
-    if wanted is None:
-        return None
-    final_time = run.grid.final_time
-    return share("coefficient reference", key["coefficient reference"], lambda: wanted.final_state(system, final_time))
-
-
 def _cross_grid(
-    problem: Problem, run: Discretisation, space: RetainedSpace, system: GalerkinSystem, key: dict[str, Hashable],
-    share: Share,
-) -> CrossGridDefects | None:  # fmt: skip
+    problem: Problem, run: Discretisation, space: RetainedSpace, system: GalerkinSystem, stages: Stages
+) -> CrossGridDefects | None:
     rule, final_time = run.assessment, run.grid.final_time
     if rule is None:
         return None
-    basis = share(
-        "assessed basis", key["assessed basis"], lambda: assessed_basis(space, problem.domain.quadrature(rule))
-    )
-    term = _terms("assessed stiffness term", key["assessed basis"], share)
-    return share(
-        "assessment", key["assessment"], lambda: cross_grid_defects(space, basis, problem, system, final_time, term)
-    )
+    basis = stages("assessed basis", lambda: assessed_basis(space, problem.domain.quadrature(rule)))
+    term = stages.terms("assessed stiffness term", "assessed basis")
+    return stages("assessment", lambda: cross_grid_defects(space, basis, problem, system, final_time, term))

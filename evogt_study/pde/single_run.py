@@ -13,8 +13,13 @@ from evogt_study.errors import DivergedError, InputError, ParameterError, Proble
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import named_code
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
-from evogt_study.pde.baselines.stored_solution import COEFFICIENTS, StoredSolution, feature_coefficients, what_to_store
-from evogt_study.pde.certificates.certify import applicable, check_certificates
+from evogt_study.pde.baselines.stored_solution import (
+    COEFFICIENTS,
+    StoredSolution,
+    describe_solution,
+    feature_coefficients,
+)
+from evogt_study.pde.certificates.certify import check_certificates, find_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import Domain, content_of
@@ -115,7 +120,7 @@ def _certificates(
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of the certificates that are computed, which have to fit where they are named, and the steps they need."""
     if isinstance(asked, bool):
-        wanted = applicable(problem, grid.final_time) if asked else ()
+        wanted = find_certificates(problem, grid.final_time) if asked else ()
     else:
         check_certificates(asked, problem, grid.final_time)
         wanted = tuple(asked)
@@ -192,7 +197,7 @@ def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int |
     data: dict[str, Any] = {
         name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in measured.items()
     }
-    return xr.Dataset(data, coordinates, {**what_to_store(solution), "title": "one run"})
+    return xr.Dataset(data, coordinates, {**describe_solution(solution), "title": "one run"})
 
 
 def _coordinates(solution: Solution) -> dict[str, Any]:

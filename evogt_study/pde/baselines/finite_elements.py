@@ -29,7 +29,7 @@ from evogt_study.pde.baselines.element_space import (
 from evogt_study.pde.domains.box import check_box
 from evogt_study.pde.domains.triangulated import Triangulated
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor, multiply
-from evogt_study.pde.galerkin.stiffness import steady_operator
+from evogt_study.pde.galerkin.stiffness import has_steady_operator
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators.newton import CONVERGED, MOST_ITERATIONS
 from evogt_study.pde.integrators.runge_kutta import Tableau
@@ -174,14 +174,14 @@ class _Step:
 
     def __init__(self, problem: Problem, space: ElementSpace, dt: float, tableau: Tableau) -> None:
         self.tableau, self.dt, self.symmetric = tableau, dt, problem.advection is None
-        self.autonomous, self.load = steady_operator(problem), _load(problem, space)
+        self.autonomous, self.load = has_steady_operator(problem), _load(problem, space)
         self.stiffness = _stiffness(problem, space)
         if self.autonomous:
             constant = self.stiffness(0.0)
             self.stiffness = lambda t: constant
-        basis, law = space.interior, problem.reaction
-        self.reaction = _Reaction(problem, law, basis) if isinstance(law, NonlinearReaction) else None
-        self.mass = _product(basis.values, basis.values, basis.rule.weights)
+        self.problem, self.basis = problem, space.interior
+        self.nonlinear = isinstance(problem.reaction, NonlinearReaction)
+        self.mass = _product(self.basis.values, self.basis.values, self.basis.rule.weights)
         self.known: dict[float, Callable[[Array], Array]] = {}
 
     def __call__(self, u: Array, times: list[float]) -> Array:
@@ -200,11 +200,22 @@ class _Step:
     def slope(self, U: Array, load: Array, t: float) -> Array:
         """F - K u - r(u)."""
         linear = load - self.stiffness(t) @ U
-        return linear if self.reaction is None else linear - self.reaction.value(U, t)
+        return np.asarray(linear - self.reacted(U, t)[0] if self.nonlinear else linear)
+
+    def reacted(self, U: Array, t: float) -> tuple[Array, Array]:
+        """(r, phi_i) of r = -g(u, x, t), and w r_u at the nodes."""
+        law, lifting, rule = self.problem.reaction, self.problem.lifting, self.basis.rule
+        assert isinstance(law, NonlinearReaction)  # noqa: S101
+        u = np.asarray(self.basis.values @ U)
+        if lifting is not None:
+            u = u + lifting.value(rule.nodes, np.array([t]))[0]
+        weights = -rule.weights
+        value, slope = law.value(u, rule.nodes, t), law.slope(u, rule.nodes, t)
+        return np.asarray(self.basis.values.T @ (weights * value)), weights * slope
 
     def solved(self, side: Array, load: Array, u: Array, a: float, t: float) -> Array:
         """U of M U = side + dt a slope(U)."""
-        if self.reaction is None:
+        if not self.nonlinear:
             return self.solver(None, a, t)(side + self.dt * a * load)
         U = u
         for _ in range(MOST_ITERATIONS):
@@ -223,38 +234,13 @@ class _Step:
         if a in self.known:
             return self.known[a]
         matrix = self.stiffness(t)
-        if U is not None and self.reaction is not None:
-            matrix = matrix + self.reaction.jacobian(U, t)
+        if U is not None:
+            matrix = matrix + _product(self.basis.values, self.basis.values, self.reacted(U, t)[1])
         # a reaction's Jacobian may make the matrix indefinite, which LU without pivoting is not stable for
         made = solver_of(self.mass + self.dt * a * matrix, symmetric=self.symmetric and U is None)
         if U is None and self.autonomous:
             self.known[a] = made
         return made
-
-
-@dataclass(frozen=True, eq=False)
-class _Reaction:
-    """r = -g(u, x, t) against the basis."""
-
-    problem: Problem
-    law: NonlinearReaction
-    basis: SparseBasis
-
-    def nodal(self, U: Array, t: float) -> Array:
-        """u at the nodes."""
-        u, lifting = np.asarray(self.basis.values @ U), self.problem.lifting
-        return u if lifting is None else u + lifting.value(self.basis.rule.nodes, np.array([t]))[0]
-
-    def value(self, U: Array, t: float) -> Array:
-        """(r, phi_i)."""
-        rule = self.basis.rule
-        return np.asarray(-(self.basis.values.T @ (rule.weights * self.law.value(self.nodal(U, t), rule.nodes, t))))
-
-    def jacobian(self, U: Array, t: float) -> SparseMatrix:
-        """(r_u phi_j, phi_i)."""
-        rule = self.basis.rule
-        slope = self.law.slope(self.nodal(U, t), rule.nodes, t)
-        return _product(self.basis.values, self.basis.values, -rule.weights * slope)
 
 
 def _product(left: SparseMatrix, right: SparseMatrix, nodal: Array) -> SparseMatrix:

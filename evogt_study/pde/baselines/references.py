@@ -132,9 +132,9 @@ def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Disc
     """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
     return replace(
         run,
-        dictionary=widened(run.dictionary, FEATURES[level]),
+        dictionary=widen(run.dictionary, FEATURES[level]),
         seed=SEED if run.dictionary.RANDOM else 0,
-        quadrature=finer(run.quadrature, dimension, level),
+        quadrature=refine_rule(run.quadrature, dimension, level),
         grid=run.grid.refined(dt),
         # a reference is only evaluated, so its own diagnostics are not computed
         assessment=None,
@@ -143,7 +143,7 @@ def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Disc
 
 
 # hidden layers grow too: output features that are random sums of few neurons would be dependent
-def widened(dictionary: Dictionary, times: int) -> Dictionary:
+def widen(dictionary: Dictionary, times: int) -> Dictionary:
     """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
     given["N"] = times * dictionary.N
@@ -155,7 +155,7 @@ def widened(dictionary: Dictionary, times: int) -> Dictionary:
     return type(dictionary)(**given)
 
 
-def finer(rule: Rule, dimension: int, level: int) -> Rule:
+def refine_rule(rule: Rule, dimension: int, level: int) -> Rule:
     """The rule with more points, or more refinements."""
     if isinstance(rule, TriangleRule):
         return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))

@@ -102,15 +102,9 @@ class SpaceTimeSolution:
 
 
 def space_time_regression(
-    strong: StrongForm,
-    dictionary: Dictionary,
-    seed: int,
-    final_time: float,
-    *,
-    points: int = POINTS,
-    levels: int = LEVELS,
-    ridge: float = RIDGE,
-) -> SpaceTimeSolution:
+    strong: StrongForm, dictionary: Dictionary, seed: int, final_time: float, *, points: int = POINTS,
+    levels: int = LEVELS, ridge: float = RIDGE,
+) -> SpaceTimeSolution:  # fmt: skip
     """Fit u_st on (0, T) to the strong form at `residual_points`; the defaults are the paper's."""
     check_unit_cube(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
@@ -174,9 +168,7 @@ def residual_system(
 def _residual_rows(strong: StrongForm, features: Features, nodes: Array, t: float, final_time: float) -> Array:
     """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
     d, now = nodes.shape[1], np.array([t])
-    psi = features.jet(_in_space_time(nodes, t, final_time), 2)
-    assert psi.gradient is not None  # noqa: S101  # order 2 has both
-    assert psi.hessian is not None  # noqa: S101
+    psi = features.second_order(_in_space_time(nodes, t, final_time))
     D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]
     laplacian = np.trace(hessian) * psi.value + 2.0 * np.sum(dD * psi.gradient[:d], axis=0)

@@ -25,8 +25,8 @@ from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.pipeline import Solution
-from evogt_study.pde.problems.expressions import separated, space_time_function
-from evogt_study.pde.problems.terms import parsed
+from evogt_study.pde.problems.expressions import separate, space_time_function
+from evogt_study.pde.problems.terms import parse_term
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
 _BY_FUNCTION = "a function"
@@ -116,14 +116,14 @@ class StoredSolution:
             return 0.0
         if formula == _BY_FUNCTION:
             raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
-        expression = parsed(formula, "lifting", self.domain.dimension)
+        expression = parse_term(formula, "lifting", self.domain.dimension)
         values = json.loads(self.attributes["lifting_parameters"])
-        lifting = space_time_function(expression, separated(expression), values)
+        lifting = space_time_function(expression, separate(expression), values)
         lifted: Array = lifting(nodes, self.times)
         return lifted
 
 
-def what_to_store(solution: Solution) -> dict[str, Any]:
+def describe_solution(solution: Solution) -> dict[str, Any]:
     """The attributes of a `StoredSolution`."""
     problem, run = solution.problem, solution.discretisation
     attributes = {
@@ -145,12 +145,12 @@ def feature_coefficients(solution: Solution) -> Array:
     return np.asarray(saved @ solution.space.transform.T)
 
 
-def resolved_reference(raw: Any, folder: Path) -> Any:
+def resolve_reference(raw: Any, folder: Path) -> Any:
     """The reference itself, or the parts of the run if it names a file, relative to `folder`."""
-    return stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
+    return read_stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
 
 
-def stored_run(path: Path) -> dict[str, Any]:
+def read_stored_run(path: Path) -> dict[str, Any]:
     """times (S,), coefficients (S, N) and attributes.  Raises ParameterError if the file holds none."""
     import netCDF4  # here: only the client reads the file, and workers import no NetCDF
 

@@ -22,7 +22,14 @@ import numpy as np
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
-from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid, applied, interpolants
+from evogt_study.pde.certificates.spectral_space import (
+    Ends,
+    Sampled,
+    SpectralSpace,
+    TensorGrid,
+    apply_matrices,
+    interpolants,
+)
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 
@@ -79,7 +86,7 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
     for axis, b in enumerate(data.advection or ()):
         matrices = [np.eye(len(grid.along[0]))] * grid.dimension
         matrices[axis] = _differentiation(grid)
-        upper = upper + applied(matrices, b) / 2.0
+        upper = upper + apply_matrices(matrices, b) / 2.0
     most = float(upper.max())
     if dirichlet:
         return Growth(max(most, 0.0), ends=box.ends)

@@ -249,12 +249,12 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
 """Each of `CERTIFICATES` and `PARTS` as a function of the run."""
 
 
-def asked_for(record: Iterable[str]) -> tuple[str, ...]:
+def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
     """The certificates among the names in `record`."""
     return tuple(name for name in record if name in CERTIFICATES)
 
 
-def applicable(problem: Problem, final_time: float) -> tuple[str, ...]:
+def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
     """Those of `FREE` that `problem` has."""
     referenced = problem.exact is not None
     return tuple(name for name in FREE if _reason(name, problem, final_time, referenced=referenced) is None)
@@ -262,7 +262,7 @@ def applicable(problem: Problem, final_time: float) -> tuple[str, ...]:
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
     """Raise StudyError if `record` asks for a certificate that the problem does not have."""
-    for name in asked_for(record):
+    for name in select_certificates(record):
         reason = _reason(name, problem, final_time, referenced=True)
         if reason is not None:
             raise StudyError(f"`record` must leave out {name} for {reason} (output.record)")

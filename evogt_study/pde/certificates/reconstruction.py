@@ -31,9 +31,9 @@ differ a hundred times as much from a coarser rule.  With 10 and 11 certificates
 
 
 BETWEEN = 4
-"""Points on a line for each node, at which `seen_in_space` looks."""
+"""Points on a line for each node, at which `is_seen_in_space` looks."""
 TIMES = 499
-"""Times at which `seen_in_time` looks: a prime number, which no simple period meets.  A pulse of 0.4 % has two."""
+"""Times at which `is_seen_in_time` looks: a prime number, which no simple period meets.  A pulse of 0.4 % has two."""
 FAR = 0.08
 """Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
 a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
@@ -140,7 +140,7 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
 
 
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
-def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
+def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
     """True if the nodes of one panel see initial value, source and diffusion on lines through their largest values."""
     box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
 
@@ -181,7 +181,7 @@ def _rounding(initial: Array, final_time: float) -> float:
     return ROUNDING * float(np.abs(initial).max()) / final_time
 
 
-def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
+def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     """True if the times of `rule` see all that changes in time, at the place of the largest source at half time."""
     reaction = None if isinstance(problem.reaction, NonlinearReaction) else problem.reaction
     functions = (

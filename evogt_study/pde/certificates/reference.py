@@ -21,7 +21,7 @@ import scipy  # which imports its parts when they are first used: workers would 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.certificates.bound import energy_bound, growth_of
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, seen_in_space, seen_in_time
+from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, is_seen_in_space, is_seen_in_time
 from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, TensorGrid
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
@@ -102,7 +102,8 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
     # else nothing is known of what the grid or the steps do not see
     middle = _evaluated(problem, grid, rule, slice(len(rule.times) // 2, len(rule.times) // 2 + 1))
-    if not (seen_in_time(problem, middle, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
+    in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
+    if not (in_space and is_seen_in_time(problem, middle, rule)):
         return SpectralReference(solution, np.inf)
     growth = growth_of(problem, grid, rule.times)
     return SpectralReference(

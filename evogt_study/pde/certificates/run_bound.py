@@ -15,7 +15,13 @@ import numpy as np
 from evogt_study.pde.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
 from evogt_study.pde.certificates.budget import SMALLEST
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.reconstruction import DEGREE, Reconstruction, TimeRule, seen_in_space, seen_in_time
+from evogt_study.pde.certificates.reconstruction import (
+    DEGREE,
+    Reconstruction,
+    TimeRule,
+    is_seen_in_space,
+    is_seen_in_time,
+)
 from evogt_study.pde.certificates.spectral_space import TensorGrid, interpolants
 from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.domains import Domain
@@ -88,14 +94,17 @@ def run_bound(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> RunBound:
     """The bound by the states at the knots; `end`: state and rate (2, r) for the representer, else the run's own."""
-    dimension, found = solution.problem.dimension, None
-    for grid in _grids(dimension, _nodes(solution)):
+    dimension, nodes = solution.problem.dimension, _nodes(solution)
+    if dimension > 1:
+        grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
+    else:  # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
+        grids = [_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
+    for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
-        found = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
-        if found.bound.resolution <= RESOLVED[dimension]:
+        bound = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
+        if bound.resolution <= RESOLVED[dimension]:
             break
-    assert found is not None  # noqa: S101  # there are grids for each dimension
-    return found
+    return RunBound(bound, functions)
 
 
 # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
@@ -106,40 +115,28 @@ def _nodes(solution: Solution) -> float:
     return max(NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
 
 
-def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:
-    """The grids that are tried, in 1-D only grids with at least `nodes` nodes."""
-    if dimension > 1:
-        yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
-        return
-    # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
-    yield from (_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1])
-
-
 def _on_a_grid(
     problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
     end: Array | None,
-) -> RunBound:  # fmt: skip
+) -> EnergyBound:  # fmt: skip
     """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
     grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
     last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
-    found = None
     for rule, most in _rules(knots.times, grid.dimension):
         key = (problem_key, grid, rule.times.tobytes())
         data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
         bound = energy_bound(reconstructed, rule, grid, data.part, growth, last)
-        if in_time and bound.time_rule <= most * bound.value**2:
-            found = RunBound(bound if in_space else replace(bound, unresolved=math.inf), functions)
+        settled = in_time and bound.time_rule <= most * bound.value**2
+        if settled:
             break
-        found = RunBound(replace(bound, unresolved=math.inf), functions)
-    assert found is not None  # noqa: S101  # as above
-    return found
+    return bound if settled and in_space else replace(bound, unresolved=math.inf)
 
 
 def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
     """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
     data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
-    in_space = grid.dimension == 1 or seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, growth, in_space, seen_in_time(problem, data, rule)
+    in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
+    return data, growth, in_space, is_seen_in_time(problem, data, rule)
 
 
 # each point is another residual, and as a rule the fewer are enough

@@ -130,29 +130,27 @@ class Sampled:
 
     def evaluate(self, coefficients: Array) -> Array:
         """Functions on the grid, (..., n, ..., n) -> (..., Q, ..., Q)."""
-        return applied(self._matrices(None), coefficients)
+        return apply_matrices(self._matrices(None), coefficients)
 
     def gradient(self, coefficients: Array) -> list[Array]:
         """The derivative in each direction on the grid."""
-        return [applied(self._matrices(axis), coefficients) for axis in range(self.grid.dimension)]
+        return [apply_matrices(self._matrices(axis), coefficients) for axis in range(self.grid.dimension)]
 
     def moments(self, values: Array) -> Array:
         """(v, B_k) of functions on the grid, (..., Q, ..., Q) -> (..., n, ..., n)."""
-        return applied([matrix.T for matrix in self._matrices(None)], values * self.grid.weights)
+        return apply_matrices([matrix.T for matrix in self._matrices(None)], values * self.grid.weights)
 
     def flux_moments(self, flux: list[Array]) -> Array:
         """(q, grad B_k) of vector fields on the grid."""
-        weights = self.grid.weights
-        return reduce(
-            np.add,
-            [applied([matrix.T for matrix in self._matrices(axis)], part * weights) for axis, part in enumerate(flux)],
-        )
+        parts = [part * self.grid.weights for part in flux]
+        matrices = [[matrix.T for matrix in self._matrices(axis)] for axis in range(len(flux))]
+        return reduce(np.add, [apply_matrices(*pair) for pair in zip(matrices, parts, strict=True)])
 
     def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
         """Functions on a face across `axis`, by the values (n,) of the functions of one coordinate there."""
         matrices = self._matrices(None)
         matrices[axis] = ends[None]
-        return np.squeeze(applied(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
+        return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
     def face_moments(self, values: Array, axis: int, ends: Array) -> Array:
         """(v, B_k) over that face, of functions on it, (T, Q, ...) -> (T, n, ..., n)."""
@@ -160,10 +158,10 @@ class Sampled:
         matrices[axis] = ends[:, None]
         weights = [self.grid.along[1]] * (self.grid.dimension - 1)
         weighted = values * np.asarray(reduce(np.multiply.outer, weights, np.ones(())))
-        return applied(matrices, np.expand_dims(weighted, 1 + axis))
+        return apply_matrices(matrices, np.expand_dims(weighted, 1 + axis))
 
 
-def applied(matrices: list[Array], values: Array) -> Array:
+def apply_matrices(matrices: list[Array], values: Array) -> Array:
     """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
     dimension = len(matrices)
     if dimension == 1:

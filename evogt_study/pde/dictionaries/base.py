@@ -44,16 +44,16 @@ class Features(Protocol):
     def first_order(self, nodes: Array) -> FirstOrder:
         """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
 
-    def jet(self, nodes: Array, order: int) -> Jet:
-        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order` (0, 1 or 2)."""
+    def second_order(self, nodes: Array) -> Jet:
+        """Evaluate psi with its first and second derivatives at `nodes` (Q, d)."""
 
 
 class Jet(NamedTuple):
-    """A vector of functions with its derivatives at Q points; a derivative that was not computed is None."""
+    """A vector of functions at Q points with its first and second derivatives."""
 
-    value: Array
-    gradient: Array | None = None
-    hessian: Array | None = None
+    value: Array  # (Q, n)
+    gradient: Array  # (d, Q, n)
+    hessian: Array  # (d, d, Q, n)
 
 
 # in factors, since a feature of one layer varies along one direction: one array of slopes instead of d

@@ -31,22 +31,17 @@ class TanhDictionary(Dictionary):
     """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
     gamma: float | tuple[float, ...] = declared(
-        "a positive number, or a list with one for each first-layer neuron",
-        one_or_several(real(0.0)),
-        "γ",
+        "a positive number, or a list with one for each first-layer neuron", one_or_several(real(0.0)), "γ",
         "shape parameter of the first layer, eq:trans_feature",
-    )
+    )  # fmt: skip
     _: KW_ONLY
     radius: float | None = declared(
         "a positive number", real(0.0), "R", "radius of the ball that holds the domain", optional=True
     )
     centre: float | tuple[float, ...] = declared(
-        "a number, or a list with one for each direction",
-        one_or_several(real()),
-        "x_c",
-        "centre of the ball that holds the domain",
-        default=0.5,
-    )
+        "a number, or a list with one for each direction", one_or_several(real()), "x_c",
+        "centre of the ball that holds the domain", default=0.5,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,19 +100,13 @@ class LayeredDictionary(TanhDictionary):
         "an integer >= 1", integer(1), "width of the first hidden layer N_1", "used by gtransnet only", optional=True
     )
     hidden: tuple[int, ...] | None = declared(
-        "a list of integers >= 1",
-        several(integer(1)),
-        "widths of the hidden layers before the last",
-        "used by gtransnet only",
-        optional=True,
-    )
+        "a list of integers >= 1", several(integer(1)), "widths of the hidden layers before the last",
+        "used by gtransnet only", optional=True,
+    )  # fmt: skip
     delta: float = declared(
-        "in (0, 1]",
-        real(0.0, 1.0, high_included=True),
-        "δ",
-        "variance of further layers' weights times width, eq:variance_control",
-        default=0.5,
-    )
+        "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
+        "variance of further layers' weights times width, eq:variance_control", default=0.5,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.N1 is not None and self.hidden is not None:
@@ -208,19 +197,14 @@ class TanhFeatures:
             gradient *= _slope(s)
         return s, gradient
 
-    def jet(self, nodes: Array, order: int) -> Jet:
-        """psi at `nodes` with all derivatives up to `order` (0, 1 or 2), by the chain rule (eq:tanh_chain_compact)."""
-        if order == 0:
-            return Jet(self.values(nodes))
-        if order == 1:
-            first = self.first_order(nodes)
-            return Jet(first.value, first.gradient)
+    def second_order(self, nodes: Array) -> Jet:
+        """psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
         s = np.empty((len(nodes), len(self.slopes)))
         self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
-        jet = _tanh(s, Jet(s, self.slopes.T[:, None, :]))  # slopes (d, 1, N1): the same at every node
+        jet = _tanh(s, self.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
         for weight in self.weights:
-            z = Jet(*(None if part is None else part @ weight.T for part in jet))  # type: ignore[arg-type]  # the value is never None
-            jet = _tanh(np.tanh(z.value), z)
+            value, gradient, hessian = (part @ weight.T for part in jet)
+            jet = _tanh(np.tanh(value), gradient, hessian)
         return jet
 
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
@@ -253,13 +237,11 @@ def _slope(s: Array, out: Array | None = None) -> Array:
     return np.subtract(1.0, ds, out=ds)
 
 
-def _tanh(s: Array, z: Jet) -> Jet:
-    """The jet of s = tanh z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
-    if z.gradient is None:  # it is the gradient that the Hessian of s comes from
-        raise ValueError("`z` must have a gradient")
+def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
+    """The jet of s = tanh z by the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
     ds = _slope(s)
-    gradient = ds * z.gradient
-    hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None]
-    if z.hessian is not None:
-        hessian += ds * z.hessian
+    gradient = ds * slopes
+    hessian = (-2.0 * s) * gradient[:, None] * slopes[None]
+    if curvatures is not None:
+        hessian += ds * curvatures
     return Jet(s, gradient, hessian)

@@ -47,25 +47,22 @@ class TensorProducts:
         return len(self.indices)
 
     def values(self, nodes: Array) -> Array:
-        return self.jet(nodes, 0).value
+        return self._derivatives(nodes, 0)()
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        jet = self.jet(nodes, 1)
-        assert jet.gradient is not None  # noqa: S101  # order 1 has it
-        return FirstOrder(jet.value, jet.gradient)
+        along = self._derivatives(nodes, 1)
+        return FirstOrder(along(), np.stack([along(i) for i in range(nodes.shape[1])]))
 
-    def jet(self, nodes: Array, order: int) -> Jet:
-        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`, by the product rule."""
+    def second_order(self, nodes: Array) -> Jet:
+        along, axes = self._derivatives(nodes, 2), range(nodes.shape[1])
+        hessian = np.stack([np.stack([along(i, j) for j in axes]) for i in axes])
+        return Jet(along(), np.stack([along(i) for i in axes]), hessian)
+
+    def _derivatives(self, nodes: Array, order: int) -> Callable[..., Array]:
+        """psi at `nodes` differentiated along each of the arguments, at most `order`, by the product rule."""
         tables = [
             # each function of one coordinate is evaluated once, however many products have it
             self.functions(x, int(indices.max()) + 1, order)[:, :, indices]
             for x, indices in zip(nodes.T, self.indices.T, strict=True)
         ]
-        axes = range(len(tables))
-
-        def along(*derived: int) -> Array:
-            return np.asarray(prod(table[derived.count(axis)] for axis, table in enumerate(tables)))
-
-        gradient = np.stack([along(i) for i in axes]) if order >= 1 else None
-        hessian = np.stack([np.stack([along(i, j) for j in axes]) for i in axes]) if order >= 2 else None
-        return Jet(along(), gradient, hessian)
+        return lambda *derived: np.asarray(prod(table[derived.count(axis)] for axis, table in enumerate(tables)))

@@ -108,15 +108,10 @@ class MappedFeatures:
             return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
 
-    def jet(self, nodes: Array, order: int) -> Jet:
-        if order < 2:
-            first = self.first_order(nodes)
-            return Jet(first.value, first.gradient if order else None)
+    def second_order(self, nodes: Array) -> Jet:
         if any(self.periodic):
-            raise ParameterError("order", "0 or 1 for periodic features", order)
-        inner, w = self.inner.jet(self._mapped(nodes), order), self.widths
-        assert inner.gradient is not None  # noqa: S101  # order 2 has both
-        assert inner.hessian is not None  # noqa: S101
+            raise ParameterError("order", "0 or 1 for periodic features", 2)
+        inner, w = self.inner.second_order(self._mapped(nodes)), self.widths
         return Jet(inner.value, inner.gradient / w[:, None, None], inner.hessian / np.outer(w, w)[:, :, None, None])
 
     def _mapped(self, nodes: Array) -> Array:

@@ -14,7 +14,7 @@ import scipy  # which imports its parts when they are first used: workers start 
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
-from evogt_study.pde.galerkin.stiffness import steady_operator
+from evogt_study.pde.galerkin.stiffness import has_steady_operator
 from evogt_study.pde.galerkin.system import GalerkinSystem, has_steady_load
 from evogt_study.pde.numerics.arrays import Array
 
@@ -43,7 +43,7 @@ class CoefficientReference:
     def check(self, problem: Problem) -> None:
         """Raise ProblemError if the eigendecomposition is chosen for a problem that is not steady and linear."""
         linear = problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
-        steady = steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
+        steady = has_steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
         if self.name == "eigendecomposition" and not steady:
             raise ProblemError(_NOT_STEADY)
 

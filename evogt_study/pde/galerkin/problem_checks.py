@@ -36,24 +36,21 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     def stated(nodes: Array) -> Array:
         return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, times)
 
-    def lifted(nodes: Array) -> Array:
-        return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
-
     on_boundary = problem.domain.boundary_points()
     if not len(on_boundary):
         return
     with np.errstate(all="ignore"):
-        excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
+        lifted = np.zeros(1) if problem.lifting is None else problem.lifting.value(on_boundary, times)
+        excess = float(np.abs(stated(on_boundary) - lifted).max())
         scale = float(np.abs(stated(_inside(problem))).max())
         if problem.lifting is not None:
-            scale = max(scale, float(np.abs(lifted(on_boundary)).max()))
+            scale = max(scale, float(np.abs(lifted).max()))
     if not _negligible(excess, scale):
         key = "initial" if problem.exact is None else "exact"
         wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
         remedy = "; `lifting` states boundary values that are not zero" if problem.lifting is None else ""
-        raise ProblemError(
-            f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}{remedy}"
-        )
+        place = f"there{describe_parameters(problem)}{remedy}"
+        raise ProblemError(f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} {place}")
 
 
 def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
@@ -80,7 +77,7 @@ def _check_seam(
     one, two = (function(np.where(np.arange(problem.dimension) == axis, side, nodes)) for side in ends)
     excess, scale = float(np.abs(one - two).max()), float(np.abs(function(nodes)).max())
     if not _negligible(excess, scale):
-        got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
+        got = f"a difference of {excess:.3g} between its faces{describe_parameters(problem)}"
         raise ProblemError(f"{data} must be periodic in {'xyz'[axis]}, got {got}")
 
 
@@ -96,7 +93,7 @@ def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
             excess = float(np.abs(outward - wanted).max())
             scale = max(float(np.abs(part(rule.nodes, times)).max()) for part in flux)
             if not _negligible(excess, max(scale, float(np.abs(wanted).max()))):
-                got = f"a difference of {excess:.3g}{parameters_told(problem)}"
+                got = f"a difference of {excess:.3g}{describe_parameters(problem)}"
                 raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
 
 
@@ -123,11 +120,11 @@ def check_start(problem: Problem) -> None:
         exact = problem.exact(nodes, np.zeros(1))[0]
         excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
     if not _negligible(excess, scale):
-        given = parameters_told(problem)
+        given = describe_parameters(problem)
         raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
 
 
-def parameters_told(problem: Problem) -> str:
+def describe_parameters(problem: Problem) -> str:
     """The problem's parameters as the end of a message."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""

@@ -156,7 +156,7 @@ def _with_transpose(matrix: Array) -> Array:
     return matrix + matrix.T
 
 
-def steady_operator(problem: Problem) -> bool:
+def has_steady_operator(problem: Problem) -> bool:
     """True if the linear terms do not depend on time."""
     parts = [problem.diffusion, *(problem.advection or ())]
     if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):

@@ -36,9 +36,9 @@ from evogt_study.pde.galerkin.stiffness import (
     StiffnessTerm,
     computed,
     diffusion_matrix,
+    has_steady_operator,
     lower_order_matrix,
     scalar_diffusion,
-    steady_operator,
     weighted_gram,
 )
 from evogt_study.pde.numerics.arrays import Array
@@ -79,7 +79,7 @@ class Reaction:
     weights: Array
     rate: NodalRate | None = None
 
-    def prepared(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
+    def prepare(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
         """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
         # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
@@ -141,7 +141,7 @@ class GalerkinSystem:
         """alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
         rate = self.load(np.array([t]))[0] - self.stiffness(t) @ alpha
         if self.reaction is not None:
-            rate -= self.reaction.prepared()(alpha, self.nodal_lifting(t), t)[0]
+            rate -= self.reaction.prepare()(alpha, self.nodal_lifting(t), t)[0]
         return np.asarray(rate)
 
 
@@ -184,27 +184,18 @@ def assemble(
         load = _lifted_load(space, load, problem.lifting, lifting)
     basis = NodalBasis(rule, space.values, space.gradients)
     stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
+    # only b . grad u makes a form that is not symmetric
+    symmetric = problem.advection is None
     return GalerkinSystem(
-        stiffness=stiffness,
-        autonomous=steady_operator(problem),
-        load=load,
-        initial=space.project(nodal.initial),
-        lifting=lifting,
-        reaction=_reaction(space, problem),
-        steady_load=has_steady_load(problem),
-        # only b . grad u makes a form that is not symmetric
-        symmetric=problem.advection is None,
-        diffusion=diffusion,
-    )
+        stiffness, has_steady_operator(problem), load, space.project(nodal.initial), lifting, _reaction(space, problem),
+        has_steady_load(problem), symmetric, diffusion,
+    )  # fmt: skip
 
 
 def operator_matrix(
-    basis: NodalBasis,
-    problem: Problem,
-    faces: dict[str, NodalBasis],
-    profiles: Array | None = None,
+    basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis], profiles: Array | None = None,
     term: StiffnessTerm = computed,
-) -> tuple[MatrixInTime, MatrixInTime | None]:
+) -> tuple[MatrixInTime, MatrixInTime | None]:  # fmt: skip
     """K on a basis, and its diffusion's part where there are others; `profiles` of a scalar diffusion at the nodes."""
     if isinstance(problem.diffusion, Tensor):
         diffusion = diffusion_matrix(basis, problem)
@@ -213,7 +204,7 @@ def operator_matrix(
     others = lower_order_matrix(basis, problem, faces)
     if others is None:
         return diffusion, None
-    if steady_operator(problem):
+    if has_steady_operator(problem):
         constant = diffusion(0.0) + others(0.0)
         return lambda t: constant, diffusion
     return lambda t: diffusion(t) + others(t), diffusion

@@ -44,7 +44,7 @@ class StageSolver:
         if system.autonomous:
             constant = system.stiffness(0.0)
             kept = lambda t: constant  # noqa: E731
-        return StageSolver(tableau, system, dt, kept, None if system.reaction is None else system.reaction.prepared())
+        return StageSolver(tableau, system, dt, kept, None if system.reaction is None else system.reaction.prepare())
 
     def __call__(self, alpha: Array, times: Array, loads: Array) -> Array:
         """alpha^{n+1} from alpha^n (r,), the stages' times (s,) and loads (s, r)."""

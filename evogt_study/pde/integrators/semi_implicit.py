@@ -76,7 +76,7 @@ class SemiImplicit(Integrator):
         """The states of all steps; each call overwrites the last one."""
         times, lifting, side = grid.step_times, system.lifting, self.side(grid.dt)
         alpha, zeros = system.initial.copy(), np.zeros_like(system.initial)
-        reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepared()
+        reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
         nodal = flux = own = None
         for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
             now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))

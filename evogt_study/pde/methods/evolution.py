@@ -23,7 +23,7 @@ from evogt_study.pde.baselines.references import (
     reference_of,
 )
 from evogt_study.pde.baselines.stored_solution import StoredSolution
-from evogt_study.pde.certificates.certify import asked_for, check_certificates
+from evogt_study.pde.certificates.certify import check_certificates, select_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
@@ -101,7 +101,7 @@ class Evolution(ProblemMethod):
             known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
         if self.source.has_potential is not False:
             known += ["energy_drop_percent", "energy_increment"]
-        return (*known, *asked_for(self.output.record))
+        return (*known, *select_certificates(self.output.record))
 
     def has_final_error(self, reference: Value | None) -> bool:
         """Return True if the final error may be measured; of a factory's problem it is not known beforehand."""
@@ -206,7 +206,7 @@ class EvolutionCase(ProblemCase):
         if reference is not None:
             reference = ReferenceAmongWorkers(reference, identity)
         output = self.method.output
-        norms, wanted = [name for name in NORMS if name in output.record], asked_for(output.record)
+        norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve(problem, self.discretisation, share, reference, norms, passed)

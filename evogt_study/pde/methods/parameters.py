@@ -9,7 +9,7 @@ from typing import Any
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.pde.baselines.references import NAMES as REFERENCES
-from evogt_study.pde.baselines.stored_solution import StoredSolution, resolved_reference
+from evogt_study.pde.baselines.stored_solution import StoredSolution, resolve_reference
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
@@ -93,7 +93,7 @@ class EvolutionParameters:
         "what errors are measured against",
         "the problem's exact solution where left out",
         optional=True,
-        resolve=resolved_reference,
+        resolve=resolve_reference,
         takes_code=True,
     )
     reference_points: int | None = declared(

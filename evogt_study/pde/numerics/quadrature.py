@@ -55,11 +55,6 @@ class QuadratureRule:
         return f"{self.rule}({self.points})"
 
     @property
-    def exact_to(self) -> int:
-        """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""
-        return 2 * self.points - 1 if self.rule == "gauss_legendre" else 1
-
-    @property
     def uniform(self) -> bool:
         """True if the nodes of a direction are equally spaced."""
         return self.rule == "composite_midpoint"

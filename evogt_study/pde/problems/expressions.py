@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from evogt_study.formulas import SPACE, evaluate, prepared, symbol
+from evogt_study.formulas import SPACE, evaluate, prepare, symbol
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics.arrays import Array
 
@@ -29,14 +29,14 @@ Places = tuple[Array, Array]
 """Nodes (Q, d) and times (T,)."""
 
 
-def separated(expression: sympy.Expr) -> Terms | None:
+def separate(expression: sympy.Expr) -> Terms | None:
     """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None if it does not split.
 
     Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
     cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and what is computed for 1 serves other problems too.
 
     >>> x, t = COORDINATES[0], TIME
-    >>> separated(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
+    >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
     ((exp(-t), sin(x) + 5),)
     """
     profiles: dict[sympy.Expr, sympy.Expr] = {}
@@ -54,8 +54,8 @@ def separated(expression: sympy.Expr) -> Terms | None:
 
 
 def split(expression: sympy.Expr) -> Split:
-    """The expression with what `separated` makes of it."""
-    return expression, separated(expression)
+    """The expression with what `separate` makes of it."""
+    return expression, separate(expression)
 
 
 def _by_profile(pairs: Terms) -> Terms:
@@ -128,7 +128,7 @@ def space_time_function(
     if pairs is None or not _representable(pairs, values):
         return NonSeparable(_at_nodes(expression, values))
     # together: profiles have most of their factors in common
-    modulations, profiles = (prepared(each, values) for each in zip(*pairs, strict=True))
+    modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     made = Separable(
         lambda nodes: _rows(profiles(_columns(nodes)), len(nodes)),
@@ -163,7 +163,7 @@ def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Cal
 def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
 
-    evaluated = prepared((expression,), values)
+    evaluated = prepare((expression,), values)
     return lambda u, nodes, t: _rows(evaluated({**_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
 
@@ -182,7 +182,7 @@ def gradient_function(
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression as a function of the one variable `name`, applied to each entry of an array."""
 
-    evaluated = prepared((expression,), values)
+    evaluated = prepare((expression,), values)
 
     def function(array: Array) -> Array:
         found = np.asarray(evaluated({name: array})[0])
@@ -193,7 +193,7 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
 
 def _at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
     """The expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
-    evaluated = prepared((expression,), values)
+    evaluated = prepare((expression,), values)
     return lambda nodes, t: _rows(evaluated({**_columns(nodes), "t": t}), len(nodes))[0]
 
 

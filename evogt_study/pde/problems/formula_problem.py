@@ -20,7 +20,7 @@ from evogt_study.errors import FormulaError, ParameterError, ProblemError, short
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, SpaceTimeFunction
-from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
+from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, describe_parameters
 from evogt_study.pde.problems.expressions import (
     COORDINATES,
     TIME,
@@ -39,7 +39,7 @@ from evogt_study.pde.problems.terms import (
     SymbolicTerms,
     boundary_of,
     domain_of,
-    parsed,
+    parse_term,
     symbolic_terms,
 )
 from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
@@ -263,7 +263,7 @@ def derived(statement: FormulaProblem) -> Derived:
     terms, potential = symbolic_terms(statement, dimension), _parsed_potential(statement.potential)
     lifting = None
     if statement.lifting is not None:
-        lifting = SymbolicLifting.of(parsed(statement.lifting, "lifting", dimension), terms)
+        lifting = SymbolicLifting.of(parse_term(statement.lifting, "lifting", dimension), terms)
     exact, initial, source = _given(statement, terms, potential)
     formulas = [*terms.expressions, source, initial] + ([] if exact is None else [exact])
     formulas += [] if lifting is None else lifting.expressions
@@ -292,10 +292,10 @@ def _given(
     """The exact solution, the initial value, and the source with what a linear reaction leaves beside c u."""
     dimension = statement.dimension
     if statement.exact is None:
-        source = parsed("0" if statement.source is None else statement.source, "source", dimension)
-        initial = parsed(str(statement.initial), "initial", dimension, steady=True)
+        source = parse_term("0" if statement.source is None else statement.source, "source", dimension)
+        initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
         return None, initial, source + terms.remainder
-    exact = parsed(statement.exact, "exact", dimension)
+    exact = parse_term(statement.exact, "exact", dimension)
     source = manufactured_source(exact, terms) + _slope(potential, exact)
     return exact, exact, source + terms.remainder  # the initial value is evaluated at t = 0
 
@@ -361,7 +361,7 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
         wanted, defect = broken
         instead = "" if problem.exact is None else ", or state `initial` and `source` instead of `exact`"
         raise ProblemError(
-            f"{wanted}, got a relative defect of {defect:.2g} in the weak form{parameters_told(problem)}; "
+            f"{wanted}, got a relative defect of {defect:.2g} in the weak form{describe_parameters(problem)}; "
             f"smooth the formulas{instead}"
         )
 

@@ -120,11 +120,11 @@ def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
     advection = () if statement.advection is None else texts_of(statement.advection, "advection", dimension)
     reaction = sympy.S.Zero
     if statement.reaction is not None:
-        reaction = parsed(statement.reaction, "reaction", dimension, solution=True)
+        reaction = parse_term(statement.reaction, "reaction", dimension, solution=True)
     return SymbolicTerms(
         dimension,
         _diffusion(statement.diffusion, dimension),
-        tuple(parsed(text, "advection", dimension) for text in advection),
+        tuple(parse_term(text, "advection", dimension) for text in advection),
         reaction,
         _faces(statement.boundary, dimension),
     )
@@ -132,16 +132,16 @@ def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
 
 def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     if isinstance(raw, str):
-        return parsed(raw, "diffusion", dimension)
+        return parse_term(raw, "diffusion", dimension)
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
         wanted = f"{dimension} formulas or {dimension} rows of them"
         raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shortened(raw)}")
     if all(isinstance(row, str) for row in raw):
-        diagonal = [parsed(text, "diffusion", dimension) for text in raw]
+        diagonal = [parse_term(text, "diffusion", dimension) for text in raw]
         return tuple(
             tuple(entry if i == j else sympy.S.Zero for j in range(dimension)) for i, entry in enumerate(diagonal)
         )
-    rows = [[parsed(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
+    rows = [[parse_term(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
     for i in range(dimension):
         for j in range(i):
             # simplified, since the two may be written in different ways
@@ -157,7 +157,7 @@ def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, s
     for face, data in boundary:
         if isinstance(data, str):  # periodic
             continue
-        formulas = {key: parsed(text, f"boundary.{face}.{key}", dimension) for key, text in data}
+        formulas = {key: parse_term(text, f"boundary.{face}.{key}", dimension) for key, text in data}
         transfer = formulas.get("transfer")
         flux = formulas["flux"] if transfer is None else transfer * formulas["outside"]
         faces.append((face, flux, transfer))
@@ -171,7 +171,7 @@ def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def parsed(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
+def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
     """A formula in the coordinates of the problem and t, in u where it may hold the solution.  Raises FormulaError."""
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
