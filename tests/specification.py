@@ -217,18 +217,11 @@ def evolve(p: Problem, s: Settings) -> Result:
         if n + 1 in recorded:
             measure(n + 1)
     return Result(
-        error=errors[-1],
-        initial_error=errors[0],
-        rank=r,
+        error=errors[-1], initial_error=errors[0], rank=r,
         retained_condition=float((space.sigma[0] / space.sigma[r - 1]) ** 2),
-        raw_resolution=raw_resolution(space, s.features),
-        mass_defect=mass_defect(phi_r, w),
-        errors=np.array(errors),
-        energies=np.array(energies),
-        norms=np.array(norms),
-        coefficients=alpha,
-        space=space,
-    )
+        raw_resolution=raw_resolution(space, s.features), mass_defect=mass_defect(phi_r, w), errors=np.array(errors),
+        energies=np.array(energies), norms=np.array(norms), coefficients=alpha, space=space,
+    )  # fmt: skip
 
 
 def raw_resolution(space: RetainedSpace, features: int) -> float:

@@ -31,8 +31,6 @@ RTOL = 1e-6
 SMALLEST_ERROR = 1e-5
 
 
-# --- problems: formulas for the package, and the same by hand for the specification ---------------------------------
-
 Parts = Callable[[Array, float], tuple[Array, Array, list[Array], Array]]
 """Of a solution at points and a time: u, u_t, its partial derivatives, its Laplacian."""
 
@@ -69,12 +67,6 @@ def sine_modes(*modes: tuple[float, float, tuple[int, ...]]) -> Parts:
     return parts
 
 
-def sheared(x: Array, t: float) -> tuple[Array, Array, list[Array], Array]:
-    """u = sin(6 pi x) exp(-x t), whose time and space do not split."""
-    s, c, decay, k = sin(6 * pi * x[:, 0]), cos(6 * pi * x[:, 0]), exp(-x[:, 0] * t), 6 * pi
-    return s * decay, -x[:, 0] * s * decay, [(k * c - t * s) * decay], (-(k**2) * s - 2 * k * t * c + t**2 * s) * decay
-
-
 PROBLEMS = {
     "1-D, steady": (pde.FormulaProblem(1, exact="exp(-3*t)*sin(7*pi*x)", diffusion="1 + 0.4*cos(5*pi*x)"), by_hand(1,
      sine_modes((1, 3, (7,))), lambda x, t: 1 + 0.4 * cos(5 * pi * x[:, 0]), lambda x, t: [-2 * pi * sin(5 * pi * x[:,
@@ -89,8 +81,6 @@ PROBLEMS = {
     "1-D, diffusion that does not split": (pde.FormulaProblem(1, exact="exp(-t)*sin(4*pi*x)",
      diffusion="1 + 0.3*sin(2*pi*x*t)"), by_hand(1, sine_modes((1, 1, (4,))), lambda x, t: 1 + 0.3 * sin(2 * pi * x[:,
      0] * t), lambda x, t: [0.6 * pi * t * cos(2 * pi * x[:, 0] * t)])),
-    "1-D, solution that does not split": (pde.FormulaProblem(1, exact="sin(6*pi*x)*exp(-x*t)", diffusion="(1 + x)/10"),
-     by_hand(1, sheared, lambda x, t: (1 + x[:, 0]) / 10, lambda x, t: [np.full(len(x), 0.1)])),
     "2-D, steady": (pde.FormulaProblem(2, exact="exp(-2*t)*sin(2*pi*x)*sin(3*pi*y)", diffusion="1 + x**2*y/2"),
      by_hand(2, sine_modes((1, 2, (2, 3))), lambda x, t: 1 + x[:, 0] ** 2 * x[:, 1] / 2, lambda x, t: [x[:, 0] * x[:,
      1], x[:, 0] ** 2 / 2])),
@@ -118,23 +108,13 @@ PROBLEMS = {
 FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 
 
-# --- comparison -----------------------------------------------------------------------------------------------------
-
-
 def by_the_package(problem: pde.Problem, s: Settings) -> xr.Dataset:
     layers = {"hidden": s.hidden_widths, "delta": s.delta} if s.dictionary == "gtransnet" else {}
     dictionary = pde.Dictionary(s.dictionary, s.features, s.gamma, radius=s.radius, centre=s.centre, **layers)
     return pde.solve(
-        problem,
-        dictionary,
-        s.seed,
-        quadrature=pde.QuadratureRule(*s.assembly),
-        validation=pde.QuadratureRule(*s.validation),
-        tau=s.tau,
-        dt=s.dt,
-        final_time=s.final_time,
-        certificates=False,
-    )
+        problem, dictionary, s.seed, quadrature=pde.QuadratureRule(*s.assembly),
+        validation=pde.QuadratureRule(*s.validation), tau=s.tau, dt=s.dt, final_time=s.final_time, certificates=False,
+    )  # fmt: skip
 
 
 def check(run: xr.Dataset, expected: Result, steps: slice = slice(None)) -> None:
@@ -172,20 +152,14 @@ def drawn(number: int, dimension: int, dictionary: str) -> Settings:
     rules = ("gauss_legendre", "composite_midpoint")
     final_time = round(float(rng.uniform(0.05, 0.4)), 3)
     return Settings(
-        dictionary=dictionary,
-        seed=int(rng.integers(1, 2**31)),
-        features=features,
-        hidden_widths=hidden,
+        dictionary=dictionary, seed=int(rng.integers(1, 2**31)), features=features, hidden_widths=hidden,
         gamma=tuple(gamma.tolist()) if rng.random() < 0.5 else float(gamma[0]),
-        delta=round(float(rng.uniform(0.2, 1)), 3),
-        radius=round(float(rng.uniform(0.6, 1.5)), 3),
+        delta=round(float(rng.uniform(0.2, 1)), 3), radius=round(float(rng.uniform(0.6, 1.5)), 3),
         centre=tuple(np.round(rng.uniform(0.3, 0.7, dimension), 3).tolist()),
-        tau=float(f"{10 ** rng.uniform(-14, -6):.3g}"),
-        assembly=(rules[rng.integers(2)], int(rng.integers(*points))),
-        validation=(rules[rng.integers(2)], int(rng.integers(*points))),
-        final_time=final_time,
+        tau=float(f"{10 ** rng.uniform(-14, -6):.3g}"), assembly=(rules[rng.integers(2)], int(rng.integers(*points))),
+        validation=(rules[rng.integers(2)], int(rng.integers(*points))), final_time=final_time,
         dt=final_time / int(rng.integers(5, 40)),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.long
@@ -199,19 +173,9 @@ def test_every_quantity_of_a_run(name: str, dictionary: str) -> None:
 
 
 BASE = Settings(
-    dictionary="gtransnet",
-    seed=11,
-    features=20,
-    hidden_widths=(50,),
-    gamma=4.0,
-    radius=0.8,
-    centre=(0.5,),
-    tau=1e-12,
-    assembly=("gauss_legendre", 60),
-    validation=("composite_midpoint", 200),
-    final_time=0.2,
-    dt=0.01,
-)
+    dictionary="gtransnet", seed=11, features=20, hidden_widths=(50,), gamma=4.0, radius=0.8, centre=(0.5,), tau=1e-12,
+    assembly=("gauss_legendre", 60), validation=("composite_midpoint", 200), final_time=0.2, dt=0.01,
+)  # fmt: skip
 
 
 def test_fewer_nodes_than_features() -> None:
@@ -252,8 +216,6 @@ def test_a_problem_given_by_initial_value_and_source(name: str) -> None:
         np.testing.assert_allclose(run[variable], value, rtol=RTOL)
 
 
-# --- studies: many cases in one call, which share what they have in common -------------------------------------------
-
 STUDIES = {
     "space": """
         [axes]
@@ -287,20 +249,6 @@ STUDIES = {
         seed = 5
         final_time = 0.1
         """,
-    "measurement": """
-        [axes]
-        validation = [60, { rule = "composite_midpoint", points = 60 }, 71]
-        final_time = [0.1, 0.2]
-        dt = [0.005, 0.01]
-        omega = [2, 4]
-        [constants]
-        dictionary = "gaussian_rf"
-        N = 18
-        gamma = 4
-        seed = 6
-        tau = 1e-10
-        quadrature = 60
-        """,
 }
 
 
@@ -321,20 +269,12 @@ def settings_of(values: dict[str, Any]) -> Settings:
         return (points["rule"], points["points"]) if isinstance(points, dict) else ("gauss_legendre", points)
 
     return Settings(
-        dictionary=values["dictionary"],
-        seed=values["seed"],
-        features=values["N"],
-        hidden_widths=tuple(values.get("hidden", ())),
-        gamma=values["gamma"],
-        delta=values.get("delta", 0.5),
-        radius=values.get("radius", 0.8),
-        centre=tuple(np.atleast_1d(values.get("centre", 0.5)).tolist()),
-        tau=values["tau"],
-        assembly=rule(values["quadrature"]),
-        validation=rule(values["validation"]),
-        final_time=values["final_time"],
-        dt=values["dt"],
-    )
+        dictionary=values["dictionary"], seed=values["seed"], features=values["N"],
+        hidden_widths=tuple(values.get("hidden", ())), gamma=values["gamma"], delta=values.get("delta", 0.5),
+        radius=values.get("radius", 0.8), centre=tuple(np.atleast_1d(values.get("centre", 0.5)).tolist()),
+        tau=values["tau"], assembly=rule(values["quadrature"]), validation=rule(values["validation"]),
+        final_time=values["final_time"], dt=values["dt"],
+    )  # fmt: skip
 
 
 @pytest.mark.long
@@ -359,9 +299,6 @@ def test_every_case_of_a_study(name: str) -> None:
         settings = settings_of(values)
         steps = round(settings.final_time / settings.dt)
         check(ds.isel(at), evolve(oscillating(values["omega"]), settings), slice(None, None, steps // 2))
-
-
-# --- the paper's configurations, through the package's defaults -------------------------------------------------------
 
 
 def waves(epsilon: float, modulation: Callable[[float], float]) -> tuple[Field, Callable[[Array, float], list[Array]]]:

@@ -5,7 +5,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.pde.certificates.certify import applicable
+from evogt_study.pde.certificates.certify import find_certificates
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.pde.numerics.quadrature import TriangleRule
@@ -79,10 +79,10 @@ def test_data_that_may_make_errors_grow_have_no_bound(diffusion):
     """transfer < 0, whatever its units."""
     boundary = {"x1": {"transfer": f"-9*{diffusion!r}", "outside": "0"}}
     problem = pde.FormulaProblem(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=boundary)()
-    assert applicable(problem, 0.1 / diffusion) == ()
+    assert find_certificates(problem, 0.1 / diffusion) == ()
     kind = {"x1": {"transfer": f"9*{diffusion!r}", "outside": "0"}}
     problem = pde.FormulaProblem(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=kind)()
-    assert "error_bound" in applicable(problem, 0.1 / diffusion)
+    assert "error_bound" in find_certificates(problem, 0.1 / diffusion)
 
 
 def test_a_source_that_is_too_short_for_the_times_makes_the_bound_infinite_or_large_in_all_units():

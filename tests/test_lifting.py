@@ -108,9 +108,6 @@ def slopes(function, nodes, t):
     return np.array(derivatives[:-1]), derivatives[-1]
 
 
-# The data of a lifted problem
-
-
 @cases
 def test_the_lifted_load_is_the_quadrature_formula(case):
     # eq:lifted_load: (f, phi_i) - (u_b,t, phi_i) - (a grad u_b, grad phi_i), with the source as the problem has it
@@ -127,9 +124,6 @@ def test_the_lifted_load_is_the_quadrature_formula(case):
         terms += [-(w * at(a, x, t) * gradient[axis])[:, None] * space.gradients[axis] for axis in range(dimension)]
         noise = 32 * EPS * sum(np.abs(term).sum(axis=0) for term in terms)
         assert (np.abs(loads[n] - sum(term.sum(axis=0) for term in terms)) <= noise).all()
-
-
-# Solutions
 
 
 @pytest.mark.long
@@ -175,9 +169,6 @@ def test_a_lifted_problem_without_exact_solution_relaxes_to_its_stationary_state
     assert solution.evaluate(nodes)[-1] == pytest.approx(1.0 + 2.0 * nodes[:, 0], abs=1e-6)
     assert not solution.has_final_error
     assert solution.errors.shape == (1,)
-
-
-# Norms and energies
 
 
 @cases

@@ -111,17 +111,6 @@ def test_finite_elements_solve_it_with_third_order(name):
     assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["all unsplit", "transfer, lifting and reaction", "tensor"])
-@pytest.mark.parametrize("integrator", ["implicit_midpoint", "sdirk_2", "imex_bdf_2", "trapezoidal"])
-def test_integrators_converge_on_what_is_not_symmetric_and_not_linear(name, integrator):
-    problem = problem_of(name)
-    fine = solved(problem).trajectory.coefficients[-1]
-    found = [solved(problem, integrator, dt).trajectory.coefficients[-1] for dt in (0.02, 0.01)]
-    errors = [np.linalg.norm(state - fine) for state in found]
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.35)
-
-
 def unsplit(function):
     return None if function is None else NonSeparable(lambda nodes, t: function(nodes, np.array([t]))[0])
 
@@ -151,9 +140,6 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
 
 
-# Eigenvalues of the Laplacian, from the decay of a long run
-
-
 def decay(domain, N, refinements, gamma):
     shape = pde.FormulaProblem(2, initial="0", domain=domain)().domain
     one = pde.FormulaProblem(2, initial="0")().diffusion
@@ -176,8 +162,6 @@ def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
     assert 0.0 < found[2] < found[1] < found[0] < 5e-2
     assert found[2] < 2e-2
 
-
-# Mistakes
 
 PLAIN = {"dimension": 2, "initial": "x*(1-x)*y*(1-y)"}
 MISTAKES = {

@@ -46,9 +46,6 @@ def moving(dimension):
     return pde.FormulaProblem(dimension=dimension, exact=f"exp(-t)*{sines(dimension)}", diffusion=diffusion)()
 
 
-# The paper's table
-
-
 def rounds_to(text, value):
     return f"{value:.2e}" == f"{float(text):.2e}"
 
@@ -62,15 +59,9 @@ def test_published_errors(row):
     assert rounds_to(row["value"], errors(problem, solution, rule)[-1])
 
 
-# Matrices
-
-
 def vertices(space):
     """The vertex of each unknown, (n^d, d)."""
     return space.basis.doflocs[:, space.reduction.tocsc().indices].T
-
-
-# Element integration
 
 
 @pytest.mark.parametrize(("dimension", "points"), [(1, 1), (1, 5), (2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (3, 4)])
@@ -88,9 +79,6 @@ def test_the_element_rule_is_exact_to_its_degree_and_positive(dimension, points)
     beyond = worst.pop(2 * points)
     assert max(worst.values()) < 1e-12
     assert beyond > 1e-10
-
-
-# Evolution
 
 
 @pytest.mark.parametrize("wave", [1, 3, 7])
@@ -131,9 +119,6 @@ def test_order_two(dimension, cells):
     orders = np.log2(final[:-1] / final[1:])
     assert orders[-1] == pytest.approx(2.0, abs=0.1)
     assert final[-1] < 0.03
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

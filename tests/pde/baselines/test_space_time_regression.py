@@ -38,9 +38,6 @@ moving = {
 }  # fmt: skip
 
 
-# The paper's table
-
-
 @lru_cache
 def fitted(k):
     """The paper's three regressions of mode k."""
@@ -91,9 +88,6 @@ def test_the_condition_is_below_the_papers_bound(k):
     assert 1.0 < max(fit.condition for fit in fitted(k)) < 500.0
 
 
-# The residual
-
-
 def random_fit(dimension, gamma=2.0):
     """A strong form, and an ansatz with random coefficients that solves nothing."""
     strong = strong_form(moving[dimension], {"c": 0.8})
@@ -137,9 +131,6 @@ def test_the_ansatz_has_the_initial_and_boundary_values(dimension):
     assert np.abs(values[1] - values[0]).max() > 1e-3
     edge = np.vstack([np.eye(dimension), 1 - np.eye(dimension)])
     assert np.abs(fit.evaluate(edge, np.array([0.4]))).max() < 1e-15
-
-
-# Least squares
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
@@ -186,9 +177,6 @@ def test_the_normal_equations_of_the_ridge_problem_hold(ridge):
     assert np.abs(gradient).max() < 1e-11 * np.abs(A.T @ b).max()
     unridged = np.linalg.lstsq(A, b)[0]
     assert np.linalg.norm(fit.coefficients) < np.linalg.norm(unridged)
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

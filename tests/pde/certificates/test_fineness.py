@@ -6,7 +6,7 @@ from manufactured import VALIDATION, Manufactured, energy_error
 
 from evogt_study.pde.certificates.certify import certificates
 from evogt_study.pde.certificates.problem_data import ProblemData
-from evogt_study.pde.certificates.reconstruction import TimeRule, seen_in_space, seen_in_time
+from evogt_study.pde.certificates.reconstruction import TimeRule, is_seen_in_space, is_seen_in_time
 from evogt_study.pde.certificates.reference import reference_of
 from evogt_study.pde.certificates.run_bound import knots_of, run_bound
 from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
@@ -37,7 +37,7 @@ def run_of(family, N, points, steps, final_time, dimension, **more):
     ],
 )
 def test_structure_between_the_nodes(exact, points, seen):
-    assert seen_in_space(FormulaProblem(dimension=2, exact=exact)(), TensorGrid(2, points), 0.1) is seen
+    assert is_seen_in_space(FormulaProblem(dimension=2, exact=exact)(), TensorGrid(2, points), 0.1) is seen
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_structure_between_the_nodes(exact, points, seen):
 )
 def test_structure_between_the_times(exact, seen):
     rule, problem = TimeRule.between(np.linspace(0.0, 0.5, 11)), FormulaProblem(dimension=1, exact=exact)()
-    assert seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
+    assert is_seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
 
 
 @pytest.mark.parametrize(

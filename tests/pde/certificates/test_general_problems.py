@@ -9,7 +9,13 @@ import sympy
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.pde.certificates.bound import growth_of
 from evogt_study.pde.certificates.budget import BUDGET
-from evogt_study.pde.certificates.certify import CONSTANTS, INTERVAL, applicable, certificates, check_certificates
+from evogt_study.pde.certificates.certify import (
+    CONSTANTS,
+    INTERVAL,
+    certificates,
+    check_certificates,
+    find_certificates,
+)
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import TimeRule
 from evogt_study.pde.certificates.reference import spectral_reference
@@ -143,7 +149,7 @@ def test_growth():
 def test_what_is_refused():
     wanted = ("error_bound", "error_estimate", *BUDGET)
     box = PROBLEMS["faces of a box"]
-    assert applicable(box, T) == wanted
+    assert find_certificates(box, T) == wanted
     for name in CONSTANTS:
         with pytest.raises(StudyError, match="scalar diffusion on the unit cube"):
             check_certificates((name,), box, T)
@@ -154,9 +160,9 @@ def test_what_is_refused():
     # inflow at no eighth of the final time
     pulsed = stated(1, "exp(-t)*cos(pi*x/2)", "1", [("x0", "0")], advection=["50*sin(40*pi*t)**2*(1 - x)"])
     for problem in (pumped, pulsed):
-        assert applicable(problem, T) == ()
+        assert find_certificates(problem, T) == ()
     nonlinear = FormulaProblem(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
-    assert applicable(nonlinear, T) == ("error_indicator",)
+    assert find_certificates(nonlinear, T) == ("error_indicator",)
     disk = FormulaProblem(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
     with pytest.raises(StudyError, match="another domain than a box"):
         check_certificates(("error_bound",), disk, T)

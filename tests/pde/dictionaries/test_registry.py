@@ -7,7 +7,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.errors import InputError, ParameterError, StudyError
+from evogt_study.errors import InputError, StudyError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
@@ -84,11 +84,6 @@ def test_a_name_without_its_parts_is_an_error(registered, use):
     registered("half", Half)
     with pytest.raises(InputError, match="`dictionary` must be complete; `half` is without sample"):
         use()
-
-
-def test_an_unknown_name_is_an_error():
-    with pytest.raises(ParameterError, match="must be one of gaussian_rf, gtransnet, .*, got 'tanh'"):
-        pde.Dictionary("tanh", 4, 1.0)
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,6 @@ def sampled(family, N, hidden, dimension, gamma=3.0, seed=4):
     return features, transcribed(family, seed, dimension, N, hidden, 0.7), 0.9 if dimension == 3 else 0.8
 
 
-# Sampling
-
-
 @cases
 @dimensions
 @pytest.mark.parametrize("seed", [0, 1, 104])
@@ -118,9 +115,6 @@ def test_draws_are_those_of_the_table_digit_for_digit(family, N, hidden, dimensi
     assert np.array_equal(features.shifts, offsets)
     assert len(features.weights) == len(weights)
     assert all(np.array_equal(found, wanted) for found, wanted in zip(features.weights, weights, strict=True))
-
-
-# Values and derivatives
 
 
 @cases
@@ -138,8 +132,7 @@ def test_values_are_the_network_s(family, N, hidden, dimension):
 def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hidden, dimension):
     features, draws, radius = sampled(family, N, hidden, dimension)
     nodes = points(dimension)
-    found = features.jet(nodes, 1)
-    assert found.hessian is None
+    found = features.first_order(nodes)
     assert found.gradient.shape == (dimension, len(nodes), N)
     for axis in range(dimension):
         wanted = derivative(lambda z: network(draws, z, 3.0, radius), nodes, axis)
@@ -151,7 +144,7 @@ def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hi
 def test_hessians_are_the_complex_step_derivatives_of_the_gradient(family, N, hidden, dimension):
     features, draws, radius = sampled(family, N, hidden, dimension)
     nodes = points(dimension)
-    found = features.jet(nodes, 2)
+    found = features.second_order(nodes)
     assert found.hessian.shape == (dimension, dimension, len(nodes), N)
     for row, column in itertools.product(range(dimension), repeat=2):
         wanted = derivative(lambda z, row=row: network_gradient(draws, z, row, 3.0, radius), nodes, column)
@@ -168,10 +161,7 @@ def test_gamma_may_differ_from_neuron_to_neuron(family):
     assert features.values(nodes) == pytest.approx(network(draws, nodes, gammas, 0.8), abs=32 * EPS)
     for axis in range(2):
         wanted = derivative(lambda z: network(draws, z, gammas, 0.8), nodes, axis)
-        assert features.jet(nodes, 1).gradient[axis] == pytest.approx(wanted, abs=2e-14)
-
-
-# Blocks
+        assert features.first_order(nodes).gradient[axis] == pytest.approx(wanted, abs=2e-14)
 
 
 @cases
@@ -179,18 +169,15 @@ def test_gamma_may_differ_from_neuron_to_neuron(family):
 def test_values_do_not_depend_on_the_block_size(family, N, hidden, dimension, monkeypatch):
     features, _, _ = sampled(family, N, hidden, dimension)
     nodes = points(dimension, 333)
-    whole, jet = features.values(nodes), features.jet(nodes, 2)
+    whole, jet = features.values(nodes), features.second_order(nodes)
     monkeypatch.setattr(base, "BLOCK_ENTRIES", 500)
     blocks = list(base.node_blocks(len(nodes), (*hidden, N)))
     assert len(blocks) > 5
     # a matrix product of other height, and tanh of another vector length, may round differently in the last bits
     assert features.values(nodes) == pytest.approx(whole, abs=8 * EPS)
-    pieces = [features.jet(nodes[block], 2) for block in blocks]
+    pieces = [features.second_order(nodes[block]) for block in blocks]
     assert np.concatenate([p.gradient for p in pieces], axis=1) == pytest.approx(jet.gradient, abs=4e-15)
     assert np.concatenate([p.hessian for p in pieces], axis=2) == pytest.approx(jet.hessian, abs=2e-14)
-
-
-# What a dictionary is
 
 
 @pytest.mark.parametrize("family", ["transnet", "gaussian_rf", "uniform_elm", "legendre", "sine"])

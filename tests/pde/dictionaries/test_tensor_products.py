@@ -40,7 +40,7 @@ def test_indices_come_by_total_degree():
 
 def test_legendre_polynomials_are_numpys_with_their_derivatives():
     x = np.linspace(0.0, 1.0, 11)
-    jet = Dictionary("legendre", 9).sample(0, 1).jet(x[:, None], 2)
+    jet = Dictionary("legendre", 9).sample(0, 1).second_order(x[:, None])
     for degree in range(9):
         series = np.sqrt(2 * degree + 1) * legendre.Legendre.basis(degree, domain=(0.0, 1.0))
         assert jet.value[:, degree] == pytest.approx(series(x), abs=1e-13)
@@ -50,7 +50,7 @@ def test_legendre_polynomials_are_numpys_with_their_derivatives():
 
 def test_sine_trial_functions_are_eigenfunctions_up_to_the_boundary():
     nodes = np.array([0.0, 1e-9, 1e-4, 0.2, 0.5, 0.9, 1.0 - 1e-9, 1.0])[:, None]
-    jet = Dictionary("sine", 6).sample(0, 1).jet(nodes, 2)
+    jet = Dictionary("sine", 6).sample(0, 1).second_order(nodes)
     frequency, D = np.pi * np.arange(1, 7), UnitCube(1).boundary_factor(nodes)[0][:, None]
     assert D * jet.value == pytest.approx(np.sqrt(2) * np.sin(frequency * nodes), abs=1e-14)
     slope = (1 - 2 * nodes) * jet.value + D * jet.gradient[0]
@@ -67,12 +67,12 @@ def test_sine_trial_functions_are_eigenfunctions_up_to_the_boundary():
 def test_derivatives_are_those_of_the_values(family, dimension):
     features = Dictionary(family, 20).sample(0, dimension)
     nodes, h = np.random.default_rng(0).uniform(0.1, 0.9, (30, dimension)), 1e-5
-    jet, first = features.jet(nodes, 2), features.first_order(nodes)
+    jet, first = features.second_order(nodes), features.first_order(nodes)
     assert first.gradient == pytest.approx(jet.gradient, abs=0.0)
     assert features.values(nodes) == pytest.approx(jet.value, abs=0.0)
     for axis in range(dimension):
         step = h * np.eye(dimension)[axis]
-        ahead, behind = features.jet(nodes + step, 1), features.jet(nodes - step, 1)
+        ahead, behind = features.first_order(nodes + step), features.first_order(nodes - step)
         assert (ahead.value - behind.value) / (2 * h) == pytest.approx(jet.gradient[axis], abs=2e-5)
         assert (ahead.gradient - behind.gradient) / (2 * h) == pytest.approx(jet.hessian[:, axis], abs=2e-3)
 

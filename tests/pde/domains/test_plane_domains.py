@@ -137,8 +137,10 @@ def test_features_have_the_derivatives_of_what_they_see(name, family):
         assert first.gradient[axis] == pytest.approx(slope, rel=1e-6, abs=1e-8)
         assert first.mapped(first.factor(np.eye(6)))[axis] == pytest.approx(slope, rel=1e-6, abs=1e-8)
         if name != "rolled":
-            curved = [features.jet(nodes + sign * step, 1).gradient for sign in (1, -1)]
-            assert features.jet(nodes, 2).hessian[axis] == pytest.approx((curved[0] - curved[1]) / (2 * h), abs=1e-6)
+            curved = [features.first_order(nodes + sign * step).gradient for sign in (1, -1)]
+            assert features.second_order(nodes).hessian[axis] == pytest.approx(
+                (curved[0] - curved[1]) / (2 * h), abs=1e-6
+            )
 
 
 def test_features_of_a_periodic_direction_are_periodic_and_those_of_a_box_are_the_cube_s():

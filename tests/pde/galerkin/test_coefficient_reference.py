@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import scipy.integrate
 
 from evogt_study.errors import ProblemError
 from evogt_study.pde.dictionaries import Dictionary
@@ -32,8 +31,6 @@ def one_mode(load, initial=0.0, k=0.0):
     return GalerkinSystem(lambda t: np.array([[k]]), True, lambda times: load(times)[:, None], np.array([initial]))
 
 
-# Each against the other, on assembled systems
-
 STEADY = {
     "source": FormulaProblem(1, initial="x*(1-x)", source="1 + x", diffusion="1/20 + x/40"),
     "lifting": FormulaProblem(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20 + x/40"),
@@ -50,36 +47,6 @@ def test_the_two_references_agree_where_both_apply(name):
     one, other = (reference.final_state(system, 0.5) for reference in (EIGEN, DOP853))
     assert np.linalg.norm(one - other) < 1e-10 * np.linalg.norm(one)
     assert np.linalg.norm(one - system.initial) > 1e-2 * np.linalg.norm(one)
-
-
-def naive_state(space, source, u_b, initial, stiffness, slope_of_potential, final_time):
-    """alpha(final_time) from nodal values, by an implicit method: u_b steady, with gradient 1."""
-    w, V = space.quadrature.weights, space.values
-
-    def rate(t, alpha):
-        g = V.T @ (w * slope_of_potential(u_b + V @ alpha))
-        return V.T @ (w * source(t)) - space.gradients[0].T @ (w * 0.05) - stiffness @ alpha - g
-
-    start = V.T @ (w * (initial - u_b))
-    return scipy.integrate.solve_ivp(rate, (0.0, final_time), start, "Radau", rtol=1e-11, atol=1e-12).y[:, -1]
-
-
-def test_dop853_advances_reaction_lifting_and_a_moving_source():
-    space = space_of(N=8)
-    x = space.quadrature.nodes[:, 0]
-    statement = FormulaProblem(
-        1, initial="x + sin(pi*x)", source="cos(4*t)*x", lifting="x", diffusion="1/20", potential="(u**2 - 1)**2/4"
-    )
-    system = assemble(space, statement())
-    stiffness = space.gradients[0].T @ (0.05 * space.quadrature.weights[:, None] * space.gradients[0])
-    wanted = naive_state(
-        space, lambda t: np.cos(4 * t) * x, x, x + np.sin(np.pi * x), stiffness, lambda u: u**3 - u, 1.0
-    )
-    found = DOP853.final_state(system, 1.0)
-    assert np.linalg.norm(found - wanted) < 1e-8 * np.linalg.norm(wanted)  # the implicit method's own tolerance
-
-
-# Refusals
 
 
 MOVING = {
@@ -113,9 +80,6 @@ def test_dop853_says_where_it_gave_up():
     with pytest.raises(ProblemError, match="^dop853 gave up before t = 2: ") as caught:
         DOP853.final_state(system, 2.0)
     assert "\n" not in str(caught.value)
-
-
-# In a run
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -99,17 +99,6 @@ def naive(space, rule, diffusion, times):
 
 
 @dimensions
-@pytest.mark.parametrize("form", FORMS)
-def test_on_the_assembly_rule_itself_there_is_no_defect(dimension, form):
-    space = space_of(dimension)
-    found = defects_of(space, space.quadrature, FORMS[form])
-    # the rounding of phi is amplified by 1/sigma_r: an identity mass is met to eps / sqrt(tau)
-    assert found.mass < 1e-11
-    assert found.stiffness < 1e-12
-    assert found.mass == pytest.approx(space.mass_defect, abs=1e-14)
-
-
-@dimensions
 @others
 @pytest.mark.parametrize("form", FORMS)
 def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, other, form):
@@ -122,26 +111,6 @@ def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, othe
     # the rounding of phi is amplified by 1/sigma_r, below 1e4
     assert found.mass == pytest.approx(mass, rel=1e-11, abs=0.0)
     assert found.stiffness == pytest.approx(max(stiffness), rel=1e-11, abs=0.0)
-
-
-@dimensions
-def test_a_basis_of_many_blocks_of_nodes_is_the_basis_of_one(dimension):
-    space = space_of(dimension)
-    points = {1: 9000, 2: 95, 3: 21}[dimension]
-    rule = UnitCube(dimension).quadrature(QuadratureRule("composite_midpoint", points))
-    assert len(rule.nodes) > 2 * NODES_AT_ONCE
-    basis = assessed_basis(space, rule)
-    trial = trial_functions(space.domain, space.features, rule)
-    values = trial.values @ space.transform
-    mass = values.T @ (rule.weights[:, None] * values)
-    assert basis.mass_defect == pytest.approx(np.linalg.norm(mass - np.eye(space.rank), 2), rel=1e-9, abs=0.0)
-    wanted = trial.gradients @ space.transform
-    assert basis.gradients.shape == wanted.shape
-    assert np.abs(basis.gradients - wanted).max() <= 1e-10 * np.abs(wanted).max()
-    assert basis.quadrature is rule
-
-
-# In a run
 
 
 def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
@@ -158,9 +127,6 @@ def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
     assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
 
 
-# The products that assessment and assembly rest on
-
-
 @dimensions
 @pytest.mark.parametrize("count", [1, 15, NODES_AT_ONCE, 2 * NODES_AT_ONCE + 3])
 @pytest.mark.parametrize("sign", ["positive", "negative", "mixed", "zero"])
@@ -174,16 +140,3 @@ def test_a_weighted_gram_is_the_sum_over_nodes_whatever_the_sign(dimension, coun
     assert np.abs(found - wanted).max() <= 64 * EPS * scale
     assert np.array_equal(found, found.T)
     assert np.isfinite(found).all()
-
-
-def test_profiles_that_are_negative_make_the_stiffness_of_their_sum():
-    # 1 - sin^2(t) x: its second profile is negative, its sum is not
-    split = Separable(
-        lambda nodes: np.stack([np.ones(len(nodes)), -nodes[:, 0]]),
-        lambda times: np.stack([np.ones(len(times)), np.sin(times) ** 2]),
-    )
-    whole = NonSeparable(lambda nodes, t: 1.0 - np.sin(t) ** 2 * nodes[:, 0])
-    space = space_of(1)
-    one, two = (assemble(space, Problem(1, form, lambda x: x[:, 0])).stiffness(1.2) for form in (split, whole))
-    assert np.abs(one - two).max() <= 32 * EPS * np.abs(two).max()
-    assert np.linalg.eigvalsh(one).min() > 0.0

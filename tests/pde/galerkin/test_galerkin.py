@@ -76,9 +76,6 @@ def problem_of(dimension, *, split, steady=False):
 both_forms = pytest.mark.parametrize("split", [True, False], ids=["separable", "general"])
 
 
-# Against sums written out
-
-
 @dimensions
 @both_forms
 @pytest.mark.parametrize("t", [0.0, 0.4, 1.7])
@@ -92,36 +89,6 @@ def test_stiffness_is_the_sum_over_nodes_and_directions(dimension, split, t):
             wanted[i, j] += w * diffusion_at(x, t) * sum(gradients[:, i] * gradients[:, j])
     assert K.shape == wanted.shape
     assert_within(K, wanted, 8 * EPS * np.abs(wanted).max())
-
-
-@dimensions
-@both_forms
-def test_loads_are_the_sums_over_nodes_at_every_time(dimension, split):
-    space = space_of(dimension)
-    times = np.array([0.0, 0.3, 0.31, 2.0])
-    loads = assemble(space, problem_of(dimension, split=split)).load(times)
-    assert loads.shape == (4, space.rank)
-    for n, i in itertools.product(range(4), range(space.rank)):
-        terms = [
-            w * source_at(x, times[n]) * space.values[q, i]
-            for q, (x, w) in enumerate(zip(space.quadrature.nodes, space.quadrature.weights, strict=True))
-        ]
-        assert loads[n, i] == pytest.approx(sum(terms), abs=8 * EPS * sum(map(abs, terms)))
-
-
-@dimensions
-def test_the_initial_coefficients_are_the_quadrature_products_with_the_basis(dimension):
-    space = space_of(dimension)
-    initial = assemble(space, problem_of(dimension, split=True)).initial
-    for i in range(space.rank):
-        terms = [
-            w * initial_at(x) * space.values[q, i]
-            for q, (x, w) in enumerate(zip(space.quadrature.nodes, space.quadrature.weights, strict=True))
-        ]
-        assert initial[i] == pytest.approx(sum(terms), abs=8 * EPS * sum(map(abs, terms)))
-
-
-# Symmetry, definiteness, energy
 
 
 @dimensions
@@ -154,9 +121,6 @@ def test_energies_are_the_nodal_sums_of_the_weighted_gradients(dimension, split,
     assert norm_history(system, trajectory) == pytest.approx(
         np.sqrt(np.sum(trajectory.coefficients**2, axis=1)), rel=4 * EPS, abs=0.0
     )
-
-
-# Diffusion must be positive where it is used
 
 
 def checked(diffusion, times=(0.25, 0.75)):

@@ -57,9 +57,6 @@ def assert_within(found, wanted, bound):
     assert (np.abs(found - wanted) <= bound).all(), np.max(np.abs(found - wanted) / bound)
 
 
-# Weighted SVD
-
-
 @cases
 def test_singular_values_are_those_of_the_weighted_matrix(case):
     trial = trial_of(case)
@@ -80,9 +77,6 @@ def test_trial_functions_that_vanish_at_every_node_leave_no_space():
         weighted_svd(trial)
 
 
-# Rank rule
-
-
 def test_the_rule_is_strict_from_nodal_values_to_rank():
     # four midpoint weights of 1/4 and columns of one entry: sigma_i is half of that entry, without rounding
     values = np.diag([1.0, 2.0**-9, 2.0**-10, 2.0**-11])
@@ -92,9 +86,6 @@ def test_the_rule_is_strict_from_nodal_values_to_rank():
     assert retain(trial, svd, 2.0**-20).rank == 2
     assert retain(trial, svd, 2.0**-20 * (1 - 4 * EPS)).rank == 3
     assert retain(trial, svd, 2.0**-20 * (1 + 4 * EPS)).rank == 2
-
-
-# Identity mass
 
 
 @cases
@@ -122,9 +113,6 @@ def test_values_and_gradients_are_those_of_the_transformed_trial_functions(case)
         assert_within(space.gradients[axis], np.einsum("qn,nr->qr", gradient, T), 16 * EPS * scale)
 
 
-# Projection and evaluation
-
-
 @cases
 def test_evaluation_anywhere_is_the_sum_of_trial_functions(case):
     space = space_of(case, 1e-6)
@@ -135,7 +123,7 @@ def test_evaluation_anywhere_is_the_sum_of_trial_functions(case):
     assert found.shape == (2, 4, 9)
     raw = np.einsum("nr,...r->...n", space.transform, coefficients)
     factor = np.prod(nodes * (1.0 - nodes), axis=1)
-    phi = factor[:, None] * space.features.jet(nodes, 0).value
+    phi = factor[:, None] * space.features.values(nodes)
     scale = np.abs(raw) @ np.abs(phi).T
     assert_within(found, np.einsum("qn,...n->...q", phi, raw), 4 * EPS * scale)
 
@@ -155,6 +143,3 @@ def test_every_retained_function_vanishes_on_the_boundary(case):
 
 
 # Fewer nodes than features
-
-
-# Invariance

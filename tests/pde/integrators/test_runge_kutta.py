@@ -47,7 +47,7 @@ def system_of(problem, N=6, points=20):
 
 
 def reference(system, final_time, rtol=3e-14):
-    reacted = None if system.reaction is None else system.reaction.prepared()
+    reacted = None if system.reaction is None else system.reaction.prepare()
 
     def rate(t, alpha):
         slope = system.load(np.array([t]))[0] - system.stiffness(t) @ alpha
@@ -86,9 +86,6 @@ def test_adaptive_steps_meet_their_tolerance(problem, systems):
 
 def test_every_integrator_has_an_order_in_these_tests():
     assert set(ORDERS) | {"adaptive_radau"} == set(INTEGRATORS)
-
-
-# Damping
 
 
 def scalar(decay, load=0.0):
@@ -136,9 +133,6 @@ def test_a_start_longer_than_the_run_is_refused():
         integrator("gauss_2", start=Start(8)).times(TimeGrid(1.0, 3, ()))
 
 
-# Newton's method
-
-
 def test_newton_that_does_not_converge_is_divergence_with_its_last_residual():
     # u = 1 + u^3 of the implicit Euler step has no root near; its Newton iterates wander
     rate = NodalRate(lambda u, t: u**2 + 1.0, lambda u, t: 2.0 * u)
@@ -164,9 +158,6 @@ def test_a_step_without_solution_is_named():
     growing = dataclasses.replace(scalar(-1.0), autonomous=False, symmetric=False)
     with pytest.raises(IndefiniteStiffnessError, match="not invertible at t = 1"):
         final_state(integrator("implicit_euler"), growing, 1.0, 1)
-
-
-# Known answers
 
 
 def pipeline(problem, dictionary, quadrature, final_time, dt, scheme, validation=2000):

@@ -129,9 +129,6 @@ def naive(space, *, moving, reaction, lifted, stabilization, final_time, steps):
     return np.array(states), np.array(energies)
 
 
-# Against the formula
-
-
 @dimensions
 @stiffnesses
 @reactions
@@ -163,40 +160,6 @@ def test_the_blocks_of_times_leave_no_seam(steps, moving):
 
 # Order one in time
 
-EXACT = {
-    "homogeneous-1d": {"dimension": 1, "exact": "exp(-t)*sin(pi*x)", "diffusion": "(2 + x)/20"},
-    "lifted-1d": {"dimension": 1, "exact": "exp(-t)*sin(pi*x) + (1 + t/2)*(1 - x)/2 + x*cos(3*t)/2",
-     "lifting": "(1 + t/2)*(1 - x)/2 + x*cos(3*t)/2", "diffusion": "(2 + x*sin(4*t))/20"},
-    "homogeneous-2d": {"dimension": 2, "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4", "diffusion": "1/20"},
-    "lifted-2d": {"dimension": 2, "exact": "cos(2*t)*sin(pi*x)*y*(1-y)*4 + exp(-t)*(x + y**2)/2",
-     "lifting": "exp(-t)*(x + y**2)/2", "diffusion": "1/20"},
-}  # fmt: skip
-RESOLVING = {1: (Dictionary("uniform_elm", 40, 6.0), 48), 2: (Dictionary("transnet", 90, 2.0), 14)}
-
-
-def manufactured(case, steps, stabilization):
-    statement = FormulaProblem(**EXACT[case], potential="(u**2 - 1)**2/4")
-    dictionary, points = RESOLVING[statement.dimension]
-    rule = QuadratureRule("gauss_legendre", points)
-    grid = TimeGrid(1.0, steps, ())
-    integrator = StabilizedSemiImplicit(stabilization)
-    return solve(statement(), Discretisation(dictionary, 1, 1e-13, rule, rule, grid, integrator))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", EXACT)
-@pytest.mark.parametrize("stabilization", [0.0, 2.0])
-def test_order_one_towards_an_exact_solution_of_the_allen_cahn_equation(case, stabilization):
-    solutions = [manufactured(case, steps, stabilization) for steps in (100, 200, 400, 800)]
-    errors = np.array([solution.errors[-1] for solution in solutions])
-    assert solutions[0].errors[0] < 1e-2 * errors[-1]  # the space is not what is seen
-    assert np.log2(errors[:-1] / errors[1:]) == pytest.approx([1.0] * 3, abs=0.04)
-    # Richardson: without its leading term the error is of order two
-    extrapolated = np.abs(2.0 * errors[1:] - errors[:-1])
-    assert (extrapolated < 0.05 * errors[1:]).all()
-
-
-# Energy
 
 ALLEN_CAHN = {
     1: "0.9*sin(3*pi*x) + 0.3*sin(5*pi*x)",
@@ -241,9 +204,6 @@ def test_without_stabilisation_a_long_step_does_raise_the_energy():
     # so that the decay above is the stabilisation's doing, and not the test's blindness
     assert (np.diff(gradient_flow(1, 1.9, 0.0).trajectory.energies) > 1e-3).any()
     assert (np.diff(gradient_flow(1, 1.9, 2.0).trajectory.energies) <= 16 * EPS).all()
-
-
-# What is refused
 
 
 @pytest.mark.parametrize("value", [-1.0, -1e-300, np.inf, np.nan])

@@ -15,9 +15,6 @@ EPS = np.finfo(float).eps
 quickly = settings(derandomize=True, deadline=None, max_examples=60)
 
 
-# Time grids
-
-
 @quickly
 @given(st.integers(1, 100_000), st.floats(1e-6, 1e6))
 def test_a_step_that_divides_the_final_time_gives_that_many_steps(steps, final_time):

@@ -23,9 +23,6 @@ def samples(dimension, seed=0):
     return rng.uniform(0.0, 1.0, (11, dimension)), rng.uniform(0.1, 1.0, 5)
 
 
-# Potentials
-
-
 @pytest.mark.parametrize(
     ("potential", "values", "value", "slope"),
     [
@@ -67,9 +64,6 @@ def test_a_lifting_with_a_corner_has_the_gradient_on_both_sides():
     assert lifting.gradient[0](nodes, np.zeros(1)).tolist() == [[-1.0, 1.0]]
 
 
-# Parameters
-
-
 def test_the_parameters_of_potential_and_lifting_are_the_problems():
     statement = FormulaProblem(
         dimension=1, initial="g*x", lifting="g*x*exp(-rate*t)", diffusion="nu", potential="c*u**4 + b"
@@ -85,9 +79,6 @@ def test_the_parameters_of_potential_and_lifting_are_the_problems():
     assert problem.lifting.flux[0](nodes, times) == pytest.approx(np.exp(-3 * t) * np.ones_like(x), abs=8 * EPS)
     assert problem.potential.value(x) == pytest.approx(x**4 / 4 + 1, abs=4 * EPS)
     assert problem.potential.slope(x) == pytest.approx(x**3, abs=4 * EPS)
-
-
-# The source of a manufactured solution
 
 
 @pytest.mark.parametrize(
@@ -131,9 +122,6 @@ def test_the_source_of_a_lifted_exact_solution_is_that_of_the_whole_of_it(dimens
     # u_b,t - d/dx((2 + x) 2 x cos t) = -sin t (1 + x^2) - cos t (4 + 4x)
     wanted = parts - np.sin(t) * (1 + x**2) - np.cos(t) * (4 + 4 * x)
     assert lifted.source(nodes, times) == pytest.approx(wanted, abs=64 * EPS)
-
-
-# Statements are values, messages are lines
 
 
 def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():

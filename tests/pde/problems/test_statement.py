@@ -35,9 +35,6 @@ def samples(dimension, seed=0):
     return rng.uniform(0.0, 1.0, (11, dimension)), rng.uniform(0.1, 1.0, 5)
 
 
-# What makes a statement
-
-
 @pytest.mark.parametrize(
     ("formulas", "message"),
     [
@@ -108,9 +105,6 @@ def test_a_source_or_initial_value_may_have_corners():
     assert hat.initial(nodes) == pytest.approx(0.5 - np.abs(nodes[:, 0] - 0.5), abs=2 * EPS)
 
 
-# Parameters
-
-
 @pytest.mark.parametrize("named", ["", "heat"])
 def test_missing_and_unknown_parameters_are_named(named):
     statement = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu", name=named)
@@ -123,9 +117,6 @@ def test_missing_and_unknown_parameters_are_named(named):
     assert str(caught.value) == f"`epsilon` must be one of the problem's parameters (k, nu), got 0.1 ({where})"
     with pytest.raises(ParameterError, match="\\(none\\), got 3"):
         FormulaProblem(dimension=1, exact="sin(pi*x)")(k=3)
-
-
-# Boundary values
 
 
 @pytest.mark.parametrize(
@@ -169,9 +160,6 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
 )
 def test_rounding_on_the_boundary_is_no_boundary_value(dimension, exact, values):
     assert FormulaProblem(dimension=dimension, exact=exact)(**values).dimension == dimension
-
-
-# Separation of time and space
 
 
 def terms(function, dimension):
@@ -223,8 +211,6 @@ def test_what_does_not_depend_on_time_is_steady():
     assert FormulaProblem(dimension=1, initial="x*(1-x)")().source.steady
 
 
-# Two ways to the same numbers
-
 FACTORS_OF_TIME = ["exp(-t)", "cos(3*t)", "(1 + t**2)", "sqrt(1 + t)", "1/(2 + t)", "t", "2.5"]
 FACTORS_OF_SPACE = ["sin(pi*x)", "x*(1 - y)", "exp(x - y)", "cos(k*x)", "tanh(y)", "(x + y)**2", "1/(1 + k*x)"]
 
@@ -253,14 +239,6 @@ def test_factors_that_overflow_apart_have_the_value_of_their_product():
     nodes, times = np.array([[0.999], [1.0]]), np.array([1.0])
     found = sourced("exp((t - x)/epsilon)", epsilon=1e-3)(nodes, times)
     assert found == pytest.approx(np.array([[np.e, 1.0]]), rel=1e-12, abs=0.0)  # the exponent's rounding, 1e3 eps
-
-
-def test_a_product_with_too_many_terms_is_left_to_the_general_path():
-    text = "*".join(f"({n} + x*t)" for n in range(2, 12))  # 1024 terms
-    nodes, times = samples(1)
-    function = sourced(text)
-    assert isinstance(function, NonSeparable)
-    assert function(nodes, times) == pytest.approx(by_numpy(text, nodes, times), rel=16 * EPS, abs=0.0)
 
 
 def tower(levels):
