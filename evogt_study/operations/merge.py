@@ -34,7 +34,7 @@ from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.model import SeedRange, read_toml, validated, write_toml
-from evogt_study.study.phases import Candidate, Choice, in_words
+from evogt_study.study.phases import Candidate, Pilot, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
@@ -278,7 +278,7 @@ def _other_constants(one: Source, other: Source) -> list[str]:
     return [f"{name} is {a} in {one.path}, {b} in {other.path}" for name, a, b in pairs if a != b]
 
 
-def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[Source]) -> Chosen:
+def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> Chosen:
     """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
     table: dict[tuple[str, ...], Candidate] = {}
     names = in_words(choice.parameters)

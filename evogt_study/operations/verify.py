@@ -27,7 +27,7 @@ from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
-from evogt_study.study.phases import Choice, in_words
+from evogt_study.study.phases import Pilot, in_words
 
 Announce = Callable[[Sequence[str]], None]
 OTHER_SOFTWARE_TOLERANCE = 1e-8
@@ -345,7 +345,7 @@ def check_completeness(result: Stored) -> Iterator[str]:
             yield from _where(result, planned & (status == state), text)
 
 
-def check_choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
+def check_choice(study: Stored, earlier: Stored, section: Pilot) -> Iterator[str]:
     """Check that the runs of the earlier phase lead to the choice in the file."""
     table = Table(earlier.plan)
     table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie

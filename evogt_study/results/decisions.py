@@ -19,7 +19,7 @@ from evogt_study.results.table import Column, Table
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import SEED, Candidate, Choice, Labels, Phase, Precision, in_words
+from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -39,7 +39,7 @@ def _numbers(name: str, table: Table) -> npt.NDArray[np.float64] | None:
 
 
 # mean, not nanmean: a missing run must not make its candidate look better
-def choose(pilot: Choice, table: Table) -> Chosen:
+def choose(pilot: Pilot, table: Table) -> Chosen:
     """Choose from the pilot's finished runs.
 
     The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller

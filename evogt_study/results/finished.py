@@ -67,7 +67,7 @@ class FinishedRuns:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
         self.history, self._before = _earlier(study, path, check)
-        check_growth(self._before.get("study", ""), study.text, study.file)
+        check_growth(self._before.get("study", ""), study.model.given.get("sample", ()), study.file)
         self.shards = ShardFolder(shard_folder(path))
         self.earlier_shards = frozenset(shard_files(self.shards.path))
         self.others = [source for place in others for source in source_at(place)]

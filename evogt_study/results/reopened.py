@@ -29,7 +29,7 @@ from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import CaseSpace, Chosen, listed
-from evogt_study.study.phases import Candidate, Choice, in_words
+from evogt_study.study.phases import Candidate, Pilot, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -233,7 +233,7 @@ def files_of(codes: Mapping[str, UserCode]) -> list[str]:
     return sorted({_path_of(code, name) for code in codes.values() for name, _ in code.files})
 
 
-def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:
+def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Chosen:
     """Read the choice of an earlier phase from the coordinates of a result, without choosing again.
 
     Raises ResultError if there is no choice, or if it is not a candidate of `study`.

@@ -93,25 +93,12 @@ class Parameter:
 
 
 def declared(
-    wanted: str,
-    read: Reader,
-    long_name: str = "",
-    comment: str = "",
-    *,
-    remedy: str = "",
-    units: str = "1",
-    default: Value | None = None,
-    optional: bool = False,
-    resolve: Callable[[Any, Path], Any] | None = None,
-    takes_code: bool = False,
-    short: str = "",
-    kinds: Registry[Any] | None = None,
-) -> Any:
-    """Return a dataclass field that declares the parameter of its name."""
-    parameter = Parameter(
-        "", wanted, read, long_name, comment, remedy, units, short, resolve=resolve, takes_code=takes_code, kinds=kinds
-    )
-    return field(default=default if default is not None or optional else MISSING, metadata={DECLARES: parameter})
+    wanted: str, read: Reader, long_name: str = "", comment: str = "", *, default: Value | None = None,
+    optional: bool = False, **more: Any,
+) -> Any:  # fmt: skip
+    """Return a dataclass field that declares the parameter of its name.  more: further fields of `Parameter`."""
+    metadata = {DECLARES: Parameter("", wanted, read, long_name, comment, **more)}
+    return field(default=default if default is not None or optional else MISSING, metadata=metadata)
 
 
 def same_as(kind: type, name: str) -> Any:
@@ -202,11 +189,7 @@ def key_of(kinds: Mapping[str, object]) -> Reader:
 
 def one_or_several(single: Reader) -> Reader:
     """Read a value, or a list of at least one value."""
-
-    def read(raw: Any) -> Value:
-        return several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
-
-    return read
+    return lambda raw: several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
 
 
 def several(single: Reader) -> Reader:

@@ -67,35 +67,21 @@ class Points:
         return {name: values[place] for name, values in self.columns.items()}
 
 
-@dataclass(frozen=True)
-class When:
-    """A rule for dependent parameters: if everything in `match` has one of the values, `set` holds.
-
-    Values are matched by their labels, which distinguish values that are equal under ``==`` (true and 1).
-    """
-
-    match: Mapping[str, frozenset[str]]
-    set: Mapping[str, Value]
-
-    def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return True if the rule holds at these values."""
-        return _has_labels(self.match, values)
+Match = Mapping[str, frozenset[str]]
+"""Labels that parameters must have; they distinguish values that are equal under ``==`` (true and 1)."""
 
 
-@dataclass(frozen=True)
-class Exclude:
-    """Points without a case: everything in `match` has one of the values."""
-
-    match: Mapping[str, frozenset[str]]
-
-    def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return True if there is no case at these values."""
-        return _has_labels(self.match, values)
-
-
-def _has_labels(match: Mapping[str, frozenset[str]], values: Values) -> bool:
+def matches(match: Match, values: Values) -> bool:
     """Return True if each parameter has one of the labels that `match` admits."""
     return all(text_label(values[name]) in admitted for name, admitted in match.items())
+
+
+@dataclass(frozen=True)
+class When:
+    """A rule for dependent parameters: if `match` fits, `set` holds."""
+
+    match: Match
+    set: Mapping[str, Value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +109,14 @@ class Chosen:
 class CaseSpace:
     """The cases of a study or of its pilot.  Cases are numbered in C order over the axes.
 
-    formulas: each after those that it uses.
+    excluded: points without a case.  formulas: each after those that it uses.
     """
 
     axes: tuple[Axis, ...]
     constants: Mapping[str, Value]
     rules: tuple[When, ...] = ()
     chosen: tuple[Chosen, ...] = ()
-    excluded: tuple[Exclude, ...] = ()
+    excluded: tuple[Match, ...] = ()
     formulas: tuple[Formula, ...] = ()
 
     @property
@@ -163,8 +149,8 @@ class CaseSpace:
         return {name: axis.name for axis in self.indices for name in (axis.points or Points()).columns}
 
     @property
-    def _matches(self) -> tuple[Mapping[str, frozenset[str]], ...]:
-        return (*(rule.match for rule in self.rules), *(exclude.match for exclude in self.excluded))
+    def _matches(self) -> tuple[Match, ...]:
+        return (*(rule.match for rule in self.rules), *self.excluded)
 
     @cached_property
     def deciding(self) -> frozenset[str]:
@@ -214,10 +200,10 @@ class CaseSpace:
         for axis in self.indices:
             if axis.points is not None and axis.name in at:
                 values.update(axis.points.at(at[axis.name]))
-        if any(exclude.applies(values) for exclude in self.excluded):
+        if any(matches(match, values) for match in self.excluded):
             return None
         for rule in self.rules:
-            if rule.applies(values):
+            if matches(rule.match, values):
                 values.update(rule.set)
         for choice in self.chosen:
             entry = choice.table.get(tuple(text_label(values[name]) for name in choice.over))

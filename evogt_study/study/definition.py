@@ -47,7 +47,7 @@ class Definition:
     def of(arguments: Mapping[str, Any]) -> Definition:
         """Return the definition with these arguments of `Study`.  Raises StudyError."""
         made = Definition({})
-        made.update(arguments, none_removes=False)
+        made.update({key: value for key, value in arguments.items() if not _is_left_out(value)}, none_removes=False)
         if "name" not in made.table:
             reference = str(made.table.get("method", "study"))
             name = getattr(arguments.get("method"), "__name__", reference.rpartition(":")[2])
@@ -74,7 +74,7 @@ class Definition:
             raise StudyError("a value must not be nested too deeply, or contain itself") from None
 
     def _set(self, key: str, value: Any, none_removes: bool) -> None:
-        is_left_out = value is None or (isinstance(value, (str, tuple)) and not value)
+        is_left_out = _is_left_out(value)
         if key == "designs":
             for section in (*SECTIONS, "table_files"):
                 self.table.pop(section, None)
@@ -228,6 +228,10 @@ class Definition:
         except OSError as error:
             raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
         return path
+
+
+def _is_left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, tuple)) and not value)
 
 
 def _check_mapping(key: str, value: Any) -> Mapping[str, Any]:

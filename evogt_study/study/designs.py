@@ -14,7 +14,7 @@ from typing import Any
 from evogt_study.errors import InputError, shortened
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
-from evogt_study.study.case_space import Axis
+from evogt_study.study.case_space import Axis, Match
 from evogt_study.study.listed import read_listed, read_zip, rows_of
 from evogt_study.study.model import StudyModel
 from evogt_study.study.parameter_values import Declared, Place
@@ -136,7 +136,7 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
         raise place.error(f"the dimension `{name}` must have another name, since {reason}")
 
 
-def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], place: Place) -> None:
+def check_occurs(match: Match, axes: Sequence[Axis], place: Place) -> None:
     """Raise StudyError if no point of an index axis has the values that `match` admits for its parameters."""
     for axis in axes:
         names = [name for name in match if axis.points is not None and name in axis.points.columns]

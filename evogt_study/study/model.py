@@ -10,9 +10,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import tomli_w
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
@@ -401,34 +400,32 @@ def taken_by(file: str) -> str:
     return f"; {remedy}" if remedy else ""
 
 
-@dataclass(frozen=True)
-class _Mistake:
+class _Mistake(NamedTuple):
     """One of pydantic's errors: the keys that lead to it, and whether it concerns the alternative that was written."""
 
     error: ErrorDetails
     keys: tuple[str, ...]
     expected: tuple[str, ...]
-    meant: bool
+    is_meant: bool
     got: Any
 
 
-def _mistake(error: ErrorDetails, raw: Any) -> _Mistake:
+def _locate(error: ErrorDetails, raw: Any) -> _Mistake:
     """Separate an error's keys from the names of a union's alternatives, which pydantic puts between them."""
     keys: list[str] = []
     expected: list[str] = []
-    meant = True
-    last = len(error["loc"]) - 1
+    is_meant, last = True, len(error["loc"]) - 1
     for position, part in enumerate(error["loc"]):
         if (isinstance(raw, dict) and part in raw) or (isinstance(raw, list) and isinstance(part, int)):
             raw = raw[part]  # type: ignore[index]  # a list's part is its index, as just seen
-        elif not (position == last and error["type"] == "missing"):
-            kind = _kind(str(part))
-            expected.append(kind)
+            keys.append(str(part))
+        elif position == last and error["type"] == "missing":
+            keys.append(str(part))
+        else:
+            expected.append(_kind(str(part)))
             # true is an integer to Python, and none to TOML
-            meant = meant and isinstance(raw, KINDS[kind]) and not isinstance(raw, bool)
-            continue
-        keys.append(str(part))
-    return _Mistake(error, tuple(keys), tuple(expected), meant, raw)
+            is_meant &= isinstance(raw, KINDS[expected[-1]]) and not isinstance(raw, bool)
+    return _Mistake(error, tuple(keys), tuple(expected), is_meant, raw)
 
 
 def _kind(alternative: str) -> str:
@@ -440,14 +437,14 @@ def _kind(alternative: str) -> str:
 
 def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[Table]) -> str:
     """Describe the first mistake, and count the others."""
-    mistakes = [_mistake(error, raw) for error in errors]
-    meant = [mistake for mistake in mistakes if mistake.meant] or mistakes
+    mistakes = [_locate(error, raw) for error in errors]
+    meant = [mistake for mistake in mistakes if mistake.is_meant] or mistakes
     # an unknown key first, since it may explain a missing one
     first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")
     others = {mistake.keys for mistake in meant} - {first.keys}
     more = f" (and {len(others)} more)" if others else ""
     key = ".".join(first.keys)
-    if not first.meant:
+    if not first.is_meant:
         kinds = dict.fromkeys(kind for mistake in mistakes if mistake.keys == first.keys for kind in mistake.expected)
         return f"`{key}` must be {' or '.join(kinds)}, got {shortened(first.got)} ({file}){more}"
     if first.error["type"] == "extra_forbidden":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import ParameterError, StudyError, shortened
 from evogt_study.inference.intervals import MIN_UNITS
@@ -42,7 +42,7 @@ class Phase:
 
     name: str
     space: CaseSpace
-    choice: Choice | None = None
+    choice: Pilot | None = None
     precision: Precision | None = None
 
     @property
@@ -50,33 +50,6 @@ class Phase:
         """Variables of its runs that decide about later runs."""
         chosen = () if self.choice is None else (self.choice.minimise,)
         return chosen if self.precision is None else (*chosen, self.precision.variable)
-
-
-# a protocol: results and operations need only this, and not the pilot
-class Choice(Protocol):
-    """Parameters that the finished runs of a phase choose together for the phases after it."""
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The parameters that are chosen."""
-
-    @property
-    def minimise(self) -> str:
-        """The variable of the phase's runs that decides."""
-
-    @property
-    def better(self) -> str:
-        """The direction of `minimise`, as it is declared."""
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """The axes over which the choice is a table."""
-
-    def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
-        """The candidates at a point of `by`, given by its labels."""
-
-    def first_candidates(self, space: CaseSpace) -> Chosen:
-        """A stand-in for the choice, to look at a later phase's `space` before this one has run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -214,7 +214,7 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     sizes = method.setup_parameters
     deciding = set(sizes).union(*map(space.dependence, sizes))
     deciding |= {name for choice in space.chosen for name in choice.over}
-    deciding |= set(space.carriers(name for exclude in space.excluded for name in exclude.match))
+    deciding |= set(space.carriers(name for match in space.excluded for name in match))
     shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
     if math.prod(shape) > MAX_COMBINATIONS:
         return None

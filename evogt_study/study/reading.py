@@ -20,7 +20,7 @@ from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Match, When
 from evogt_study.study.definition import Named
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
@@ -213,7 +213,7 @@ class Reader:
             raise self._place("axes").error(f"a study must have at most {MAX_CASES:,} cases, got {size:,}")
         varying = {name: values for axis in axes for name, values in axis.parameters.items()}
         constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
-        excluded = tuple(Exclude(match) for match in self._matches("exclude", self.table.exclude, axes, varying))
+        excluded = tuple(self._matches("exclude", self.table.exclude, axes, varying))
         space = CaseSpace(axes, constants, tuple(self._rules(axes, varying)), (), excluded, formulas)
         self._check_coordinates(space)
         if excluded and not space.count:
@@ -280,7 +280,7 @@ class Reader:
 
     def _matches(
         self, section: str, rules: Sequence[WhenTable | ExcludeTable], axes: Sequence[Axis], varying: Columns
-    ) -> Iterator[dict[str, frozenset[str]]]:
+    ) -> Iterator[Match]:
         """Labels that each rule of a section admits, by the parameters that it matches."""
         for i, rule in enumerate(rules):
             place = self._place(f"{section}[{i}].match")

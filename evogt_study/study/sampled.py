@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,9 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
-    points = Points(columns, first, json.dumps(_description(table, options), default=str))
+    described = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
+    described |= {"start": table.start} if table.start else {}
+    points = Points(columns, first, json.dumps({**described, **options, "parameters": parameters}, default=str))
     return Axis(table.name, tuple(range(first, first + count)), points)
 
 
@@ -106,13 +108,6 @@ def warn_of_count(table: SampleTable, place: Place) -> None:
             f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
             DoubtWarning,
         )
-
-
-def _description(table: SampleTable, options: dict[str, Any]) -> dict[str, Any]:
-    """Rule, count and parameters of a sample, for whoever reads its points."""
-    stated = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
-    start = {"start": table.start} if table.start else {}
-    return {**stated, **start, **options, "parameters": table.parameters}
 
 
 @dataclass(frozen=True)
@@ -236,7 +231,7 @@ def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
 
 
 def _integers(raw: Any, place: Place) -> Quantiles:
-    low, high = _interval(raw, place)
+    low, high = place.interval(_table(raw, place, "from", "to"))
     if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
         raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
     if max(abs(low), abs(high)) > MOST_INTEGERS:
@@ -244,25 +239,25 @@ def _integers(raw: Any, place: Place) -> Quantiles:
     return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
 
 
-def _interval(raw: Any, place: Place) -> tuple[int | float, int | float]:
-    if not isinstance(raw, dict):
-        raise place.mistake("{ from, to }", raw)
-    place.check_keys(raw, ("from", "to"))
-    return place.interval(raw)
-
-
 def _normal(raw: Any, place: Place) -> Quantiles:
-    if not isinstance(raw, dict):
-        raise place.mistake("{ mean, std }", raw)
-    place.check_keys(raw, ("mean", "std"))
-    mean, std = place.number(raw, "mean"), place.number(raw, "std")
+    mean, std = (place.number(_table(raw, place, "mean", "std"), key) for key in ("mean", "std"))
     if std <= 0:
         raise place.at("std").mistake("above 0", std)
     if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
         raise place.mistake("{ mean, std } whose values are finite numbers", raw)
-    return lambda unit: [
-        rounded(value) for value in (mean + std * scipy.special.ndtri(np.clip(unit, SMALLEST, 1.0 - SMALLEST))).tolist()
-    ]
+
+    def values(unit: Array) -> list[Any]:
+        normal = scipy.special.ndtri(np.clip(unit, SMALLEST, 1.0 - SMALLEST))
+        return [rounded(value) for value in (mean + std * normal).tolist()]
+
+    return values
+
+
+def _table(raw: Any, place: Place, *keys: str) -> Mapping[str, Any]:
+    if not isinstance(raw, dict):
+        raise place.mistake(f"{{ {', '.join(keys)} }}", raw)
+    place.check_keys(raw, keys)
+    return raw
 
 
 def _choice(raw: Any, place: Place) -> Quantiles:
@@ -285,39 +280,29 @@ KINDS: Mapping[str, Callable[[Any, Place], Quantiles]] = {
 """Distributions by their key; without a key it is a box."""
 
 
-def check_growth(before: str, after: str, file: str) -> None:
-    """Raise StudyError if a Latin hypercube in the study text `before` has another number of points in `after`.
+def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -> None:
+    """Raise StudyError if a Latin hypercube in the study text `before` has another number of points in `samples`.
 
     With ``extend = true`` the number may be doubled or halved.
     """
-    known = {each.get("name"): each for each in _samples(before)}
-    for number, sample in enumerate(_samples(after)):
-        old = known.get(sample.get("name"), {})
-        if _differs_only_in_count(old, sample) and old.get("count") != sample.get("count"):
-            _check_count(old["count"], sample, Place(file, f"sample[{number}].count"))
-
-
-def _check_count(old: int, sample: dict[str, Any], place: Place) -> None:
-    few, many = sorted((old, sample["count"]))
-    nested = many % few == 0 and (many // few).bit_count() == 1
-    if not sample.get("extend"):
-        wanted = f"{old} as in the result, since the points of a Latin hypercube belong to their number"
-        raise place.mistake(wanted, sample["count"], "extend = true doubles it and keeps them, or -o begins another")
-    if not nested:
-        wanted = f"{old} times a power of two, as in the result, since a nested Latin hypercube is doubled"
-        raise place.mistake(wanted, sample["count"], f"use {2 * old}")
-
-
-def _samples(text: str) -> list[dict[str, Any]]:
     try:
-        found = tomllib.loads(text).get("sample", [])
-    except (ValueError, RecursionError):  # another program has changed the result
-        return []
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        known = {each["name"]: each for each in tomllib.loads(before).get("sample", ())}
+    except (ValueError, LookupError, TypeError, RecursionError):  # another program has changed the result
+        return
+    for number, sample in enumerate(samples):
+        old = known.get(sample["name"], {})
+        if sample["rule"] != FIXED or _without_count(old) != _without_count(sample) or old["count"] == sample["count"]:
+            continue
+        count, many = old["count"], sample["count"]
+        place = Place(file, f"sample[{number}].count")
+        if not sample.get("extend"):
+            wanted = f"{count} as in the result, since the points of a Latin hypercube belong to their number"
+            raise place.mistake(wanted, many, "extend = true doubles it and keeps them, or -o begins another")
+        few, most = sorted((count, many))
+        if most % few or (most // few).bit_count() != 1:
+            wanted = f"{count} times a power of two, as in the result, since a nested Latin hypercube is doubled"
+            raise place.mistake(wanted, many, f"use {2 * count}")
 
 
-def _differs_only_in_count(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return True if both draw the same hypercube, except for the number of its points."""
-    free = ("count", "extend")
-    same = {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
-    return same and other.get("rule") == FIXED
+def _without_count(sample: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in sample.items() if name not in ("count", "extend")}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from inspect import signature
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,7 @@ from evogt_study.study.definition import Definition, Named
 from evogt_study.study.designs import Design
 from evogt_study.study.listed import SECTION, missing_files
 from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
-from evogt_study.study.phases import SEED, Choice, Phase
+from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Reader
 
 MAX_CHECKED = 5_000
@@ -89,7 +87,7 @@ class Study:
         publication: Mapping[str, Any] | None = None,
     ) -> None:
         arguments = {key: value for key, value in locals().items() if key != "self"}
-        made = Definition.of({key: value for key, value in arguments.items() if not _is_left_out(value)})
+        made = Definition.of(arguments)
         vars(self).update(vars(_defined(made, f"study {made.table['name']}")))
 
     def replace(self, **changes: Any) -> Study:
@@ -141,10 +139,22 @@ class Study:
         return self.space.count
 
     def __repr__(self) -> str:
-        return "\n".join([described(self.name, self.axes, len(self)), *constants_line(self._constant_labels)])
+        constants = ", ".join(f"{name} = {_shown(value)}" for name, value in self._constant_labels.items())
+        return f"study {self.name}: {self._cases}" + (f"\n  {constants}" if constants else "")
 
     def _repr_html_(self) -> str:
-        return html_of(self.name, self.title, self.axes, self._constant_labels, len(self))
+        rows = [(axis, str(len(values)), _values(values)) for axis, values in self.axes.items()]
+        rows += [(constant, "", _shown(value)) for constant, value in self._constant_labels.items()]
+        cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        head = "<tr><th>parameter</th><th>values</th><th></th></tr>"
+        title = f"<b>{escape(self.name)}</b>{': ' + escape(self.title) if self.title else ''}"
+        return f"<div>{title} &middot; {escape(self._cases)}<table>{head}{cells}</table></div>"
+
+    @property
+    def _cases(self) -> str:
+        points = "" if len(self) == self.space.size else f" of {self.space.size:,} points"
+        axes = " x ".join(f"{len(values):,} {name}" for name, values in self.axes.items())
+        return f"{len(self):,} cases{points} = {axes}"
 
     @property
     def _constant_labels(self) -> dict[str, Any]:
@@ -194,7 +204,7 @@ class Study:
         return self.method.has_streams and RNG not in (*space.names, *space.columns, *space.followers, *space.constants)
 
     @property
-    def pilot(self) -> Choice | None:
+    def pilot(self) -> Pilot | None:
         """The choice of the pilot, if the study has one."""
         return next((phase.choice for phase in self.phases if phase.choice is not None), None)
 
@@ -230,10 +240,6 @@ class Study:
         else:
             section = "output" if name == "times" else "constants"
         return f"{self.file}, {section}.{name}"
-
-
-def _is_left_out(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, tuple)) and not value)
 
 
 def _made(**fields: Any) -> Study:
@@ -279,11 +285,9 @@ def _check_resolved(study: Study) -> None:
         if missing:
             at = ", ".join(f"{name} = {text_label(point[name])}" for name in study.space.names if name != "seed")
             remedy = study.parameter(missing[0]).remedy if missing[0] == SEED else ""
-            raise StudyError(
-                f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
-                + (f" for {at}" if at else "")
-                + f"; {remedy or 'set it in [constants], [axes] or a [[when]] rule'}"
-            )
+            message = f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
+            remedy = remedy or "set it in [constants], [axes] or a [[when]] rule"
+            raise StudyError(f"{message}{' for ' if at else ''}{at}; {remedy}")
 
 
 def _check_together(study: Study, space: CaseSpace) -> None:
@@ -306,32 +310,6 @@ def _check_together(study: Study, space: CaseSpace) -> None:
             raise StudyError(f"{error} ({study.file}, problem)") from None
 
 
-def described(name: str, axes: Mapping[str, Sequence[Any]], count: int) -> str:
-    """Return the number of cases, `count`: "study lorenz: 20 cases = 2 rho x 10 seed"."""
-    return f"study {name}: {_cases(axes, count)}"
-
-
-def _cases(axes: Mapping[str, Sequence[Any]], count: int) -> str:
-    points = prod(map(len, axes.values()))
-    holes = "" if count == points else f" of {points:,} points"
-    return f"{count:,} cases{holes} = " + " x ".join(f"{len(values):,} {name}" for name, values in axes.items())
-
-
-def constants_line(constants: Mapping[str, Any]) -> list[str]:
-    """Return the constants on a line, if there are any."""
-    return ["  " + ", ".join(f"{name} = {_shown(value)}" for name, value in constants.items())] if constants else []
-
-
-def html_of(name: str, title: str, axes: Mapping[str, Sequence[Any]], constants: Mapping[str, Any], count: int) -> str:
-    """Return a table of the axes and constants."""
-    rows = [(axis, str(len(values)), _values(values)) for axis, values in axes.items()]
-    rows += [(constant, "", _shown(value)) for constant, value in constants.items()]
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    head = "<tr><th>parameter</th><th>values</th><th></th></tr>"
-    caption = f"<b>{escape(name)}</b>{': ' + escape(title) if title else ''} &middot; {escape(_cases(axes, count))}"
-    return f"<div>{caption}<table>{head}{cells}</table></div>"
-
-
 def _values(values: Sequence[Any]) -> str:
     shown = [_shown(value) for value in values]
     return ", ".join(shown if len(shown) <= MOST_VALUES else [*shown[: MOST_VALUES - 1], "...", shown[-1]])
@@ -347,18 +325,16 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     before, after: the study text under "study", the declaration of the user's code under "code" and the version of the
     package under "version".  If these are equal, the pilot has made another choice.
     """
-    found = list(itertools.chain(_lines(before["study"], after["study"]), _others(before, after)))
+    old, new = before["study"], after["study"]
+    found = [] if old == new else list(_lines(old, new))
+    if before.get("code") != after.get("code"):
+        found.append("code of the method")
+    elif not found:
+        versions = before.get("version"), after.get("version")
+        is_new = versions[0] != versions[1]
+        found.append(f"evogt-study {versions[0]} -> {versions[1]}" if is_new else "choice of the pilot")
     more = f"; {len(found) - MOST_CHANGES} more" if len(found) > MOST_CHANGES else ""
     return "; ".join(found[:MOST_CHANGES]) + more
-
-
-def _others(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    if before.get("code") != after.get("code"):
-        yield "code of the method"
-    elif before["study"] == after["study"] and before.get("version") != after.get("version"):
-        yield f"evogt-study {before.get('version')} -> {after.get('version')}"
-    elif before["study"] == after["study"]:
-        yield "choice of the pilot"
 
 
 def _lines(before: str, after: str) -> Iterator[str]:

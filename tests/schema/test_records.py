@@ -38,5 +38,5 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     for name, column in apart.columns.items():
         one, other = together.columns[name].loaded(), column.loaded()
         np.testing.assert_array_equal(one.missing, other.missing)
-        np.testing.assert_array_equal(one.cells, other.cells)
+        np.testing.assert_array_equal(one.values, other.values)
     assert sum(stack.name == "error" for stack in joined(several).stacks) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When
+from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When, matches
 from evogt_study.study.plan import peak_memory, provisional_plans, shared_work, sharing_order, study_plan
 from evogt_study.study.study import Study
 
@@ -110,7 +110,7 @@ def spaces(draw):
 
 def combination(space, point):
     """Which of the rules hold at a point."""
-    return tuple(rule.applies(point) for rule in space.rules)
+    return tuple(matches(rule.match, point) for rule in space.rules)
 
 
 @quick
