@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from xarray.backends import BackendArray
+from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]
 from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
@@ -48,7 +49,7 @@ from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 from evogt_study.storage.paths import description
 
 if TYPE_CHECKING:
-    from evogt_study.results.table import ArrayColumn, Column, Table
+    from evogt_study.results.table import ArrayColumn, Table
 
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
@@ -70,16 +71,20 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[s
     phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
     try:
         make_folder(path.parent)
-        with HDF5_LOCK, written_whole(path) as temporary, _with_free_bytes(path.parent):
-            target, file = File(path), NetCDFFile(temporary)
-            made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
+        with HDF5_LOCK, written_whole(path) as temporary:
             try:
-                for name, writer in made.items():
-                    writer.write(phases[name])
-            finally:
-                file.close()
-            with temporary.open("r+b") as stream:
-                append(stream, target, _index(phases, tables or {}, made))
+                target, file = File(path), NetCDFFile(temporary)
+                made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
+                try:
+                    for name, writer in made.items():
+                        writer.write(phases[name])
+                finally:
+                    file.close()
+                with temporary.open("r+b") as stream:
+                    append(stream, target, _index(phases, tables or {}, made))
+            except OSError as error:  # before the file that the disk refused is removed
+                free = shutil.disk_usage(path.parent).free
+                raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
     except OSError as error:
         reason = error.strerror or error
         raise ResultError(f"cannot write {path}: {reason}; make room, or choose another place") from None
@@ -89,8 +94,7 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: 
     """Return the index of a file that is written: records with their pieces in the file."""
     records, axes = {}, dict[str, Any]()
     for phase, table in tables.items():
-        columns = {**table.columns, **made[phase].columns}
-        records[phase], cases = table.records(columns)
+        records[phase], cases = table.records({**table.columns, **made[phase].columns})
         data = phases[phase]
         labels = {str(dim): np.asarray(data[dim].values) for dim in data["run_status"].dims}
         missing = table.counts()[Status.not_run]
@@ -100,26 +104,8 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: 
     return Index(records, axes, places, str(phases[MAIN].attrs.get(PLAN, "")) if tables else "")
 
 
-@contextmanager
-def _with_free_bytes(folder: Path) -> Iterator[None]:
-    """Say in an OSError how many bytes are free, before the file that the disk refused is removed."""
-    try:
-        yield
-    except OSError as error:
-        free = shutil.disk_usage(folder).free
-        raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
-
-
-# the default of netCDF4 holds for the whole process, so it is restored for other files of the user
-@contextmanager
-def _small_cache() -> Iterator[None]:
-    """Use a small cache for each variable of files opened in the body.  The caller holds `HDF5_LOCK`."""
-    before = netCDF4.get_chunk_cache()
-    netCDF4.set_chunk_cache(CHUNK_CACHE)
-    try:
-        yield
-    finally:
-        netCDF4.set_chunk_cache(*before)
+Chunk = tuple[tuple[int, ...], bytes, bytes, Any]
+"""Start of a chunk, its content, its checksum or b"", and for runs their cases, the number of the piece and rows."""
 
 
 @dataclass
@@ -133,18 +119,19 @@ class _GroupWriter:
     group: Group
     target: File
     phase: str
-    columns: dict[str, Column | ArrayColumn] = field(default_factory=dict)
+    columns: dict[str, ArrayColumn] = field(default_factory=dict)
     places: list[tuple[str, int, int, bytes]] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, data: xr.Dataset) -> None:
         """Write all variables and attributes; coordinates of dimensions first."""
-        beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
+        beside = {str(name): set(coord.dims) for name, coord in data.coords.items() if name not in data.dims}
         for name in sorted(map(str, data.variables), key=lambda name: (name not in data.dims, name in data.data_vars)):
             variable = data.variables[name]
-            named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
+            named = sorted(other for other, dims in beside.items() if dims <= set(variable.dims))
             more = {"coordinates": " ".join(named)} if named and name not in data.coords else {}
-            if (runs := run_array(variable)) is not None and variable.size:
+            runs = run_array(variable)
+            if runs is not None and variable.size:
                 self.write_runs(name, variable, more, runs)
             else:
                 self.write_values(name, _in_types_of_netcdf(variable), more, name in data.dims)
@@ -157,56 +144,57 @@ class _GroupWriter:
         sizes = {str(dim): size for dim, size in variable.sizes.items()}
         fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and not is_dimension else None)
         if dtype.kind in "OUS":
-            width = max((int(_encoded(part).dtype.itemsize) for part in _parts(variable)), default=1)
+            parts = (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
+            width = max((_encoded(part).dtype.itemsize for part in parts), default=1)
             if variable.size * width > WHOLE_BYTES:  # which xarray would read in one piece
-                self.write_words(name, sizes, attributes, np.asarray(variable.values))
+                # strings of any length, which HDF5 does not compress; a null would end one
+                words = _encoded(np.asarray(variable.values)).ravel().tolist()
+                content = np.array([*(word.replace(b"\0", b"") for word in words), None], object)[:-1]
+                made = self.group.variable(name, sizes, self.group.h5py.string_dtype(), attributes,
+                                           content=content.reshape(variable.shape))  # fmt: skip
+                self.note(name, made, attributes, None, [((), checksum(*content))])
                 return
             dtype, fill, attributes = np.dtype(f"S{width}"), None, {**attributes, "_Encoding": "utf-8"}
             sizes[f"string{width}"] = width
         elif dtype.kind == "b":
             dtype, attributes = np.dtype(np.int8), {**attributes, "dtype": "bool"}
         stored = np.dtype("S1") if dtype.kind == "S" else dtype
+        label = f"{self.phase}: `{name}`"
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
             content = _converted(dtype, fill, np.asarray(variable.values))
             made = self.group.variable(name, sizes, stored, attributes, fill=fill, content=content)
-            self.keep(name, made, attributes, fill, [((), checksum(content.tobytes()))] if content.size else [])
+            marks = [checksum(content.tobytes())] if content.size else []
+            self.places += [(label, made.id.get_offset(), made.id.get_storage_size(), mark) for mark in marks]
+            self.note(name, made, attributes, fill, [((), mark) for mark in marks])
             return
         chunk, blank = chunk_shape(variable.shape, dtype.itemsize), pad_of(dtype) if fill is None else fill
         whole = (*chunk, dtype.itemsize) if dtype.kind == "S" else chunk
-        packed: list[tuple[tuple[int, ...], bytes]] = []
 
-        def chunks() -> Iterator[tuple[tuple[int, ...], bytes]]:
+        def chunks() -> Iterator[Chunk]:
             for start in chunk_starts(variable.shape, chunk):
                 part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
-                values = _converted(dtype, fill, np.asarray(part.values))
-                (block,) = chunks_of(values, whole, blank)
-                content, place = pack(block), (*start, *(0,) * (len(whole) - len(chunk)))
-                packed.append((place, checksum(content)))
-                yield place, content
+                (block,) = chunks_of(_converted(dtype, fill, np.asarray(part.values)), whole, blank)
+                yield (*start, *(0,) * (len(whole) - len(chunk))), pack(block), b"", None
 
-        made = self.group.variable(name, sizes, stored, attributes, fill=fill, chunk=whole, content=chunks())
-        self.keep(name, made, attributes, fill, packed)
+        made = self.group.variable(name, sizes, stored, attributes, fill=fill, chunk=whole)
+        placed = self.place(name, made, attributes, fill, chunks())
+        self.places += [(label, offset, size, mark) for _, mark, offset, size in placed]
 
-    def write_words(
-        self, name: str, sizes: Mapping[str, int], attributes: Mapping[str, Any], words: npt.NDArray[Any]
-    ) -> None:
-        """Write strings of any length, which HDF5 does not compress."""
-        encoded = [word.replace(b"\0", b"") for word in _encoded(words).ravel().tolist()]  # which would end it
-        content = np.array([*encoded, None], object)[:-1].reshape(words.shape)
-        made = self.group.variable(name, sizes, self.group.h5py.string_dtype(), attributes, content=content)
-        self.note_digest(name, made, attributes, None, [((), checksum(*content.ravel()))])
+    def place(
+        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, chunks: Iterator[Chunk]
+    ) -> list[tuple[Any, bytes, int, int]]:
+        """Write packed chunks.  Return for each its cases, its checksum, its offset and its size."""
+        found: dict[tuple[int, ...], tuple[Any, bytes]] = {}
+        for start, content, mark, cases in chunks:
+            made.id.write_direct_chunk(start, content)
+            self.group.file.check()
+            found[start] = cases, mark or checksum(content)
+        places: list[tuple[Any, bytes, int, int]] = []
+        made.id.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
+        self.note(name, made, attributes, fill, [(start, mark) for start, (_, mark) in found.items()])
+        return places
 
-    def keep(
-        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]
-    ) -> None:
-        """Note where the bytes of a variable are, and its digest."""
-        places = _chunk_places(made)
-        for start, mark in packed:
-            offset, size = places[start] if start in places else (made.id.get_offset(), made.id.get_storage_size())
-            self.places.append((f"{self.phase}: `{name}`", offset, size, mark))
-        self.note_digest(name, made, attributes, fill, packed)
-
-    def note_digest(
+    def note(
         self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]
     ) -> None:
         """Note the digest of a variable."""
@@ -229,31 +217,20 @@ class _GroupWriter:
         data, axes = runs.column.data, len(runs.space)
         own = _own_chunk(data, runs.lengths, dtype)
         full = chunk_shape(runs.shape, dtype.itemsize)
-        chunk = (*(1,) * axes, *own) if own else full
         form_chunk = own or (math.prod(full[:axes]), *full[axes:])
-        made = replace(data[:], limits=data.limits, sources=[self.target], forms=[
-            Form(form.dtype, dtype, form_chunk) for form in data.forms
-        ])  # fmt: skip
         count = math.prod(-(-length // step) for length, step in zip(runs.lengths, own, strict=True)) if own else 1
-        made.pieces = np.zeros((len(data), max(1, count)), PIECE)
+        forms = [Form(form.dtype, dtype, form_chunk) for form in data.forms]
+        pieces = np.zeros((len(data), max(1, count)), PIECE)
+        written = replace(data[:], forms=forms, pieces=pieces, sources=[self.target])
         blank = pad_of(dtype) if fill is None else fill
         chunks = _large(runs, dtype, form_chunk, blank) if own else _small(runs, dtype, full, form_chunk, blank)
-        uses: list[tuple[tuple[int, ...], bytes, Any]] = []
-
-        def noted() -> Iterator[tuple[tuple[int, ...], bytes]]:
-            for start, content, mark, use in chunks:
-                uses.append((start, mark or checksum(content), use))
-                yield start, content
-
         sizes = {str(dim): size for dim, size in variable.sizes.items()}
-        dataset = self.group.variable(name, sizes, dtype, attributes, fill=fill, chunk=chunk, content=noted())
-        places = _chunk_places(dataset)
-        for start, mark, (cases, number, rows) in uses:
-            offset, size = places[start]
+        chunk = (*(1,) * axes, *own) if own else full
+        made = self.group.variable(name, sizes, dtype, attributes, fill=fill, chunk=chunk)
+        for (cases, number, rows), mark, offset, size in self.place(name, made, attributes, fill, chunks):
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
-                made.pieces[key][cases, number] = value
-        self.note_digest(name, dataset, attributes, fill, [(start, mark) for start, mark, _ in uses])
-        self.columns[name] = replace(runs.column, data=made)
+                pieces[key][cases, number] = value
+        self.columns[name] = replace(runs.column, data=written)
 
 
 class RunArray(BackendArray):
@@ -295,14 +272,6 @@ def run_array(variable: xr.Variable) -> RunArray | None:
     return lazy.array if all(key == slice(None) for key in lazy.key.tuple) else None
 
 
-def _chunk_places(made: Any) -> dict[tuple[int, ...], tuple[int, int]]:
-    """Offset and size of each chunk in the file."""
-    found: dict[tuple[int, ...], tuple[int, int]] = {}
-    if made.chunks:
-        made.id.chunk_iter(lambda info: found.update({info.chunk_offset: (info.byte_offset, info.size)}))
-    return found
-
-
 def _own_chunk(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
     """Return the shape of the chunks of each run if an array is large; most runs keep the chunks that they have."""
     if data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize <= LARGE_BYTES:
@@ -317,11 +286,7 @@ def _own_chunk(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> 
     return chunk_shape(lengths, dtype.itemsize)
 
 
-Placed = Iterator[tuple[tuple[int, ...], bytes, bytes, tuple[Any, int, Any]]]
-"""Start of a chunk, its content, its checksum or b"", and the cases with the number of the piece and their rows."""
-
-
-def _large(runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], blank: Any) -> Placed:
+def _large(runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], blank: Any) -> Iterator[Chunk]:
     """The chunks of each run; chunks of this shape and type are copied."""
     data = runs.column.data
     for case in np.flatnonzero(data.present).tolist():
@@ -340,7 +305,7 @@ def _large(runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], blank: 
 
 def _small(
     runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form_chunk: tuple[int, ...], blank: Any
-) -> Placed:
+) -> Iterator[Chunk]:
     """Chunks of several runs; one that has the same runs in the same rows is copied."""
     data, axes = runs.column.data, len(runs.space)
     numbers = np.arange(math.prod(runs.space)).reshape(runs.space)
@@ -368,10 +333,6 @@ def _small(
             place: Any = ([row_of[case] for case in some.tolist()], *map(slice, values.shape[1:]))
             slab[place] = values
         yield (*start, *zeros), pack(slab), b"", (cases, 0, rows)
-
-
-def _parts(variable: xr.Variable) -> Iterator[npt.NDArray[Any]]:
-    return (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
 
 
 def _encoded(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
@@ -432,18 +393,13 @@ def _in_units(variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: name, **cf}, fill)
 
 
-def decoded(data: xr.Dataset) -> xr.Dataset:
-    """Return the Dataset of a file, opened without decoding, with the types that it was written from."""
-    made = {name: _decoded(variable) for name, variable in data.variables.items()}
-    return xr.Dataset(made, attrs=data.attrs).set_coords(list(data.coords))
-
-
 def _decoded(variable: xr.Variable) -> xr.Variable:
     attributes, encoding = dict(variable.attrs), dict(variable.encoding)
     fill, name = attributes.pop("_FillValue", None), attributes.pop(RETURNED_DTYPE, None)
     if fill is not None:
         encoding["_FillValue"] = fill
-    dtype, convert = variable.dtype, None
+    dtype: np.dtype[Any] = variable.dtype
+    convert: Callable[[Any], Any] | None = None
     if name in ("datetime64[ns]", "timedelta64[ns]"):
         length = UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
         attributes = {key: value for key, value in attributes.items() if key not in ("calendar", "dtype")}
@@ -454,27 +410,8 @@ def _decoded(variable: xr.Variable) -> xr.Variable:
         encoding["dtype"] = variable.dtype
         dtype = np.dtype(object if name == "object" else float)
         convert = partial(_without_fill, dtype, fill)
-    data: Any = variable._data
-    if convert is not None and variable.chunks:
-        data = variable.data.map_blocks(convert, dtype=dtype, meta=np.empty((0,) * variable.ndim, dtype=dtype))
-    elif convert is not None:
-        data = indexing.LazilyIndexedArray(_Converted(variable, convert, dtype))
+    data: Any = variable._data if convert is None else lazy_elemwise_func(variable._data, convert, dtype)
     return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
-
-
-class _Converted(BackendArray):
-    """Values of a variable of a file, which are converted when they are read."""
-
-    def __init__(
-        self, variable: xr.Variable, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
-    ) -> None:
-        self.variable, self.convert, self.shape, self.dtype = variable, convert, variable.shape, dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
-
-    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        return self.convert(np.asarray(self.variable[key].values))
 
 
 def _to_times(dtype: np.dtype[Any], length: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -524,18 +461,31 @@ def _reading(path: Path) -> Iterator[None]:
         raise _unreadable(path, error) from None
 
 
-def _open(path: Path, group: str | None, **options: Any) -> xr.Dataset:
+def _open(path: Path, group: str | None, chunks: Any = None, **options: Any) -> xr.Dataset:
     """Open a group of a file; values are read on access."""
+    # as stored: xarray would read a number with units of time as a date
+    options |= {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
     try:
-        with HDF5_LOCK, _small_cache():
+        with HDF5_LOCK:
             followed(path)  # it refuses pipes, which opening would wait for
             check_sizes(path)
-            # as stored: xarray would read a number with units of time as a date
-            options |= {"mask_and_scale": False, "decode_times": False}
-            stored = xr.open_dataset(path.absolute(), engine="netcdf4", group=group, **options)
+            before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
+            netCDF4.set_chunk_cache(CHUNK_CACHE)
+            try:
+                stored = xr.open_dataset(path.absolute(), **options)
+                variables, coords, attributes = dict(stored.variables), list(stored.coords), stored.attrs
+                if chunks is not None:  # Dask cannot divide strings
+                    words = [name for name, each in variables.items() if each.dtype.kind in "OSU"]
+                    known = {name: variables[name].load() for name in words}
+                    stored.close()
+                    stored = xr.open_dataset(path.absolute(), chunks=chunks, drop_variables=map(str, words), **options)
+                    variables |= {**stored.variables, **known}
+            finally:
+                netCDF4.set_chunk_cache(*before)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
-    data = decoded(stored)
+    made = {name: _decoded(variable) for name, variable in variables.items()}
+    data = xr.Dataset(made, attrs=attributes).set_coords(coords)
     data.set_close(stored.close)
     return data
 
@@ -574,7 +524,7 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
     package, or has no runs of the phase.
     """
     try:
-        data = _open(path, group_of(phase), chunks=chunks)
+        data = _open(path, group_of(phase), chunks)
     except ResultError:
         if phase != MAIN and path.exists() and phase not in read_result(path):
             raise ResultError(f"{path} must have {phase} runs, got a result without them") from None

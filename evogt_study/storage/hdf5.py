@@ -7,7 +7,7 @@ with it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ HDF5_LOCK = threading.RLock()
 """Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
 """Name by which NetCDF recognises a dimension without a variable."""
-Chunks = Iterable[tuple[tuple[int, ...], bytes]]
 
 
 class _Stream:
@@ -140,13 +139,13 @@ class Group:
         *,
         fill: Any = None,
         chunk: tuple[int, ...] | None = None,
-        content: npt.NDArray[Any] | Chunks = (),
+        content: npt.NDArray[Any] | None = None,
     ) -> Any:
-        """Add a variable over dimensions: an array, or packed chunks with their positions."""
+        """Add a variable over dimensions: an array, or chunks, which the caller writes."""
         options: dict[str, Any] = {"fillvalue": fill}
         if chunk is not None:
             options |= {"chunks": chunk, "shuffle": True, "compression": 1}
-        elif isinstance(content, np.ndarray):
+        else:
             options |= {"data": content}
         made = self.target.create_dataset(name, tuple(sizes.values()), dtype, **options)
         marked = attributes if fill is None else {**attributes, "_FillValue": dtype.type(fill)}
@@ -163,10 +162,6 @@ class Group:
         elif len(sizes) > 1:  # a coordinate of strings
             numbers = [self.scales[dim][0].attrs["_Netcdf4Dimid"] for dim in sizes]
             made.attrs["_Netcdf4Coordinates"] = np.array(numbers, np.int32)
-        if chunk is not None:
-            for start, packed in content:
-                made.id.write_direct_chunk(start, packed)
-                self.file.check()
         return made
 
     def close(self) -> None:
