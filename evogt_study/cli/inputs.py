@@ -23,7 +23,7 @@ from evogt_study.workers.options import RunOptions, as_option
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.results.finished import Finished
+    from evogt_study.results.finished import FinishedRuns
     from evogt_study.study.study import Study
 
 PATH = click.Path(path_type=Path)
@@ -250,12 +250,12 @@ def result_of(study: Study, output: Path | None) -> Path:
     return output or default_result(study.name)
 
 
-def print_unasked(path: Path, done: Finished | None) -> None:
+def print_unasked(path: Path, done: FinishedRuns | None) -> None:
     """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
     from evogt_study.storage.paths import store_folder
 
-    if done is not None and done.unasked:
+    if done is not None and (unplanned := done.count_unplanned()):
         tell(
-            f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for now "
-            f"({done.reader.changed}); `evogt run` keeps them in {store_folder(path)}"
+            f"{path} holds {unplanned:,} finished runs that {done.study.file} does not ask for now "
+            f"({done.changed}); `evogt run` keeps them in {store_folder(path)}"
         )

@@ -46,7 +46,7 @@ from evogt_study.workers.runner import prestart
 if TYPE_CHECKING:
     from distributed import Client
 
-    from evogt_study.results.finished import Finished
+    from evogt_study.results.finished import FinishedRuns
     from evogt_study.results.table import Table
     from evogt_study.study.phases import Precision
     from evogt_study.study.plan import Order, Plan
@@ -239,13 +239,13 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     from dask.system import CPU_COUNT
 
     from evogt_study.operations.forecast import START_SECONDS
-    from evogt_study.results.finished import finished
+    from evogt_study.results.finished import read_finished_runs
     from evogt_study.study.phases import in_words
     from evogt_study.study.plan import provisional_plans
 
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     workers = options.workers or CPU_COUNT
-    done = finished(study, path, others=tuple(map(Path, options.reuse_from)))
+    done = read_finished_runs(study, path, others=tuple(map(Path, options.reuse_from)))
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     walls = []
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
@@ -266,7 +266,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
         tell(f"in all about {wall} with --workers {workers}, on free cores like this machine's: {start} are start-up")
 
 
-def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
+def _print_plan(plan: Plan, workers: int, done: FinishedRuns | None) -> float | None:
     """Print the work of one phase; return its predicted wall seconds, or None if they are unknown."""
     from evogt_study.operations.forecast import predicted, worker_memory
     from evogt_study.study.plan import OWN, shared_work
@@ -315,12 +315,12 @@ def _expected(precision: Precision, known: Plan | Table) -> str:
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
 
 
-def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
+def _print_finished(plan: Plan, done: FinishedRuns | None) -> Order | None:
     """Print how many cases of a phase are finished; return the numbers of the others, or None if none is finished."""
     count = None if done is None else done.count(plan.phase)
     if done is None or count is None:
         return None
-    places = done.reader.places(plan.phase)
+    places = done.places(plan.phase)
     tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
     return done.tables[plan.phase].missing() if count else None
 

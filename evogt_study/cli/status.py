@@ -43,7 +43,7 @@ from evogt_study.text import tell, tell_lines
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.results.finished import Finished, Kept
+    from evogt_study.results.finished import FinishedRuns, Kept
     from evogt_study.study.study import Study
 
 WATCH_SECONDS = 5.0
@@ -132,15 +132,15 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
 @contextmanager
 def _runs(
     study: Study | None, path: Path, reuse_from: tuple[Path, ...]
-) -> Iterator[tuple[Mapping[str, xr.Dataset], Finished | None]]:
+) -> Iterator[tuple[Mapping[str, xr.Dataset], FinishedRuns | None]]:
     """Yield the runs of a result, or the finished runs of a study, by phase."""
     if study is None:
         with runs_so_far(path, ()) as runs:
             yield runs, None
         return
-    from evogt_study.results.finished import finished
+    from evogt_study.results.finished import read_finished_runs
 
-    done = finished(study, path, others=reuse_from)
+    done = read_finished_runs(study, path, others=reuse_from)
     if done is None:
         raise no_result(path)
     tell_unfinished(path)

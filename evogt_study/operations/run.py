@@ -357,10 +357,10 @@ class StudyRun:
             whole[MAIN].load()  # the files of the runs are removed
         # in this order: unplanned runs are in the store before their result is replaced, and shards are removed after
         # the result with their runs is on disk
-        kept = self.known.keep_unasked()
+        kept = self.known.keep_unplanned()
         if self.write:
             write_result(self.path, whole, tables)
-        self.known.clear()
+        self.known.discard_shards()
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:

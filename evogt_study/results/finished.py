@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -56,38 +56,35 @@ class FinishedRuns:
     """Reader of the finished runs of a study with the result `path`.
 
     It looks for the run keys in the result, its shards, its store, the other results of the folder with their stores,
-    and the places in `others`, in this order, and stops when nothing is missing.  taken: number of runs from each
-    place, by phase.  left_out: places that could not be read, with the reason.  check: compare the content of results
-    with its checksums.
+    and the places in `others`, in this order, and stops when nothing is missing.
 
-    Raises ResultError if the file at `path` is not a result, or is the result of another study.
+    tables: the tables that were filled, by phase, the last phase first.  reused: number of runs from each place, by
+    phase.  left_out: places that could not be read, with the reason.  check: compare the content of results with its
+    checksums.  Raises ResultError if the file at `path` is not a result, or is the result of another study.
     """
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
-        self.history, self._before = _earlier(study, path, check)
+        self.history, self._before = _read_earlier(study, path, check)
         check_growth(self._before.get("study", ""), study.model.given.get("sample", ()), study.file)
         self.shards = ShardFolder(shard_folder(path))
         self.earlier_shards = frozenset(shard_files(self.shards.path))
         self.others = [source for place in others for source in source_at(place)]
         self.left_out: dict[Path, ResultError] = {}
-        self.taken: dict[str, dict[Path, int]] = {}
-        self.asked_for: list[Table] = []
+        self.reused: dict[str, dict[Path, int]] = {}
+        self.tables: dict[str, Table] = {}
+        self._planned: list[Table] = []
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
         """The result, if it exists, and its shards, or only the shards `among` them."""
-        shards = replace(self.shards, among=among)
-        return [*([ResultFile(self.path)] if self.history else []), shards]
-
-    def elsewhere(self) -> Iterator[RunSource]:
-        """The other places."""
-        yield from (ShardFolder(store_folder(self.path)), *self._beside, *self.others)
+        return [*([ResultFile(self.path)] if self.history else []), replace(self.shards, among=among)]
 
     @cached_property
-    def _beside(self) -> list[RunSource]:
-        """The other results in the folder of the result, with their stores."""
-        return list(sources_in(self.path.parent, self.path))
+    def _elsewhere(self) -> list[RunSource]:
+        """The store, the other results in the folder of the result with their stores, and the other places."""
+        beside = sources_in(self.path.parent, self.path)
+        return [ShardFolder(store_folder(self.path)), *beside, *self.others]
 
     def fill(
         self,
@@ -100,57 +97,89 @@ class FinishedRuns:
 
         variables: the variables that the table gets beside the run metadata; None: all.
         """
-        self.asked_for.append(table)
-        taken = self.taken[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
+        self._planned.append(table)
+        reused = self.reused[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
         def take(source: RunSource, knows: Knows) -> None:
             before = np.count_nonzero(table.status != Status.not_run)
             table.add_all(map(usable, source.records(knows, variables)), wanted)
             more = int(np.count_nonzero(table.status != Status.not_run) - before)
-            taken[source.path] = taken.get(source.path, 0) + more
+            reused[source.path] = reused.get(source.path, 0) + more
 
         # the study's own files must be readable; other places are left out with a warning
         first = table.plan.keys[table.plan.order[:1]]
         for source in self.own():
-            with _in_the_way():
+            with _explain_conflict():
                 # the first case fixes the shapes of variables, but shards have no order
                 if isinstance(source, ShardFolder) and not self.history:
                     take(source, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
                 take(source, table.knows)
-        others = self.elsewhere()
-        # keys first: most files of a folder have none of the runs and are not opened
         lacked = partial(table.knows, unless=FINAL)
-        while table.lacks(FINAL) and (other := next(others, None)):
+        # keys first: most files of a folder have none of the runs and are not opened
+        for source in self._elsewhere if table.lacks(FINAL) else ():
             try:
-                if lacked(other.keys()).any():
+                if table.lacks(FINAL) and lacked(source.keys()).any():
                     if self.check:
-                        other.check()
-                    take(other, lacked)
+                        source.check()
+                    take(source, lacked)
             except ResultError as error:
-                self.left_out[other.path] = error
+                self.left_out[source.path] = error
         return table
+
+    def fill_phases(self, variables: Sequence[str] | None) -> bool:
+        """Fill the tables of the phases whose cases are known; return False if there are no runs and no files.
+
+        variables: as in `fill`, beside those that decide about later phases.
+        """
+        chosen = list[Chosen]()
+
+        def fill(names: Sequence[str] | None, plan: Plan) -> Table:
+            return self.fill(Table(plan), names)
+
+        for phase in self.study.phases:
+            wanted = None if variables is None else (*variables, *phase.deciding)
+            table = fill_until_precise(self.study, phase, chosen, partial(fill, wanted))
+            self.tables = {phase.name: table, **self.tables}
+            found = choose_so_far(phase, table)
+            if found is None:  # the cases of later phases are not known yet
+                break
+            chosen += found
+        exists = self.path.exists() or self.shards.path.exists()
+        return exists or any((table.status != Status.not_run).any() for table in self.tables.values())
+
+    def runs(self) -> dict[str, xr.Dataset]:
+        """The labelled runs by phase, with their run metadata and the variables that were read."""
+        return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
+
+    def count(self, phase: str) -> int | None:
+        """Number of finished runs of a phase, with any status; None if its cases are not known."""
+        if phase not in self.tables:
+            return None
+        return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
         """The history of a phase of the result, with the line `now` if it has new runs."""
         before = self.history.get(phase, "").splitlines()
         elsewhere = self.places(phase, but={source.path for source in self.own()})
-        taken = f", with runs that were there: {elsewhere}" if elsewhere else ""
-        return "\n".join([*before, now + taken] if computed or taken else before)
+        reused = f", with runs that were there: {elsewhere}" if elsewhere else ""
+        return "\n".join([*before, now + reused] if computed or reused else before)
 
     def places(self, phase: str, but: Container[Path] = ()) -> str:
         """Describe the sources of the reused runs of a phase: "4 from a.nc, 2 from b.nc.store", or "" for none."""
-        taken = self.taken.get(phase, {}).items()
-        return ", ".join(f"{count:,} from {path}" for path, count in taken if count and path not in but)
+        reused = self.reused.get(phase, {}).items()
+        return ", ".join(f"{count:,} from {path}" for path, count in reused if count and path not in but)
 
-    def asked(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Return which of `keys` are planned, that is, in a table that was filled."""
-        return np.asarray(np.any([table.knows(keys) for table in self.asked_for], axis=0))
+    def is_planned(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
+        """Return which of `keys` are in a table that was filled."""
+        return np.asarray(np.any([table.knows(keys) for table in self._planned], axis=0))
 
-    def unasked(self) -> int:
-        """Number of runs of the result that are not planned."""
-        keys = ResultFile(self.path).keys() if self.history else np.array([], dtype=np.bytes_)
-        return len(np.unique(keys[~self.asked(keys)]))
+    def count_unplanned(self) -> int:
+        """Number of runs of the result that are not planned; 0 if this is not known yet."""
+        if not self.history or (self.tables and MAIN not in self.tables):
+            return 0
+        keys = ResultFile(self.path).keys()
+        return len(np.unique(keys[~self.is_planned(keys)]))
 
     @property
     def changed(self) -> str:
@@ -158,31 +187,31 @@ class FinishedRuns:
         now = {"study": self.study.text, "code": self.study.spec.declaration, "version": package_version()}
         return changes(self._before, now) if self._before else "another study's runs"
 
-    def keep_unasked(self) -> int:
+    def keep_unplanned(self) -> int:
         """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
         folder, about, count = store_folder(self.path), self.changed, 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
-        # a generator: only one part of the result is in memory; runs computed since then are planned
-        own = self.own(among=self.earlier_shards)
-        for records in (part for source in own for part in source.records(lambda keys: ~self.asked(keys))):
-            asked = self.asked(records.keys)
-            rows = [row for row, key in enumerate(records.keys) if not asked[row] and key not in kept]
-            kept.update(records.keys)
-            if rows:
-                write_shard(folder, records.selected(np.array(rows)), about)
-                count += len(rows)
+        # only one part of the result is in memory; runs computed since then are planned
+        for source in self.own(among=self.earlier_shards):
+            for records in source.records(lambda keys: ~self.is_planned(keys)):
+                planned = self.is_planned(records.keys)
+                rows = [row for row, key in enumerate(records.keys) if not planned[row] and key not in kept]
+                kept.update(records.keys)
+                if rows:
+                    write_shard(folder, records.selected(np.array(rows)), about)
+                    count += len(rows)
         return count
 
     # called once the result is on disk: until then its shards are the only copy of new runs
-    def clear(self) -> None:
+    def discard_shards(self) -> None:
         """Remove the shards, and the shards of the store whose runs are in the result now."""
         # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
         store = ShardFolder(store_folder(self.path))
         for path, head in store.heads():
-            if self.asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
+            if self.is_planned(head.keys).all():  # a shard is removed as a whole, or stays as a whole
                 path.unlink(missing_ok=True)
         _remove_empty(store.path)
 
@@ -200,14 +229,14 @@ class FinishedRuns:
             warn(f"no runs were taken from {path}{more}: {error}", StoreWarning)
 
 
-def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
+def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
     """The history of the result at `path` by phase, and what `changes` compares; empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
             known = parse_json(read_bytes(description(path)))
             return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
         return {}, {}
-    with _in_the_way(), opened(path) as groups:
+    with _explain_conflict(), opened(path) as groups:
         attributes = groups[MAIN].attrs
         inspected = inspect(path) if check else Inspection([], [])
         if inspected.broken:
@@ -229,7 +258,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
 
     Raises ResultError if the result declares nothing of a part of the code.
     """
-    declaration = _earlier(study, path, check=False)[1].get("code", "")
+    declaration = _read_earlier(study, path, check=False)[1].get("code", "")
 
     def recorded(code: UserCode) -> UserCode:
         return replace(code, recorded=declared_code(code.reference, Path(), declaration).fingerprint)
@@ -241,74 +270,27 @@ def with_recorded_code(study: Study, path: Path) -> Study:
 
 
 @contextmanager
-def _in_the_way() -> Iterator[None]:
+def _explain_conflict() -> Iterator[None]:
     try:
         yield
     except ResultError as error:
         raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
 
 
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """The finished runs of a study.
-
-    tables: the runs by phase, the last phase first.  A phase is missing until earlier phases have chosen.
-    """
-
-    reader: FinishedRuns
-    tables: Mapping[str, Table]
-
-    @property
-    def study(self) -> Study:
-        """The study of the runs."""
-        return self.reader.study
-
-    @property
-    def unasked(self) -> int:
-        """Number of finished runs of the result that are not planned; 0 if this is not known yet."""
-        return self.reader.unasked() if MAIN in self.tables else 0
-
-    def runs(self) -> dict[str, xr.Dataset]:
-        """The labelled runs by phase, with their run metadata and the variables that were read."""
-        return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
-
-    def count(self, phase: str) -> int | None:
-        """Number of finished runs of a phase, with any status; None if its cases are not known."""
-        if phase not in self.tables:
-            return None
-        return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
-
-
 # `steadily`: the command may replace the result while `status` reads it
-def finished(
+def read_finished_runs(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
-) -> Finished | None:
+) -> FinishedRuns | None:
     """Read the finished runs of `study` with the result `path`; None if there are none.
 
-    variables: the variables of the tables beside the run metadata; None: all.  others: as in `FinishedRuns`, which also
-    lists the errors.
+    variables: the variables of the tables beside the run metadata; None: all.  others: as in `FinishedRuns`.
     """
-    return steadily(path, lambda: _finished(FinishedRuns(study, path, others, check=variables is None), variables))
 
+    def read() -> FinishedRuns | None:
+        reader = FinishedRuns(study, path, others, check=variables is None)
+        return reader if reader.fill_phases(variables) else None
 
-def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished | None:
-    """Do the work of `finished`."""
-    study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
-
-    def fill(names: Sequence[str] | None, plan: Plan) -> Table:
-        return reader.fill(Table(plan), names)
-
-    for phase in study.phases:
-        wanted = None if variables is None else (*variables, *phase.deciding)
-        tables[phase.name] = fill_until_precise(study, phase, chosen, partial(fill, wanted))
-        found = choose_so_far(phase, tables[phase.name])
-        if found is None:  # the cases of later phases are not known yet
-            break
-        chosen += found
-    tables = dict(reversed(tables.items()))
-    exists = reader.path.exists() or reader.shards.path.exists()
-    exists = exists or any((table.status != Status.not_run).any() for table in tables.values())
-    return Finished(reader, tables) if exists else None
+    return steadily(path, read)
 
 
 def describe(result: Path, study: Study) -> None:
@@ -318,45 +300,16 @@ def describe(result: Path, study: Study) -> None:
     write_file(path, json.dumps(described).encode())
 
 
-def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written or was interrupted, by phase; None if there are none.
+def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
+    """Read the finished runs of a result that is being written or was interrupted; None if there are none.
 
-    Until earlier phases have chosen, the main phase has the runs of the earlier result.
-
-    variables: the variables to read beside the run metadata; None: all.  Raises ResultError if the description cannot
-    be read.
+    variables: as in `read_finished_runs`.  Raises ResultError if the description beside the shards cannot be read.
     """
-    return steadily(result, lambda: _unfinished(result, variables))
-
-
-def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.Dataset] | None:
-    """Do the work of `unfinished`."""
-    study = _described(description(result))
-    done = None if study is None else finished(study, result, variables)
-    if study is None or done is None:
-        return None
-    # in memory: the process that writes the result removes the shards
-    found = {phase: data.load() for phase, data in done.runs().items()}
-    for phase, data in found.items():
-        data.attrs = {**global_attributes(study, phase), **data.attrs}
-    kept = {MAIN, *EARLIER_PHASES} - found.keys()
-    if not kept or not result.exists():
-        return found
-    with opened(result) as groups:  # without its study
-        old = {
-            phase: data if variables is None else metadata(data, variables)
-            for phase, data in groups.items()
-            if phase in kept
-        }
-        return found | {phase: loaded(result, data) for phase, data in old.items()}
-
-
-def _described(path: Path) -> Study | None:
-    """The study of a description; None if there is no description.  Raises ResultError."""
+    path = description(result)
     try:
         known = parse_json(read_bytes(path))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
-        return Study.from_text(
+        study = Study.from_text(
             known["text"], known["file"], named=lambda reference, _: declared_code(reference, folder, written),
             recorded=True,
         )  # fmt: skip
@@ -364,6 +317,30 @@ def _described(path: Path) -> Study | None:
         return None
     except UNUSABLE as error:
         raise ResultError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    return read_finished_runs(study, result, variables)
+
+
+def read_partial_result(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
+    """Read the runs as `read_unfinished`, by phase, into memory: the process that writes the result removes the shards.
+
+    Until earlier phases have chosen, the main phase has the runs of the earlier result.
+    """
+    return steadily(result, lambda: _load_partial(result, variables))
+
+
+def _load_partial(result: Path, variables: Sequence[str] | None) -> dict[str, xr.Dataset] | None:
+    reader = read_unfinished(result, variables)
+    if reader is None:
+        return None
+    found = {phase: data.load() for phase, data in reader.runs().items()}
+    for phase, data in found.items():
+        data.attrs = {**global_attributes(reader.study, phase), **data.attrs}
+    if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
+        with opened(result) as groups:  # without its study
+            for phase in groups.keys() - found.keys():
+                old = groups[phase] if variables is None else metadata(groups[phase], variables)
+                found[phase] = loaded(result, old)
+    return found
 
 
 @dataclass(frozen=True)

@@ -584,9 +584,9 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
     if not description(path).exists():
         return None
     # imported here: it reads the study, which takes 0.3 s and which a finished result does not need
-    from evogt_study.results.finished import unfinished
+    from evogt_study.results.finished import read_partial_result
 
-    return unfinished(path, variables)
+    return read_partial_result(path, variables)
 
 
 @contextmanager

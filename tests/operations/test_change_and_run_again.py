@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
-from evogt_study.results.finished import finished, stored_runs
+from evogt_study.results.finished import read_finished_runs, stored_runs
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.paths import shard_folder, store_folder
 
@@ -178,7 +178,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     runs = compute_here(Batch.of(first.spec, list(study_plan(first).cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
-    assert finished(other, path).count("main") == 2
+    assert read_finished_runs(other, path).count("main") == 2
     count, line = executed(other, path, warns=True)
     assert (count, stored_runs(path).runs) == (0, 2)
     assert "2 finished runs are not asked for now (axes.seed.count: 4 -> 2)" in line

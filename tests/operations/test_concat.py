@@ -3,7 +3,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.results.finished import finished
+from evogt_study.results.finished import read_finished_runs
 
 HEAT = """
     def method(seed, kappa, N=4, kind="smooth", offset=0):
@@ -60,9 +60,9 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
 def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
     evs.concat(files, output=tmp_path / "joined.nc")
     study = own_study(HEAT, HEAT_STUDY, "heat")
-    assert finished(study, tmp_path / "other.nc").count("main") == 4  # of heat.nc, in the same folder
+    assert read_finished_runs(study, tmp_path / "other.nc").count("main") == 4  # of heat.nc, in the same folder
     files["heat"].unlink()
-    assert finished(study, tmp_path / "other.nc") is None
+    assert read_finished_runs(study, tmp_path / "other.nc") is None
 
 
 def test_open_results_are_joined_as_their_files_are(files, tmp_path):

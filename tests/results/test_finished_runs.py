@@ -6,7 +6,7 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.results.finished import describe, finished
+from evogt_study.results.finished import describe, read_finished_runs
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, study_plan
@@ -49,38 +49,38 @@ def write_runs(path, plan, which):
 
 
 def test_there_is_nothing_before_the_first_run(own_study, folder):
-    assert finished(own_study(OWN, AXES), folder / "results" / "own.nc") is None
+    assert read_finished_runs(own_study(OWN, AXES), folder / "results" / "own.nc") is None
 
 
 def test_seeds_that_are_added_are_not_run(own_study, result):
-    found = finished(own_study(OWN, GROWN), result)
+    found = read_finished_runs(own_study(OWN, GROWN), result)
     assert counts(found.tables["main"]) == {"not_run": 6, "ok": 3, "failed": 1}
-    assert (found.count("main"), found.unasked) == (4, 0)
+    assert (found.count("main"), found.count_unplanned()) == (4, 0)
 
 
 def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
     path = result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
     constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
-    assert finished(own_study(PARABOLA, constant), path).unasked == 12 + 2  # and two that gamma = 4 was chosen for
+    assert read_finished_runs(own_study(PARABOLA, constant), path).count_unplanned() == 12 + 2
 
 
 def test_shards_count_beside_the_result(own_study, result):
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
-    assert counts(finished(study, result).tables["main"]) == {"not_run": 4, "ok": 5, "failed": 1}
+    assert counts(read_finished_runs(study, result).tables["main"]) == {"not_run": 4, "ok": 5, "failed": 1}
 
 
 def test_numbers_are_not_read(own_study, result):
     """Of a result of fields they are most of the file."""
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
-    assert not finished(study, result).tables["main"].columns
+    assert not read_finished_runs(study, result).tables["main"].columns
 
 
 def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
-    found = finished(own_study(OWN, AXES.replace("count = 2", "count = 1")), result)
+    found = read_finished_runs(own_study(OWN, AXES.replace("count = 2", "count = 1")), result)
     assert counts(found.tables["main"]) == {"ok": 2}
-    assert found.unasked == 2
+    assert found.count_unplanned() == 2
 
 
 def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):
@@ -88,14 +88,14 @@ def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_o
     study = own_study(PARABOLA, PILOTED)
     pilot = provisional_plans(study)[0]
     write_runs(path, pilot, range(3))
-    waiting = finished(study, path)
+    waiting = read_finished_runs(study, path)
     assert (waiting.count("pilot"), waiting.count("main")) == (3, None)
     write_runs(path, pilot, range(3, pilot.space.size))
-    chosen = finished(study, path)
+    chosen = read_finished_runs(study, path)
     assert (chosen.count("pilot"), chosen.count("main")) == (pilot.space.size, 0)
     remove_shards(shard_folder(path), (), shard_folder(path) / "none")
     result_of(study, path)
-    assert finished(study, path).count("main") == 4
+    assert read_finished_runs(study, path).count("main") == 4
 
 
 # --- on the command line ----------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_plan_before_the_first_run_has_nothing_to_tell(evogt, own_study, folde
 
 
 def test_fates_are_those_of_the_file(own_study, result):
-    found = finished(own_study(OWN, AXES), result).runs()["main"]
+    found = read_finished_runs(own_study(OWN, AXES), result).runs()["main"]
     assert found["run_status"].values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.failed]]
     assert found["run_message"].values[1, 1] == "AssertionError: no luck"
 

@@ -13,7 +13,7 @@ from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
 from evogt_study.results import sources as run_sources
-from evogt_study.results.finished import describe, description, unfinished
+from evogt_study.results.finished import describe, description, read_partial_result
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import (
@@ -156,9 +156,9 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
 
     monkeypatch.setattr(run_sources, "shard_files", overtaken)
     if of == "a result":
-        assert unfinished(path) is None  # but the result is whole now
+        assert read_partial_result(path) is None  # but the result is whole now
     else:
-        assert finished_runs.finished(study, path).tables["main"].counts()[Status.ok] == 2
+        assert finished_runs.read_finished_runs(study, path).tables["main"].counts()[Status.ok] == 2
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
