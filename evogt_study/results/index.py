@@ -182,7 +182,8 @@ def decode(packed: bytes) -> Any:
     return _deep(json.loads(bytes(content[at : at + length])), arrays)
 
 
-def _described(records: RunRecords) -> dict[str, Any]:
+def describe_records(records: RunRecords) -> dict[str, Any]:
+    """Return records as a tree for `encode`."""
     sets = list(dict.fromkeys(records.software))
     numbers = {text: number for number, text in enumerate(sets)}
     return {
@@ -250,7 +251,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
         end = _append_pieces(file, end, stack.values, target)
     file.flush()
     content = encode({
-        "phases": {phase: _described(records) for phase, records in index.phases.items()}, "axes": index.axes,
+        "phases": {phase: describe_records(records) for phase, records in index.phases.items()}, "axes": index.axes,
         "places": [[name, offset, size, mark.hex()] for name, offset, size, mark in index.places],
         "plan": index.plan, "about": index.about,
     })  # fmt: skip

@@ -130,9 +130,12 @@ def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.N
 
 
 def unpack_bytes(packed: bytes, max_size: int) -> bytes:
-    """Return deflated bytes.  Raises ValueError for more than `max_size`."""
+    """Return deflated bytes.  Raises ValueError for damaged ones, and for more than `max_size`."""
     stream = isal_zlib.decompressobj()
-    content = bytes(stream.decompress(packed, max_size + 1))
+    try:
+        content = bytes(stream.decompress(packed, max_size + 1))
+    except isal_zlib.error as error:
+        raise ValueError(f"it cannot be unpacked ({error})") from None
     if len(content) > max_size or not stream.eof:
         raise ValueError(f"it must unpack to at most {max_size:,} bytes")
     return content

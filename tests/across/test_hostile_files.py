@@ -8,12 +8,18 @@ import json
 import os
 import subprocess
 import textwrap
+import zlib
 
 import netCDF4
+import numpy as np
 import pytest
 from forked import forking
 
+from evogt_study.errors import DamagedResultError
+from evogt_study.results import index
 from evogt_study.results.dataset import SCHEMA_VERSION
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.storage.arrays import LARGE_BYTES, Packed, checksum
 
 MAX_SECONDS, MAX_MEGABYTES = 2.0, 200.0
 HOSTILE = "open('EXECUTED', 'w')\n"
@@ -118,6 +124,103 @@ def result(**attributes):
             file["run_software"].software_sets = attributes.get("software_sets", "[{}]")
 
     return make
+
+
+def write_index(path, change):
+    """Add an index with a correct checksum to a file: of two runs with a small and a large array, and with a change."""
+    ones, phase = np.ones(2), "main" if path.suffix == ".nc" else ""
+    stacks = [
+        Stack(name, ("k",), np.arange(2), Packed.of(np.ones((2, size))))
+        for name, size in (("v", 3), ("w", LARGE_BYTES))
+    ]
+    records = RunRecords(("a", "b"), ones.astype("i1"), ("", ""), ones, ones.astype("i4"), ("{}", "{}"), tuple(stacks))
+    with path.open("ab") as file:
+        for stack in stacks:
+            index._append_pieces(file, file.tell(), stack.values, index.File(path))
+        begin = file.tell()
+        known = index.describe_records(records)
+        content = change(known, *(dict(zip(PACKED, each["values"], strict=True)) for each in known["stacks"]))
+        if content is None:
+            tree = {"phases": {phase: known}, "axes": {}, "places": [], "plan": "", "about": ""}
+            content = index.encode(tree)
+        file.write(content + index.END.pack(begin, len(content), bytes(16), checksum(content, bytes(16)), index.MAGIC))
+
+
+PACKED = ("forms", "form", "shapes", "pieces", "limits")
+
+
+def put(array, value, field=None):
+    (array if field is None else array[field])[...] = value
+
+
+def raw(text, *sizes, count=None):
+    """An index with this JSON text."""
+    head = np.array([len(text), len(sizes) if count is None else count, *sizes], "<u8").tobytes()
+    return zlib.compress(head + text.encode() + bytes(100))
+
+
+def bomb(size=2**28):
+    packer = zlib.compressobj()
+    return b"".join([*(packer.compress(bytes(2**20)) for _ in range(size // 2**20)), packer.flush()])
+
+
+INDICES = {
+    "a bomb": lambda known, v, w: bomb(),
+    "a bomb of lists": lambda known, v, w: zlib.compress(b"\0" * 16 + b"[],[]," * 2**24),
+    "no stream": lambda known, v, w: b"\xff" * 1000,
+    "nested lists": lambda known, v, w: raw("[" * 100_000),
+    "more arrays than bytes": lambda known, v, w: raw("[]", count=2**60),
+    "an array longer than the file": lambda known, v, w: raw('{"array": "<f8", "shape": [1000000000000]}', 8),
+    "an array of objects": lambda known, v, w: raw('{"array": "|O", "shape": [1]}', 8),
+    "an array of large items": lambda known, v, w: raw('{"array": "V2147483647", "shape": [0, 1000000000]}', 0),
+    "an array of no type": lambda known, v, w: raw('{"array": "import os", "shape": [1]}', 8),
+    "a list": lambda known, v, w: raw("[]"),
+    "more keys than runs": lambda known, v, w: known.update(keys=np.array(["a"] * 100, "S1")),
+    "a status that does not exist": lambda known, v, w: known["status"].fill(100),
+    "a row without a run": lambda known, v, w: known["stacks"][0].update(rows=np.array([0, 10**9])),
+    "a row twice": lambda known, v, w: known["stacks"][0].update(rows=np.array([1, 1])),
+    "places outside of the file": lambda known, v, w: put(v["pieces"], 10**15, "offset"),
+    "places before the file": lambda known, v, w: put(v["pieces"], -1, "offset"),
+    "pieces longer than the file": lambda known, v, w: put(v["pieces"], 2**62, "size"),
+    "pieces of a negative size": lambda known, v, w: put(v["pieces"], -5, "size"),
+    "pieces of another size": lambda known, v, w: put(v["pieces"], 5, "size"),
+    "pieces of another file": lambda known, v, w: put(v["pieces"], 7, "file"),
+    "a row of no chunk": lambda known, v, w: put(w["pieces"], 10**9, "row"),
+    "an unknown kind of piece": lambda known, v, w: put(v["pieces"], -100, "row"),
+    "a form that does not exist": lambda known, v, w: put(v["form"], 99),
+    "a huge shape": lambda known, v, w: put(v["shapes"], 10**9),
+    "a shape of more chunks": lambda known, v, w: put(w["shapes"], 10**15),
+    "a negative shape": lambda known, v, w: put(v["shapes"], -1),
+    "a huge chunk": lambda known, v, w: w["forms"][0].__setitem__(2, [10**12]),
+    "a chunk of nothing": lambda known, v, w: w["forms"][0].__setitem__(2, [0]),
+    "a chunk of three dimensions": lambda known, v, w: w["forms"][0].__setitem__(2, [1, 1, 1]),
+    "a form of objects": lambda known, v, w: v["forms"][0].__setitem__(0, "|O"),
+    "a form of wide strings": lambda known, v, w: v["forms"][0].__setitem__(1, "<U1000000000"),
+}  # fmt: skip
+"""Changes of an index, by what it then says; overlapping pieces are no mistake, since runs share them."""
+
+
+def sealed(change):
+    """A small result with a hostile index."""
+
+    def make(folder):
+        result()(folder)
+        write_index(folder / "own.nc", change)
+
+    return make
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_a_hostile_index_is_refused(tmp_path, name):
+    write_index(tmp_path / "a.shard", INDICES[name])
+    with pytest.raises(DamagedResultError, match="its index cannot be read"):
+        index.read_index(tmp_path / "a.shard")
+
+
+def test_runs_may_share_pieces(tmp_path):
+    write_index(tmp_path / "a.shard", lambda known, v, w: put(v["pieces"], v["pieces"][0, 0]))
+    (found,) = index.read_index(tmp_path / "a.shard").phases.values()
+    assert np.asarray(found.stacks[0].values).tolist() == [[1.0, 1.0, 1.0]] * 2
 
 
 def bag(*changes, **files):
@@ -277,6 +380,10 @@ CASES = {
     "result: a signature": reading(content("own.nc", b"\x89HDF\r\n\x1a\n" + b"\xff" * 5000)),
     "result: nulls": reading(sparse("own.nc", 2**33)),
     "result: a seal of any length": reading(content("own.nc", b"\x89HDF\r\n\x1a\n" + b"\xff" * 99 + b"evogt seal 1\n")),
+    **{f"index: {key}": reading(sealed(each), command=("verify", "own.nc")) for key, each in INDICES.items()},
+    "index: a bomb, for a merge": reading(
+        sealed(INDICES["a bomb"]), command=("merge", "own.nc", "own.nc", "-o", "m.nc")
+    ),
     "result: a nested study": reading(result(study="a = " + "[" * 10_000), command=("verify", "own.nc")),
     "result: nested code": reading(
         result(study='name = "own"\nmethod = "m.py:f"\n[axes]\nseed = [0, 1]\n', study_code="[" * 10_000),
