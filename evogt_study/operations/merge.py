@@ -19,6 +19,7 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences_of_pairs, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
+from evogt_study.results.finished import read_unfinished
 from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
@@ -59,8 +60,8 @@ class Source:
         Raises ResultError if it is not a result, if its runs have changed since they were written, or if it has no
         runs of the main phase.
         """
-        result = ResultFile(path)
-        index = result.index if path.exists() else None
+        partial = read_unfinished(path)
+        index = ResultFile(path).index if path.exists() and partial is None else None
         with opened_so_far(path) as found:
             # the arrays of a result with an index are copied when the merged result is written
             if index is not None:
@@ -70,8 +71,11 @@ class Source:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
         if path.exists():
             check_file(path)
-        runs = {phase: records_of(data) for phase, data in groups.items()} if index is None else dict(index.phases)
-        return Source(path, groups, runs)
+        if index is not None:
+            return Source(path, groups, dict(index.phases))
+        tables = {} if partial is None else partial.tables  # with the types that the runs returned
+        runs = {phase: tables[phase].records()[0] for phase in groups.keys() & tables.keys()}
+        return Source(path, groups, {phase: runs.get(phase) or records_of(data) for phase, data in groups.items()})
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:

@@ -11,13 +11,17 @@ import pytest
 from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
-from evogt_study.errors import InputError, ResultError
+from evogt_study.errors import InputError, ResultError, StoreWarning
 from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
+from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import read_result
+from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
     def method(family, seed, scale=1.0):
@@ -48,6 +52,23 @@ def refused(match, *arguments, **options):
         merge(*arguments, **options)
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     return str(caught.value)
+
+
+TYPED = "import numpy as np\ndef method(seed):\n    return np.int8(seed) if seed < 2 else np.int64(2**40)\n"
+
+
+def test_unfinished_runs_keep_the_types_that_they_returned(own_study, result_of, tmp_path):
+    """Also runs that were added to a result and are not in it yet."""
+    studies = [own_study(TYPED, f"[axes]\nseed = {seeds}\n") for seeds in ([0], [0, 1, 2], [3])]
+    a, b = (result_of(study, tmp_path / name) for study, name in ((studies[0], "a.nc"), (studies[2], "b.nc")))
+    describe(a, studies[1])
+    plan = study_plan(studies[1])
+    write_shard(shard_folder(a), compute_here(Batch.of(plan.spec, [plan.case(1), plan.case(2)])))
+    whole = own_study(TYPED, "[axes]\nseed = [0, 1, 2, 3]\n")
+    assert merge([a, b], tmp_path / "m.nc", study=whole)["value"].values.tolist() == [0, 1, 2**40, 2**40]
+    with pytest.warns(StoreWarning):
+        few = evs.run(own_study(TYPED, "[axes]\nseed = [0, 1]\n"), output=tmp_path / "m.nc")
+    assert few["value"].dtype == np.int8
 
 
 def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path):
