@@ -105,7 +105,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         software = {phase: list(format_software(data)) for phase, data in runs.items()}
     if as_json:
         state = {"running": computation.runs, "complete": not waits and not description(path).exists()}
-        unplanned = 0 if done is None else done.unasked
+        unplanned = 0 if done is None else done.count_unplanned()
         print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
     for phase, each in {} if as_json else found.items():
         tell(f"{path} ({phase}): {format_counts(each)}")

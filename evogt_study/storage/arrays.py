@@ -134,7 +134,7 @@ def unpack_bytes(packed: bytes, max_size: int) -> bytes:
     stream = isal_zlib.decompressobj()
     try:
         content = bytes(stream.decompress(packed, max_size + 1))
-    except isal_zlib.error as error:
+    except isal_zlib.error as error:  # type: ignore[misc]  # its stub declares an object
         raise ValueError(f"it cannot be unpacked ({error})") from None
     if len(content) > max_size or not stream.eof:
         raise ValueError(f"it must unpack to at most {max_size:,} bytes")
