@@ -12,7 +12,7 @@ import sys
 import time
 from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
-from evogt_study.results.provenance import package_code, software_set
+from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stacked
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
@@ -58,7 +58,6 @@ class Batch:
     packed: bytes
     strict: bool = False
     seconds: float = 0.0
-    code: str = field(default_factory=package_code)
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, seconds: float = 0.0) -> Batch:

@@ -52,9 +52,6 @@ COUNTED_SECONDS = 1.0
 """Seconds between two counts of the workers, each of which is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
-MESSAGE_BYTES = 2**20
-"""Batches that are sent in one message, by the bytes of their cases: 20 at once take the command 0.9 ms each, one by
-one 2.4."""
 MAX_WORKER_LOSSES = 2
 """Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
 SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
@@ -96,27 +93,22 @@ class Runners(WorkerPlugin):
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
     """Compute a batch by the `Runners` of this name; return pickled records, or why there are none.
 
-    That is a SweepError if the worker has another version of this package.  Raises LeavingError if it has no time left:
-    a value would be moved to another worker, and there may be none.
+    Raises LeavingError if the worker has no time left: a value would be moved to another worker, which may not exist.
     """
     try:
-        return _compute_on_worker(name, code, packed)
+        if code != package_code():  # before anything is unpacked, which may not be possible with other code
+            raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
+        worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
+        check_time_left(batch.seconds, worker.address)
+        plugin: Any = worker.plugins.get(name)
+        if plugin is None:
+            raise SweepError(f"the Dask worker {worker.address} has no runners of this study; restart it")
+        # as arrays Dask sends them as they are; bytes it would pickle and copy
+        return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
     except LeavingError:
         raise
     except EvogtError as error:
         return error
-
-
-def _compute_on_worker(name: str, code: str, packed: bytes) -> list[Any]:
-    if code != package_code():  # before anything is unpacked, which may not be possible with other code
-        raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
-    worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
-    check_time_left(batch.seconds, worker.address)
-    plugin: Any = worker.plugins.get(name)
-    if plugin is None:
-        raise SweepError(f"the Dask worker {worker.address} has no runners of this study; restart it")
-    # as arrays Dask sends them as they are; bytes it would pickle and copy
-    return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
 
 
 # a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
@@ -196,8 +188,8 @@ class _Flow:
     ) -> None:
         self.executor, self.plan, self.cases = executor, plan, cases
         self.client = executor.client
-        self.workers = _WorkerCount(self.client)
-        self.size = BatchSize(n_cases, self.workers.threads, plan.group)
+        self.n_threads, self.counted = 0, -math.inf
+        self.size = BatchSize(n_cases, self.count_threads(), plan.group)
         self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
         self.n_trials = len(trials)  # that have no record yet
         self.in_flight: dict[Future[Any], BatchAttempt] = {}
@@ -235,25 +227,29 @@ class _Flow:
             with suppress(Exception):  # a client of the user goes on living
                 self.client.cancel(list(self.in_flight), force=True)
 
+    def count_threads(self) -> int:
+        """Return the number of threads of all workers, at least one; they are counted once in a while."""
+        if time.monotonic() > self.counted + COUNTED_SECONDS:
+            with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
+                self.n_threads = int(sum(self.client.nthreads().values()))
+            self.counted = time.monotonic()
+        return max(1, self.n_threads)
+
     def submit(self) -> bool:
         """Keep every worker supplied; return True if anything is in flight.  Workers may have joined meanwhile."""
-        self.size.threads = self.executor.workers = self.workers.threads
+        self.size.threads = self.executor.workers = self.count_threads()
+        plan = self.plan
         attempts = list(itertools.takewhile(lambda each: each.cases, (self.next() for _ in range(self.n_wanted()))))
-        packed = [
-            pickle.dumps(
-                Batch.of(self.plan.spec, each.cases, strict=each.is_trial, seconds=self.size.expected(len(each.cases))),
-                protocol=5,
-            )
-            for each in attempts
-        ]
-        at_once = max(1, MESSAGE_BYTES // max(map(len, packed), default=1))
-        for start in range(0, len(attempts), at_once):
-            some = slice(start, start + at_once)
-            keys = [f"{self.name}-{self.plan.phase}-{next(self.numbers)}" for _ in attempts[some]]
-            name, code = self.executor.name, package_code()
-            tasks = [(name, code, each) for each in packed[some]]
-            futures = self.client.map(compute_on_worker, *zip(*tasks, strict=True), key=keys, pure=False)
-            for future, attempt in zip(futures, attempts[some], strict=True):
+        if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
+            batches = [
+                Batch.of(plan.spec, each.cases, strict=each.is_trial, seconds=self.size.expected(len(each.cases)))
+                for each in attempts
+            ]
+            name, code = [self.executor.name] * len(batches), [package_code()] * len(batches)
+            packed = [pickle.dumps(each, protocol=5) for each in batches]
+            keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in batches]
+            futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False)
+            for future, attempt in zip(futures, attempts, strict=True):
                 self.in_flight[future] = attempt
                 future.add_done_callback(self.ended.put)
         return bool(self.in_flight)
@@ -267,7 +263,7 @@ class _Flow:
             wanted = min(
                 wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), 1 + int(left / ALONE_SECONDS)
             )
-        elif time.monotonic() < self.begun + ALONE_SECONDS and self.workers.known:
+        elif time.monotonic() < self.begun + ALONE_SECONDS and self.n_threads:
             wanted = 1
         return wanted - len(self.in_flight)
 
@@ -284,8 +280,8 @@ class _Flow:
         now = time.monotonic()
         if found:
             self.heard, self.silence = now, 0.0
-        elif now > self.heard + max(self.silence, LONG_SECONDS if self.workers.known else SILENT_SECONDS):
-            missing = "runs are being computed" if self.workers.known else "the Dask cluster has no worker"
+        elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else SILENT_SECONDS):
+            missing = "runs are being computed" if self.n_threads else "the Dask cluster has no worker"
             silent = now - self.heard
             self.executor.print_line(f"no run has finished for {duration(silent)}: {missing}")
             self.silence = 2.0 * silent
@@ -296,7 +292,7 @@ class _Flow:
     def wait(self) -> None:
         """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
         if len(self.in_flight) > self.size.threads:
-            time.sleep(min(ROUND_SECONDS, self.size.batch_seconds()))
+            time.sleep(min(ROUND_SECONDS, self.size.shortest))
 
     def _fetch_ended(self) -> None:
         """Fetch what has ended, in a thread: if a worker dies with its results, a fetch waits for their replacement."""
@@ -349,22 +345,6 @@ class _Flow:
             check_connection(self.client)
         self.again.append(attempt)
         return []
-
-
-class _WorkerCount:
-    """Number of threads of a client's workers, looked up once in a while."""
-
-    def __init__(self, client: Client) -> None:
-        self.client, self.looked, self.known = client, -math.inf, 0
-
-    @property
-    def threads(self) -> int:
-        """Threads of all workers, at least one."""
-        if time.monotonic() > self.looked + COUNTED_SECONDS:
-            with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
-                self.known = int(sum(self.client.nthreads().values()))
-            self.looked = time.monotonic()
-        return max(1, self.known)
 
 
 def check_connection(client: Client) -> None:

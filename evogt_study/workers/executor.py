@@ -120,10 +120,10 @@ class LazyExecutor(Executor):
 
 
 class BatchSize:
-    """About `worth_sending` of work and no more than `MAX_BATCH_BYTES` of values, less near the end to finish together.
+    """Cases of the next batch: about `BATCH_SECONDS` of work, and less near the end so that workers finish together.
 
-    `count` cases are to be computed by `threads` workers; of those, `group` neighbours share their early stages.  A
-    batch has one case until the time of a run is known.
+    `count` cases are computed by `threads` workers; `group` neighbours share their early stages.  A batch has one case
+    until the time of a run is known, and returns at most `MAX_BATCH_BYTES`.
     """
 
     def __init__(self, count: int, threads: int, group: int) -> None:
@@ -132,23 +132,18 @@ class BatchSize:
         self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
 
     @property
-    def worth_sending(self) -> float:
-        """Seconds of work of a batch: `BATCH_SECONDS`, more if the client would be more than half busy."""
-        return max(BATCH_SECONDS, 2.0 * CLIENT_SECONDS * self.threads)
-
-    @property
     def largest(self) -> int:
         """Bytes of the largest of the latest batches; 0 before any has come back."""
         return max((size for _, _, size in self.recent), default=0)
 
-    def batch_seconds(self) -> float:
-        """Seconds of work of the shortest of the latest batches, 0 before any has come back."""
-        return min((taken for _, taken, _ in self.recent), default=0.0)
+    @property
+    def shortest(self) -> float:
+        """Seconds of work of the shortest of the latest batches; 0 before any has come back."""
+        return min((seconds for _, seconds, _ in self.recent), default=0.0)
 
     def expected(self, cases: int) -> float:
         """Seconds that so many cases take by the latest batches; 0 before any has come back."""
-        runs, taken = sum(runs for runs, _, _ in self.recent), sum(taken for _, taken, _ in self.recent)
-        return cases * taken / runs if runs else 0.0
+        return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
         """Take the next batch from the cases; it is empty if none is left."""
@@ -162,20 +157,19 @@ class BatchSize:
         if not self.runs:
             return 1
         # half a worker's share of what is left, so that batches shrink towards the end and workers finish together; but
-        # not so far that many workers would wait for the client
+        # not so far that many workers would wait for the client, which is otherwise half busy at most
         least = max(MIN_BATCH_SECONDS, CLIENT_SECONDS * self.threads)
-        fair = max(-(-self.left // (2 * self.threads)), self.worth(least))
-        runs, bytes_ = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
-        largest = min(MAX_BATCH_CASES, max(1, runs * MAX_BATCH_BYTES // bytes_)) if bytes_ else MAX_BATCH_CASES
-        size = max(1, min(self.worth(self.worth_sending), fair, largest))
-        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
-            size = min(-(-(self.taken + size) // self.group) * self.group - self.taken, largest)
-        return size
+        share = max(-(-self.left // (2 * self.threads)), self._worth(least))
+        runs, size = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
+        largest = min(MAX_BATCH_CASES, max(1, runs * MAX_BATCH_BYTES // size)) if size else MAX_BATCH_CASES
+        count = max(1, min(self._worth(max(BATCH_SECONDS, 2.0 * CLIENT_SECONDS * self.threads)), share, largest))
+        if self.group <= 2 * count:  # cases of one group share their costly stages: keep them together
+            count = min(-(-(self.taken + count) // self.group) * self.group - self.taken, largest)
+        return count
 
-    def worth(self, seconds: float) -> int:
+    def _worth(self, seconds: float) -> int:
         """Runs that take `seconds`."""
-        runs, taken = sum(runs for runs, _, _ in self.recent), sum(taken for _, taken, _ in self.recent)
-        return min(round(seconds * runs / max(taken, 1e-9)), GROWTH * self.runs)
+        return min(round(seconds / max(self.expected(1), 1e-9)), GROWTH * self.runs)
 
     def measured(self, records: RunRecords) -> None:
         """Count the time and the values of finished runs."""

@@ -1,7 +1,4 @@
-"""Compute a plan with other array tasks, which claim parts of it in a folder, without a scheduler.
-
-The parts follow from the plan alone, so every task has the same parts.
-"""
+"""Compute a plan with other array tasks, which claim parts of it in a folder, without a scheduler."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
@@ -30,14 +25,12 @@ from evogt_study.study.plan import Order, Plan
 from evogt_study.text import duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 
-MOST_PARTS = 4_000
+MAX_PARTS = 4_000
 """Largest number of parts of a plan.  Each part is two files, and every file server lists some thousand files quickly.
-
-Some hundred tasks have at least ten parts each, so that they end together.
 """
 LOOK_SECONDS = 2.0
 """Seconds between two looks at the parts of other tasks, which list a folder."""
-TOLD_SECONDS = 60.0
+MESSAGE_SECONDS = 60.0
 """Seconds between two messages of a task that waits."""
 
 
@@ -84,9 +77,9 @@ class FolderExecutor(Executor):
         """
         share, writer = _Share(self, plan, numbers), writer_of(self.path)
         is_written, was_done = writer is not None and writer.lives, share.is_done()
-        if (is_written or was_done) and self.reads_again != share.parts.digest:
+        if (is_written or was_done) and self.reads_again != share.digest:
             # its tasks may have finished after the runs were read
-            self.reads_again = share.parts.digest
+            self.reads_again = share.digest
             self.is_outdated = True
             return
         if writer is not None and is_written:
@@ -121,29 +114,40 @@ class FolderExecutor(Executor):
 
 
 class _Share:
-    """The cases of a plan that one task computes, of those that were `missing` when it began."""
+    """The cases of a plan that one task computes, of those that were `missing` when it began.
+
+    Parts have consecutive cases in the order of the plan, so every task has the same parts.
+    """
 
     def __init__(self, task: FolderExecutor, plan: Plan, missing: Order) -> None:
-        self.task, self.plan, self.missing = task, plan, len(missing)
-        self.parts = Parts(plan)
+        self.task, self.plan, self.n_missing, self.order = task, plan, len(missing), plan.order
         self.is_missing = np.zeros(plan.space.size, dtype=bool)
         self.is_missing[missing] = True
-        self.shards = shard_folder(task.path)
-        self.claims = claims_in(claims_folder(task.path) / self.parts.digest)
-        self.turn = [part for part in self.parts.turn(task.number, task.of) if len(self.cases_of(part))]
+        # as large as a batch, if its time is known, and whole groups that share stages
+        least = math.ceil(plan.space.size / MAX_PARTS)
+        size = max(least, round(BATCH_SECONDS / plan.longest) if plan.longest else 1)
+        self.size = -(-size // plan.group) * plan.group if plan.group <= 2 * size else size
+        # equal for tasks that give a part the same number
+        keys: npt.NDArray[np.bytes_] = plan.keys[self.order]
+        self.digest = blake2b(f"{plan.phase} {self.size} ".encode() + keys.tobytes(), digest_size=8).hexdigest()
+        self.shards, self.claims = shard_folder(task.path), claims_in(claims_folder(task.path) / self.digest)
+        # each task begins elsewhere, since tasks that begin together would all try to claim the same part
+        count = math.ceil(len(self.order) / self.size)
+        begin = (task.number - 1) * count // task.of
+        self.parts = [part for part in (*range(begin, count), *range(begin)) if len(self.cases_of(part))]
         self.left: dict[int, int] = {}  # cases that are not on disk yet, of the parts that this task holds
         self.part_of: dict[str, int] = {}
         self.given_up: list[int] = []  # parts that have ended too many tasks
 
     def cases_of(self, part: int) -> npt.NDArray[np.int64]:
         """Return the missing cases of a part."""
-        cases = self.parts.cases(part)
+        cases = self.order[part * self.size : (part + 1) * self.size]
         return np.asarray(cases[self.is_missing[cases]])
 
     def is_done(self) -> bool:
         """Return True if all parts are done, or if the result has them already."""
         try:
-            return self.claims.seen().done.issuperset(self.turn)
+            return self.claims.seen().done.issuperset(self.parts)
         except WorkIsGoneError:
             return True
 
@@ -157,14 +161,15 @@ class _Share:
         with self.claims.kept_alive():
             while True:
                 self.task.check_end()
-                claimed = self.claimed()
+                claimed = self.claim_cases()
                 first = next(claimed, None)
                 if first is not None:
                     trials = [first] if has_trial and len(self.plan.trials(np.array([first.index]))) else []
                     cases = claimed if trials else itertools.chain([first], claimed)
-                    for records in self.task.inner.compute_cases(self.plan, trials, cases, self.missing):
+                    for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
                         yield records
-                        self.finish(records)  # the caller has written them
+                        for key in records.keys:  # the caller has written them
+                            self.finish(self.part_of.pop(key))
                     has_trial, begun = False, time.monotonic()
                     continue
                 if self.given_up:
@@ -174,23 +179,23 @@ class _Share:
                     )
                 if not waits or self.is_done():
                     return
-                if time.monotonic() >= printed + TOLD_SECONDS:
+                if time.monotonic() >= printed + MESSAGE_SECONDS:
                     printed = time.monotonic()
-                    open_ = len(set(self.turn) - self.claims.seen().done)
+                    n_open = len(set(self.parts) - self.claims.seen().done)
                     self.task.print_line(
-                        f"waiting for {open_:,} parts of the {self.plan.phase} that other tasks compute, for "
+                        f"waiting for {n_open:,} parts of the {self.plan.phase} that other tasks compute, for "
                         f"{duration(printed - begun)}; the parts of a task that is gone are taken over after "
                         f"{SILENT_SECONDS:.0f} s"
                     )
                 time.sleep(LOOK_SECONDS)
 
-    def claimed(self) -> Iterator[Case]:
+    def claim_cases(self) -> Iterator[Case]:
         """Yield cases of parts that no other task has; a part is claimed when its first case is needed."""
         seen = self.claims.seen()
-        lost = self.claims.lost(seen, self.turn)
+        lost = self.claims.lost(seen, self.parts)
         self.given_up = [part for part in lost if self.claims.lives(part, seen.generations[part]) >= LIVES]
         lost = [part for part in lost if part not in self.given_up]
-        for part in [part for part in self.turn if part not in seen.generations] + lost:
+        for part in [part for part in self.parts if part not in seen.generations] + lost:
             generation = seen.generations.get(part, -1) + 1
             if self.task.is_ending() or not self.claims.take(part, generation):
                 continue
@@ -200,62 +205,13 @@ class _Share:
             if generation:  # another task has begun the part, so some runs may be on disk
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
-            self.hold(part, cases)
+            self.left[part] = len(cases) + 1
+            self.part_of.update((case.key, part) for case in cases)
+            self.finish(part)  # one without any case is done
             yield from itertools.takewhile(lambda case: not self.task.is_ending(), cases)
 
-    def hold(self, part: int, cases: Sequence[Case]) -> None:
-        """Count the cases of a claimed part; one without any is done."""
-        self.left[part] = len(cases)
-        self.part_of.update((case.key, part) for case in cases)
-        if not cases:
+    def finish(self, part: int) -> None:
+        """Count a case of a part that is on disk; a part of which all are is done."""
+        self.left[part] -= 1
+        if not self.left[part]:
             self.claims.finish(part)
-
-    def finish(self, records: RunRecords) -> None:
-        """Mark the parts whose last records are on disk as done."""
-        for key in records.keys:
-            part = self.part_of.pop(key)
-            self.left[part] -= 1
-            if not self.left[part]:
-                self.claims.finish(part)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The parts of a plan, in the order in which its cases are computed."""
-
-    plan: Plan
-
-    @cached_property
-    def order(self) -> Order:
-        """All points of the plan, in order."""
-        return self.plan.order
-
-    @cached_property
-    def size(self) -> int:
-        """Points of a part: as large as a batch, if its time is known, and whole groups that share stages."""
-        least = math.ceil(self.plan.space.size / MOST_PARTS)
-        size = max(least, round(BATCH_SECONDS / self.plan.longest) if self.plan.longest else 1)
-        group = self.plan.group
-        return -(-size // group) * group if group <= 2 * size else size
-
-    @property
-    def count(self) -> int:
-        """Number of parts."""
-        return math.ceil(len(self.order) / self.size)
-
-    def cases(self, part: int) -> Order:
-        """Numbers of a part's cases."""
-        return self.order[part * self.size : (part + 1) * self.size]
-
-    @property
-    def digest(self) -> str:
-        """Hash of this division, equal for tasks that give a part the same number."""
-        text = f"{self.plan.phase} {self.size} ".encode()
-        keys: npt.NDArray[np.bytes_] = self.plan.keys[self.order]
-        return blake2b(text + keys.tobytes(), digest_size=8).hexdigest()
-
-    # each task begins elsewhere, since tasks that begin together would all try to claim the same part
-    def turn(self, number: int, of: int) -> list[int]:
-        """Parts in the order in which task `number` of `of`, counted from 1, tries them, from its own share on."""
-        begin = (number - 1) * self.count // of
-        return [(begin + part) % self.count for part in range(self.count)]

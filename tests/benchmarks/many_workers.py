@@ -102,7 +102,7 @@ def simulated(workers, run, seconds, command):
             idle -= 1
             heapq.heappush(ends, (now + waiting[0] * run + WORKER_SECONDS, waiting.popleft()))
         if len(ends) + len(waiting) > workers:
-            now = max(now, started + min(ROUND_SECONDS, size.batch_seconds()))
+            now = max(now, started + min(ROUND_SECONDS, size.shortest))
         if ends:
             now = max(now, ends[0][0])
         while ends and ends[0][0] <= now:
