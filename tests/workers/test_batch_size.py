@@ -80,25 +80,15 @@ def test_short_runs_after_long_ones_soon_fill_their_batches():
     assert found[-1] == pytest.approx(1000 * BATCH_SECONDS, abs=10)
 
 
-def test_a_long_run_among_short_ones_is_forgotten():
+@pytest.mark.parametrize(
+    ("latest", "first"), [((1, 600.0, 0), 1), ((10, 1e-3, MAX_BATCH_BYTES // 8 // 10), 10)], ids=["long", "large"]
+)
+def test_a_long_or_large_run_among_others_is_forgotten(latest, first):
     size = BatchSize(1_000_000, 2, 1)
-    size.measured(measured(100, seconds=1e-3))
-    size.measured(measured(1, seconds=600.0))
-    assert size.next() == 1
+    size.measured(measured(*latest))
+    assert size.next() <= max(first, 8)
     for _ in range(RECENT_BATCHES):
         size.measured(measured(100, seconds=1e-3))
-    assert size.next() == pytest.approx(1000 * BATCH_SECONDS, abs=10)
-
-
-def test_values_of_recent_runs_bound_a_batch():
-    """Costly runs may return more than the later ones, or less."""
-    values = MAX_BATCH_BYTES // 8 // 10
-    size = BatchSize(1_000_000, 2, 1)
-    for _ in range(RECENT_BATCHES):
-        size.measured(measured(10, seconds=1e-3, values=values))
-    assert size.next() == 10
-    for _ in range(RECENT_BATCHES):
-        size.measured(measured(100, seconds=1e-3, values=1))
     assert size.next() == pytest.approx(1000 * BATCH_SECONDS, abs=10)
 
 

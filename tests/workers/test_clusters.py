@@ -37,26 +37,6 @@ def scheduler(start_scheduler):
     return start_scheduler()[1]
 
 
-def test_workers_in_separate_folders_that_join_and_leave(start_worker, scheduler, small_study):
-    """Nothing is shared but the network: three workers, one of which leaves while another joins."""
-    study = evs.Study.from_text(small_study.replace("count = 3", "count = 60"))
-    first = start_worker(scheduler, "one")
-    start_worker(scheduler, "two")
-    events = []
-
-    def listen(event):
-        events.append(event)
-        if len(events) == 3:
-            first.kill()
-            start_worker(scheduler, "three")
-
-    with Client(scheduler, set_as_default=False) as client:
-        data = evs.run(study, client=client, listener=listen)
-    assert (status_codes(data.run_status) == Status.ok).all()
-    expected = evs.run(study, workers=2)
-    np.testing.assert_array_equal(data.error, expected.error)
-
-
 RECORDED = """
     import os, time
     import numpy as np
@@ -126,7 +106,10 @@ def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
         np.testing.assert_array_equal(data[name], expected[name])
 
 
-def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_scheduler, start_worker, tmp_path):
+def test_a_worker_that_is_killed_costs_no_run_that_is_finished(
+    recorded, start_scheduler, start_worker, client, tmp_path
+):
+    """Nothing is shared but the network: of two workers in folders of their own one leaves while a third one joins."""
     study, computed = recorded
     _, address = start_scheduler()
     first, _ = (start_worker(address, name) for name in ("one", "two"))
@@ -136,15 +119,17 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_s
         if event.done and not kept:
             kept.extend(key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys)
             first.kill()
+            start_worker(address, "three")
 
-    with Client(address, set_as_default=False) as client:
-        data = evs.run(study, client=client, output=path, listener=kill)
+    with Client(address, set_as_default=False) as joined:
+        data = evs.run(study, client=joined, output=path, listener=kill)
     assert (status_codes(data.run_status) == Status.ok).all()
     finished = data.seed.values[np.isin(data.run_key, kept)].tolist()
     times = Counter(computed())
     assert set(times) == set(range(200))
     assert 0 < len(finished) < 200
     assert all(times[seed] == 1 for seed in finished)
+    np.testing.assert_array_equal(data.draws, evs.run(study, client=client).draws)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import psutil
@@ -23,8 +24,10 @@ def method(i, j):
     time.sleep(0.02)
     return {"error": float(i) + 1000.0 * j, "values": ("n", [float(i), float(j)])}
 """
-RUNS_OF_A_KILL = 100
+RUNS_OF_A_KILL = 80
 """Runs for each kill: about a second of two workers."""
+YOUNG_SECONDS = 1.0
+"""Age below which a runner is not killed: it may retry a run, which is lost by design if its process ends twice."""
 PLACES = {"workers": ("--workers", "2"), "task": ("--workers", "2", "--task", "1/2")}
 
 
@@ -35,11 +38,12 @@ def start(study, path, temporary, place):
 
 
 def find_runners(*processes):
-    """The interpreters that compute runs."""
+    """The interpreters that compute runs and have lived for a while."""
     found = []
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            found += psutil.Process(process.pid).children()
+            children = psutil.Process(process.pid).children()
+            found += [each for each in children if time.time() > each.create_time() + YOUNG_SECONDS]
     return found
 
 
@@ -52,11 +56,14 @@ def kill_at_random(study, path, kills, temporary, place, workers):
         except subprocess.TimeoutExpired:
             progress = len(shard_files(shard_folder(path)))
             if made < kills and progress > seen:
-                seen = progress + rng.randrange(2)
                 children = find_runners(*(workers or [process]))
-                is_command = made == 0 or not children or rng.random() < 0.2  # it takes seconds to start again
-                (psutil.Process(process.pid) if is_command else rng.choice(children)).kill()
-                made += 1
+                if made == 0 or rng.random() < 0.15:  # the command takes seconds to start again
+                    process.kill()
+                elif children:
+                    rng.choice(children).kill()
+                else:
+                    continue
+                made, seen = made + 1, progress + rng.randrange(2)
             continue
         printed, _ = process.communicate()
         if not workers:
