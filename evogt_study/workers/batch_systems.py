@@ -308,7 +308,7 @@ class JobKeeper:
         now = time.monotonic()
         if workers:
             self.waiting = self.message_time = now
-        elif now >= self.message_time + MESSAGE_SECONDS:
+        else:
             states = Counter((queue or {}).get(str(job.job_id)) for name, job in jobs.items() if name not in ended)
             counts = ", ".join(f"{count} {state}" for state, count in states.most_common()) or "no jobs"
             self._print_rarely(

@@ -109,69 +109,53 @@ def local_client(workers: int) -> Iterator[Client]:
 # the cluster, which takes 28 to 78 ms a write instead of 2 ms.
 @contextmanager
 def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
-    """A client of a running scheduler, closed at the end; None where neither address nor file is given.
+    """Yield a client of a running scheduler, closed at the end; None if neither address nor file is given.
 
-    Raises InputError where no scheduler answers.
+    Raises InputError if no scheduler answers.
     """
-    if address is None and scheduler_file is None:
+    if scheduler_file is not None:
+        try:
+            address = str(json.loads(read_bytes(scheduler_file))["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {reason}"
+            ) from None
+    if address is None:
         yield None
         return
-    if scheduler_file is not None:
-        address = _address_in(scheduler_file)
-    _check_address(str(address))
+    mistake = f"`--scheduler` must be the address of a running scheduler, got {address}"
+    match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
+    if not match or int(match[3]) > 65535:  # Dask would try to reach it until its time is up
+        raise InputError(f"{mistake}; e.g. tcp://host:8786")
+    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
+        raise InputError(f"{mistake}, for which Dask's configuration has no certificate; set distributed.comm.tls")
     try:
-        asyncio.run(_answer(str(address)))
+        asyncio.run(_wait_for_greeting(address))
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         # Dask takes the greeting of another service for the length of what follows
-        message = "what answers there is another service" if isinstance(error, MemoryError) else error
         raise InputError(
-            f"`--scheduler` must be the address of a running scheduler, got {address}: {message}"
+            f"{mistake}: {'another service answers there' if isinstance(error, MemoryError) else error}"
         ) from None
     with quiet_dask_logging(), client:
         yield client
 
 
 # what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
-async def _answer(address: str) -> None:
-    """Wait for a greeting from `address`.  Raises OSError where there is none within `CONNECT_SECONDS`."""
+async def _wait_for_greeting(address: str) -> None:
+    """Raise OSError if there is no greeting from `address` within `CONNECT_SECONDS`."""
     try:
         greeted = connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
         comm = await asyncio.wait_for(greeted, CONNECT_SECONDS)
     except TimeoutError:
-        raise OSError(f"what accepts connections there does not answer within {CONNECT_SECONDS} s") from None
+        raise OSError(f"the service there does not answer within {CONNECT_SECONDS} s") from None
     await comm.close()
-
-
-def _address_in(scheduler_file: Path) -> str:
-    """The address that a scheduler has left in a file."""
-    try:
-        return str(json.loads(read_bytes(scheduler_file))["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {reason}"
-        ) from None
-
-
-# a port beyond 65535 raises an OverflowError deep in Dask
-def _check_address(address: str) -> None:
-    """Refuse at once what cannot be an address: Dask would try to reach it until its time is up."""
-    match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
-    if not match or int(match[3]) > 65535:
-        raise InputError(
-            f"`--scheduler` must be the address of a running scheduler, got {address!r}; e.g. tcp://host:8786"
-        )
-    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
-        raise InputError(
-            f"`--scheduler` must be the address of a running scheduler, got {address}, for which Dask's configuration "
-            "has no certificate; set distributed.comm.tls"
-        )
 
 
 @contextmanager
 def quiet_dask_logging() -> Iterator[None]:
-    """Hold Dask's loggers to what is critical: a connection that is lost is reported in one line, by the sweep."""
+    """Hold Dask's loggers to what is critical: the study reports a lost connection in one line."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

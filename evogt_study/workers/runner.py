@@ -212,7 +212,11 @@ class Runner:
         if seconds is not None and index >= 0 and time.monotonic() > begun + seconds:
             raise _RunnerEndedError(f"over its time limit of {seconds:g} s", is_late=True)
         if memory is not None:
-            used = memory_of(process.pid)
+            import psutil  # 15 ms, for those who compute
+
+            used = 0
+            with suppress(psutil.Error):  # it may have ended
+                used = psutil.Process(process.pid).memory_info().rss
             if used > memory:
                 raise _RunnerEndedError(
                     f"used {used / 2**20:.0f} MiB of memory, more than the limit of {memory / 2**20:.0f} MiB"
@@ -272,16 +276,6 @@ def take_output(file: int) -> str:
     return text.decode(errors="replace")
 
 
-def memory_of(process: int) -> int:
-    """Return the resident bytes of a process; 0 if it has ended."""
-    import psutil  # 15 ms, for those who compute
-
-    try:
-        return int(psutil.Process(process).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
 _idle: list[Runner] = []
 """Runners of this process that compute nothing: the next study takes them.  Each ends by itself after some time."""
 _idle_lock = threading.Lock()
@@ -303,6 +297,16 @@ def end_idle_runners() -> None:
             _idle.pop().end()
 
 
+def _take_idle() -> Runner | None:
+    """Return an idle runner whose interpreter runs, if there is one."""
+    while _idle:
+        runner = _idle.pop()
+        if runner.lives:
+            return runner
+        runner.end()
+    return None
+
+
 class RunnerPool:
     """The runners of one study in a process, which its threads share."""
 
@@ -313,13 +317,8 @@ class RunnerPool:
     def compute(self, batch: Batch) -> list[bytes]:
         """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
         with _idle_lock:
-            living = [runner for runner in _idle if runner.lives]
-            runner = living[-1] if living else Runner()
-            dead = [each for each in _idle if not each.lives]
-            _idle[:] = [each for each in living if each is not runner]
+            runner = _take_idle() or Runner()
             self._used.append(runner)
-        for each in dead:
-            each.end()
         if self.is_closed:
             runner.stop()
         runner.prepare(self.limits, self.environment)

@@ -248,7 +248,7 @@ def test_another_service_at_the_address_of_a_scheduler():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"tcp://127.0.0.1:{server.server_address[1]}"
         with (
-            pytest.raises(InputError, match=f"got {address}: what answers there is another"),
+            pytest.raises(InputError, match=f"got {address}: another service answers there"),
             clusters.connect_to_scheduler(address, None),
         ):
             raise AssertionError("there is no cluster")
