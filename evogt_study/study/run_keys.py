@@ -100,10 +100,7 @@ def _make_texts(
 
 
 def _outline(
-    case: BoundCase,
-    patterns: dict[tuple[object, ...], _Pattern],
-    bound: Sequence[_KeyAxis],
-    inner: Sequence[_KeyAxis],
+    case: BoundCase, patterns: dict[tuple[object, ...], _Pattern], bound: Sequence[_KeyAxis], inner: Sequence[_KeyAxis]
 ) -> tuple[_Pattern, bytes]:
     """The pattern of a case, and its text without the entries of parameters along the axes."""
     plain, defaults = case.plain, case.defaults

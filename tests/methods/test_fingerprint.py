@@ -21,11 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evogt_study.errors import CodeWarning
-from evogt_study.methods.fingerprint import (
-    file_fingerprint,
-    object_fingerprint,
-    with_depends,
-)
+from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint, with_depends
 from evogt_study.study.study import Study
 
 SOURCE = '''

@@ -23,10 +23,7 @@ def never(t, y):
 
 SAMPLE, OTHER = [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]
 RESULTS = {
-    "Nelder-Mead": (
-        lambda: optimize.minimize(square, [0.0], method="Nelder-Mead"),
-        "x final_simplex_0",
-    ),
+    "Nelder-Mead": (lambda: optimize.minimize(square, [0.0], method="Nelder-Mead"), "x final_simplex_0"),
     "L-BFGS-B": (lambda: optimize.minimize(square, [0.0], method="L-BFGS-B"), "x fun status message success"),
     "trust-constr": (lambda: optimize.minimize(square, [0.0], method="trust-constr"), "x method optimality"),
     "basinhopping": (lambda: optimize.basinhopping(square, [0.0], niter=1), "x lowest_optimization_result_fun"),
