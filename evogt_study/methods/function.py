@@ -87,7 +87,8 @@ class UserFunction(Method):
             {**self.code.identity, **describe_common(self.common, self.parameters, self.code.attribute)}
         )
 
-    @cached_property  # reading the signature takes as long as the rest of a short run
+    # both are cached, since reading the signature takes as long as the rest of a short run
+    @cached_property
     def paths(self) -> frozenset[str]:
         """Arguments that are paths."""
         return path_arguments(self.function)
@@ -122,28 +123,40 @@ class FunctionCase(BoundCase):
         defaults: Values = self.method.defaults
         return defaults
 
+    def check(self) -> None:
+        check_seed(self.method.names, self.values)
+
+    def call(self, values: Values, decisive: Values, more: Mapping[str, Any]) -> Any:
+        """Call the function with these values and `more`; `decisive` values and the case decide its random stream."""
+        method, objects = self.method, dict(self.method.code.objects)
+        arguments = {name: plain(value, objects) for name, value in values.items()}
+        for name in method.paths & arguments.keys():  # relative to the study's folder
+            if isinstance(arguments[name], str):
+                arguments[name] = Path(method.code.folder) / arguments[name]
+        decisive = {"method": method.code.attribute, **decisive, **self.values}
+        arguments = add_generator(arguments, method.names, decisive, method.common)
+        with method.code.importable():
+            return method.function(**arguments, **more)
+
+    def to_checked(self, record: Record) -> Record:
+        """Return the record without coordinates that repeat parameters.
+
+        Raises ReturnError, and DivergedError if a variable `error` is not finite.
+        """
+        record = without_parameters(record, self.values)
+        error = record.variables.get("error")
+        if error is None or error.values.dtype.kind != "f":
+            return record
+        if not (np.isfinite(error.values).all() if error.dims else math.isfinite(error.values)):
+            raise DivergedError("`error` is not finite")
+        return record
+
 
 class UserCase(FunctionCase):
     """One call of a user function."""
 
-    def check(self) -> None:
-        check_seed(self.method.names, self.values)
-
     def run(self, share: StageCache) -> Record:
-        method = self.method
-        arguments = given_arguments(method.paths, method.code, self.values)
-        decisive = {"method": method.code.attribute, **self.values}
-        arguments = add_generator(arguments, method.names, decisive, method.common)
-        with method.code.importable():
-            returned = method.function(**arguments)
-        record = without_parameters(as_record(returned), self.values)
-        check_error(record)
-        return record
-
-
-def solves_a_problem(function: Any) -> bool:
-    """Return True for a function with an argument for the problem of the study."""
-    return PROBLEM in argument_names(function)
+        return self.to_checked(as_record(self.call(self.values, {}, {})))
 
 
 def argument_names(function: Any) -> tuple[str, ...]:
@@ -152,6 +165,12 @@ def argument_names(function: Any) -> tuple[str, ...]:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return ()
+
+
+def path_arguments(function: Any) -> frozenset[str]:
+    """Return the names of the arguments that are annotated as paths; annotations may be strings."""
+    parameters = inspect.signature(function).parameters.items()
+    return frozenset(name for name, each in parameters if each.annotation in PATHS)
 
 
 def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
@@ -164,22 +183,6 @@ def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return add_seed(parameters)
 
 
-def path_arguments(function: Any) -> frozenset[str]:
-    """Return the names of the arguments that are annotated as paths."""
-    parameters = inspect.signature(function).parameters.items()
-    return frozenset(name for name, each in parameters if each.annotation in PATHS)  # annotations may be strings
-
-
-def given_arguments(paths: frozenset[str], code: UserCode, values: Values) -> dict[str, Any]:
-    """Return the arguments of a call: the values as the user wrote them, and `paths` relative to the study's folder."""
-    objects = dict(code.objects)
-    given = {name: plain(value, objects) for name, value in values.items()}
-    for name in paths & given.keys():
-        if isinstance(given[name], str):
-            given[name] = Path(code.folder) / given[name]
-    return given
-
-
 def plain(value: Any, objects: Mapping[str, bytes]) -> Any:
     """Return a value as the user wrote it.  A list, an array or an object is a copy that the function may change."""
     if type(value) in (int, float, str, bool):  # the usual case: a test of the protocol takes ten times as long
@@ -189,12 +192,3 @@ def plain(value: Any, objects: Mapping[str, bytes]) -> Any:
     if isinstance(value, tuple):
         return [plain(entry, objects) for entry in value]
     return dict(value.content()) if is_composite(value) else value
-
-
-def check_error(record: Record) -> None:
-    """Raise DivergedError if a variable `error` is not finite."""
-    error = record.variables.get("error")
-    if error is None or error.values.dtype.kind != "f":
-        return
-    if not (np.isfinite(error.values).all() if error.dims else math.isfinite(error.values)):
-        raise DivergedError("`error` is not finite")

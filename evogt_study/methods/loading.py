@@ -29,7 +29,7 @@ from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import GROUP, UserCode, is_entry_point
-from evogt_study.methods.function import UserFunction, solves_a_problem
+from evogt_study.methods.function import PROBLEM, UserFunction, argument_names
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
@@ -40,7 +40,7 @@ from evogt_study.schema.variables import Variable
 METHODS: Registry[Any] = Registry("method", GROUP)
 """Entries of the group ``evogt_study.methods``.  Only methods of this distribution are loaded by it; methods of other
 packages are `UserCode`."""
-METHOD, PROBLEM = "method", "problem"
+METHOD = "method"
 ONE = ""
 """Axis value of a method or problem that is no axis."""
 
@@ -83,7 +83,7 @@ def _loaded(spec: MethodSpec) -> Method:
     """Return one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        solves = spec.problem is not None and solves_a_problem(kind)
+        solves = spec.problem is not None and PROBLEM in argument_names(kind)
         kind = kind_of(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method

@@ -159,32 +159,26 @@ def provisional_plans(study: Study) -> list[Plan]:
     return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
 
 
-def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
-    """Put the `leading` axes outermost, so that neighbours share what those parameters determine.
-
-    An axis counts only if `leading` names it or a parameter along it.  If a leading parameter follows from another axis
-    by a rule or table, neighbours may differ in it, and share less.
-    """
-    points = np.arange(space.size, dtype=np.int64).reshape(space.shape)
-    return points.transpose(_nesting(space, leading)).ravel()
-
-
 # A long run that begins last leaves the other workers idle: with one batch of 3 s among batches of 0.2 s, a study takes
 # 5.2 s if it comes last and 3.7 s if it comes first.
-def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np.float64] | None) -> Order:
-    """Put groups of costly cases before others in the `sharing_order`.
+def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = None) -> Order:
+    """Put the `leading` axes outermost, so that neighbours share what these determine, and costly groups first.
 
-    work: `Work` of the cases; None if unknown.  A group is the cases with equal `leading` parameters, which share their
-    early stages.  It stays together and in its order, and so do groups that take equally long.
+    A group is the cases with equal `leading` parameters.  It stays together and in its order, and so do groups that
+    take equally long.  If a leading parameter follows from another axis by a rule or table, neighbours share less.
     """
     leading = space.carriers(leading)
-    order = sharing_order(space, leading)
+    nesting = sorted(
+        range(len(space.axes)),
+        key=lambda i: leading.index(space.names[i]) if space.names[i] in leading else len(leading),
+    )
+    order = np.arange(space.size, dtype=np.int64).reshape(space.shape).transpose(nesting).ravel()
     if work is None:
         return order
     inner = tuple(number for number, axis in enumerate(space.axes) if axis.name not in leading)
     groups = np.nansum(work, axis=inner, keepdims=True)
     shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
-    along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
+    along = np.broadcast_to(-groups, shape).transpose(nesting).ravel()
     # stable, so that groups that take equally long stay in the order in which they share stages
     first = np.argsort(along, kind="stable")
     return order.reshape(len(along), -1)[first].ravel()
@@ -197,12 +191,6 @@ def seed_by_seed(space: CaseSpace, order: Order) -> Order:
     axis = space.names.index(SEED)
     number = order // math.prod(space.shape[axis + 1 :]) % space.shape[axis]
     return order[np.argsort(number, kind="stable")]
-
-
-def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of the axes, outermost first."""
-    rank = {name: position for position, name in enumerate(space.carriers(leading))}
-    return tuple(sorted(range(len(space.axes)), key=lambda i: (rank.get(space.axes[i].name, len(rank)), i)))
 
 
 def case_work(method: Method, space: CaseSpace) -> Work | None:
@@ -266,7 +254,7 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = No
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
     sizes = plan.method.setup_parameters
-    order = sharing_order(plan.space, plan.method.stage_parameters or ())
+    order = longest_first(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, sizes))

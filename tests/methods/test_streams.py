@@ -247,7 +247,7 @@ def test_a_study_file_states_what_is_common(tmp_path):
         (draw, {"common": "a"}, '`common` must be "all", "none" or a list of parameters, got \'a\' (study draw'),
         (draw, {"common": ["d"]}, "`common` must name parameters (a, b, c), got 'd' (study draw, random.common)"),
         (draw, {"common": ["seed"]}, "`common` must leave out `seed`, whose values are different streams (study"),
-        (draw, {"common": 3}, "`random.common` must be a word or a list, got 3"),
+        (draw, {"common": 3}, "`random.common` must be a string or a list, got 3"),
         (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
         (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),
         (draw, {"axes": {"a": [1], "b": [1]}}, "`seed` must be given (study draw, constants.seed), got no value for a"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When, matches
-from evogt_study.study.plan import peak_memory, provisional_plans, shared_work, sharing_order, study_plan
+from evogt_study.study.plan import longest_first, peak_memory, provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -152,7 +152,7 @@ def test_representatives_have_every_value_on_which_a_table_depends():
 @quick
 @given(spaces(), st.lists(st.sampled_from("abcdxyz"), unique=True, max_size=5))
 def test_the_order_meets_each_case_once_and_keeps_equal_leading_values_together(space, leading):
-    order = sharing_order(space, leading)
+    order = longest_first(space, leading)
     assert sorted(order.tolist()) == list(range(space.size))
     ordered = [name for name in leading if name in space.names]
     met = [space.values(int(index)) for index in order]
@@ -162,8 +162,8 @@ def test_the_order_meets_each_case_once_and_keeps_equal_leading_values_together(
 
 
 def test_the_order_keeps_the_order_of_the_other_axes():
-    assert sharing_order(SPACE, ()).tolist() == list(range(12))
-    assert sharing_order(SPACE, ("seed",)).tolist() == [*range(0, 12, 2), *range(1, 12, 2)]
+    assert longest_first(SPACE, ()).tolist() == list(range(12))
+    assert longest_first(SPACE, ("seed",)).tolist() == [*range(0, 12, 2), *range(1, 12, 2)]
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------

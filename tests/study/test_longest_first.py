@@ -11,7 +11,7 @@ from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.run import run_all
 from evogt_study.pde.methods.evolution import Evolution
 from evogt_study.study import plan as case_work_module
-from evogt_study.study.plan import provisional_plans, sharing_order, study_plan
+from evogt_study.study.plan import longest_first, provisional_plans, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch, compute_here
@@ -42,7 +42,7 @@ def met(study, *names):
 
 def natural(plan):
     """The order without regard to costs."""
-    return sharing_order(plan.space, plan.method.stage_parameters or ()).tolist()
+    return longest_first(plan.space, plan.method.stage_parameters or ()).tolist()
 
 
 MANY_N = str(list(range(10, 201, 10)))
@@ -183,7 +183,7 @@ def test_numbers_are_bitwise_those_of_the_natural_order(client):
     assert np.nanmax(times) > 4 * np.nanmin(times)
     assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
-    for case in plan.cases(sharing_order(plan.space, plan.method.stage_parameters or ())):
+    for case in plan.cases(longest_first(plan.space, plan.method.stage_parameters or ())):
         (alone,) = [stack for stack in compute_here(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
         at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
             "quadrature": case.values["quadrature"].points

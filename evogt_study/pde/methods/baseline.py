@@ -20,7 +20,7 @@ from evogt_study.pde.methods.problem_method import ProblemCase, ProblemMethod, f
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import typed
@@ -157,7 +157,8 @@ class BaselineCase(ProblemCase, Generic[P]):
         """Errors on the validation rule and the other outputs, of a solution that can be evaluated anywhere."""
         rule = problem.domain.quadrature(self.given.validation)
         at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
-        variables = {"initial_error": Datum((), _initial_error(problem, rule, at_nodes))}
+        initial = relative_errors(at_nodes[:1], problem.initial(rule.nodes)[None, :], rule.weights)
+        variables = {"initial_error": Datum((), np.asarray(initial[0]))}
         coordinates = {"time": Datum(("time",), grid.saved_times)} if self.method.output.record else {}
         if problem.exact is not None:
             errors = relative_errors(at_nodes, problem.exact(rule.nodes, grid.observed_times), rule.weights)
@@ -174,10 +175,6 @@ class BaselineCase(ProblemCase, Generic[P]):
             variables |= data
             coordinates |= axes
         return Record(variables, coordinates)
-
-
-def _initial_error(problem: Problem, rule: Quadrature, at_nodes: Array) -> Array:
-    return np.asarray(relative_errors(at_nodes[:1], problem.initial(rule.nodes)[None, :], rule.weights)[0])
 
 
 def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:

@@ -262,9 +262,19 @@ class EvolutionCase(ProblemCase):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise InputError if the problem's data and the run's parameters do not fit together."""
-        run = self.discretisation
-        self.check_reference(problem)
-        self.check_record(problem)
+        run, wanted = self.discretisation, self.method.output.record
+        measured = [name for name in ("error_history", *NORMS) if name in wanted]
+        if self.reference(problem) is None and problem.exact is None and measured:
+            raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(measured[0]))
+        check_norms(problem, wanted)
+        check_certificates(wanted, problem, run.grid.final_time)
+        unknown = {
+            "free_energy_history": "for a problem without potential" if problem.potential is None else "",
+            "reference_coefficients": "without coefficient_reference" if run.coefficient_reference is None else "",
+        }
+        for name, reason in unknown.items():
+            if reason and name in wanted:
+                raise StudyError(f"`record` must leave out {name} {reason} (output.record)")
         if run.coefficient_reference is not None:
             run.coefficient_reference.check(problem)
         run.integrator.check(problem)
@@ -273,28 +283,6 @@ class EvolutionCase(ProblemCase):
         quadrature_of("validation", run.validation, problem)
         if run.assessment is not None:
             quadrature_of("assessment", run.assessment, problem)
-
-    def check_reference(self, problem: Problem) -> None:
-        """Raise InputError if the errors in `record` cannot be measured."""
-        wanted = self.method.output.record
-        if self.reference(problem) is None and problem.exact is None:
-            asked = [name for name in ("error_history", *NORMS) if name in wanted]
-            if asked:
-                raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(asked[0]))
-
-    def check_record(self, problem: Problem) -> None:
-        """Raise StudyError if something is to be recorded that the run does not have."""
-        wanted = self.method.output.record
-        check_norms(problem, wanted)
-        check_certificates(wanted, problem, self.discretisation.grid.final_time)
-        if problem.potential is None and "free_energy_history" in wanted:
-            raise StudyError(
-                "`record` must leave out free_energy_history for a problem without potential (output.record)"
-            )
-        if self.given.coefficient_reference is None and "reference_coefficients" in wanted:
-            raise StudyError(
-                "`record` must leave out reference_coefficients without coefficient_reference (output.record)"
-            )
 
     @property
     def work(self) -> float | None:
@@ -350,12 +338,9 @@ def rough_flops(run: Discretisation, problem: Problem) -> float:
 
 def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference | None:
     name = given.coefficient_reference
-    if name is None or name == "eigendecomposition":
-        return None if name is None else CoefficientReference(name)
-    settings = {
-        "rtol": given.coefficient_rtol, "atol": given.coefficient_atol, "max_step": given.coefficient_max_step
-    }  # fmt: skip
-    return CoefficientReference(name, **{key: value for key, value in settings.items() if value is not None})
+    settings = {"rtol": given.coefficient_rtol, "atol": given.coefficient_atol, "max_step": given.coefficient_max_step}
+    used = {key: value for key, value in settings.items() if value is not None and name != "eigendecomposition"}
+    return None if name is None else CoefficientReference(name, **used)
 
 
 def _function_content(code: UserCode) -> str:

@@ -87,18 +87,12 @@ def formula_parameter(name: str) -> Parameter:
 
 
 def _from_statement(statement: FormulaProblem) -> ProblemSource:
-    content = {
-        key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
-    }  # not its name: the same formulas are the same problem
-    optional = {
-        "lifting": statement.lifting,
-        "potential": statement.potential,
-        "advection": statement.advection,
-        "reaction": statement.reaction,
-        "boundary": statement.boundary or None,
-        "domain": None if type(statement.domain) is UnitCube else content_of(statement.domain),
-    }
-    content |= {key: formula for key, formula in optional.items() if formula is not None}
+    # not its name: the same formulas are the same problem
+    content = {key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")}
+    optional = {key: getattr(statement, key) for key in ("lifting", "potential", "advection", "reaction", "boundary")}
+    content |= {key: value for key, value in optional.items() if value}
+    if type(statement.domain) is not UnitCube:
+        content["domain"] = content_of(statement.domain)
     parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
     return ProblemSource(
         name=statement.name or "problem",

@@ -16,18 +16,10 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import (
-    PROBLEM,
-    FunctionCase,
-    argument_names,
-    check_error,
-    given_arguments,
-    own_parameters,
-    path_arguments,
-)
+from evogt_study.methods.function import PROBLEM, FunctionCase, argument_names, own_parameters, path_arguments
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.methods.returned import as_record, without_parameters
-from evogt_study.methods.streams import RNG, Common, add_generator, check_seed, describe_common, omit_unused_seed
+from evogt_study.methods.returned import as_record
+from evogt_study.methods.streams import RNG, Common, describe_common, omit_unused_seed
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -80,7 +72,17 @@ class UserSolver(ProblemMethod):
         return RNG in self.own
 
     def required(self, values: Values) -> tuple[str, ...]:
-        return omit_unused_seed(super().required(values), argument_names(self.function), values)
+        return omit_unused_seed(super().required(values), self.names, values)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return argument_names(self.function)
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Arguments that are paths."""
+        return path_arguments(self.function)
 
     def bind(self, values: Values) -> UserSolverCase:
         return UserSolverCase(self, values)
@@ -119,27 +121,20 @@ class UserSolverCase(FunctionCase):
         return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
 
     def check(self) -> None:
-        check_seed(argument_names(self.method.function), self.values)
+        super().check()
         quadrature_of(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
 
     def run(self, share: Share) -> Record:
         method, problem = self.method, self.method.shared_problem(self.values, share)
         rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
-        names = argument_names(method.function)
-        taken = {name: each for name, each in made.items() if name in names}
         values = {name: self.values[name] for name in method.own if name in self.values}
-        arguments = given_arguments(path_arguments(method.function), method.code, values)
-        decisive = {"method": method.code.attribute, PROBLEM: method.content_text, **self.values}
-        with method.code.importable():
-            returned = method.function(**add_generator(arguments, names, decisive, method.common) | taken)
-        solution, rest = _parted(returned)
+        taken = {name: each for name, each in made.items() if name in method.names}
+        solution, rest = _parted(self.call(values, {PROBLEM: method.content_text}, taken))
         record = as_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
             record = self.judged(record, np.asarray(solution, dtype=float), problem, rule)
-        record = without_parameters(record, self.values)
-        check_error(record)
-        return record
+        return self.to_checked(record)
 
     def judged(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
         """The record with the errors of `u`.  Raises ReturnError for one that is not at the nodes."""
