@@ -6,7 +6,8 @@ The table is for spreadsheets, R and data frames.  Trajectories go to a common g
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,31 +39,16 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     integers.
     """
     axes = list(map(str, data["run_status"].dims))
-    planned = np.flatnonzero(data["run_key"].values.ravel() != "")
-    shape = data["run_status"].shape
-    names = [*axes, *_parameters(data, axes), *FIRST, *_scalars(data, axes)]
-    names += [name for name in BOOKKEEPING if name in data.variables and name not in FIRST]
-    return {name: _column(data, name, axes, shape)[planned] for name in names}
-
-
-def _parameters(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
-    """Coordinates other than the axes that have one value a run: first those that follow axes, then constants."""
-    for following in (True, False):
-        for name, coord in data.coords.items():
-            if (
-                name not in axes
-                and set(coord.dims) <= set(axes)
-                and bool(coord.ndim) is following
-                and name not in BOOKKEEPING
-            ):
-                yield str(name)
-
-
-def _scalars(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
-    """Variables of one value a run, other than bookkeeping."""
-    for name, variable in data.data_vars.items():
-        if list(variable.dims) == axes and name not in BOOKKEEPING:
-            yield str(name)
+    planned, shape = np.flatnonzero(data["run_key"].values.ravel() != ""), data["run_status"].shape
+    others = [
+        str(name)
+        for name, each in data.coords.items()
+        if name not in (*axes, *BOOKKEEPING) and set(each.dims) <= set(axes)
+    ]
+    parameters = sorted(others, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
+    own = (str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in BOOKKEEPING)
+    last = [name for name in BOOKKEEPING if name in data.variables and name not in FIRST]
+    return {name: _column(data, name, axes, shape)[planned] for name in (*axes, *parameters, *FIRST, *own, *last)}
 
 
 def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
@@ -84,17 +70,13 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
 
 
 def write_table(data: xr.Dataset, path: Path) -> int:
-    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all.
+    """Write `run_table` as CSV or Parquet, by the suffix of `path`, and return the number of runs.
 
-    Returns the number of runs.  There are more rows if several cases share a run.
-
-    In CSV a missing value is empty, and the text of a number reads back as the same number.  Text that a spreadsheet
-    would compute as a formula has an apostrophe before it, and characters that are not printable are escapes.  Parquet
-    has all text as it is.  A file with this table stays as it is: an earlier command may have been killed after its
-    last write.
-
-    Raises InputError for another suffix, another file at `path`, or if a package for Parquet is missing, and
-    ResultError if the disk refuses.
+    The file appears completely or not at all.  There are more rows if several cases share a run.  In CSV a missing
+    value is empty, and the text of a number reads back as the same number.  Text that a spreadsheet would compute as a
+    formula has an apostrophe before it, and characters that are not printable are escapes.  Parquet has all text
+    unchanged.  A file with this table stays: an earlier command may have been killed after its last write.  Raises
+    InputError for another suffix, another file at `path`, or a missing package, and ResultError if the disk refuses.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
@@ -102,14 +84,15 @@ def write_table(data: xr.Dataset, path: Path) -> int:
     if lacking:
         raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
     columns = run_table(data)
-    write = _write_csv if path.suffix == ".csv" else _write_parquet
     try:
         with written_whole(path, tidy=True) as temporary:
-            write(columns, temporary)
+            if path.suffix == ".csv":
+                _write_csv(columns, temporary)
+            else:
+                data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
-                raise InputError(
-                    f"`--output` must be a new file, got {path}, which exists; choose another place with -o"
-                )
+                message = f"`--output` must be a new file, got {path}, which exists"
+                raise InputError(f"{message}; choose another place with -o")
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
     return len(set(columns["run_key"].tolist()))
@@ -125,12 +108,9 @@ def _write_csv(columns: Mapping[str, Column], path: Path) -> None:
 def _texts(column: Column) -> list[Any]:
     """Return the values for the CSV writer, whose text of a float reads back as the same float."""
     if column.dtype.kind in "Mm":  # as text in ISO 8601
-        shown = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
-        return ["" if missing else text for text, missing in zip(shown, np.isnat(column), strict=True)]
-    values: list[Any] = column.tolist()
-    if column.dtype.kind == "f":
-        return ["" if value != value else value for value in values]  # only NaN differs from itself
-    return list(map(_safe, values))
+        texts = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
+        return ["" if missing else text for text, missing in zip(texts, np.isnat(column), strict=True)]
+    return ["" if value != value else _safe(value) for value in column.tolist()]  # only NaN differs from itself
 
 
 def _safe(value: Any) -> Any:
@@ -138,15 +118,10 @@ def _safe(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = shown(value)
-    try:
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return f"'{text}" if text.startswith(FORMULA) else text
-    return text
-
-
-def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
-    data_frame(columns).to_parquet(path, engine="pyarrow", index=False)
+        return text
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
@@ -246,8 +221,7 @@ def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:
     sizes, labels = data[count].values.ravel()[rows], np.indices(data[count].shape).reshape(len(axes), -1)[:, rows]
     there = np.arange(data.sizes[dim]) < sizes[:, None]
     made: dict[str, xr.Variable] = {}
-    for name in (str(name) for name in data.variables if name not in (count, dim)):
-        variable = data[name].variable
+    for name, variable in ((str(name), each) for name, each in data.variables.items() if name not in (count, dim)):
         rest = [each for each in variable.dims if each not in (*axes, dim)]
         own = [axis for axis in axes if axis in variable.dims]
         if dim in variable.dims and own == axes:

@@ -11,7 +11,7 @@ import xarray as xr
 from evogt_study.analysis import reduce
 from evogt_study.analysis.reduce import BOUND, COUNTS, MISSING, NOTE, NOTED, RUNS, IncompleteWarning
 from evogt_study.analysis.runs import Numbers, each_once, keep_first, layout, mark_first, planned_runs
-from evogt_study.errors import ParameterError, warn
+from evogt_study.errors import ParameterError
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_intervals, standard_error
 from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probability_of
@@ -19,7 +19,7 @@ from evogt_study.inference.means import pseudo_values
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import slabs
 
-__all__ = ["DEFAULT", "IncompleteWarning", "Interval", "UndefinedIntervalWarning", "summary"]
+__all__ = ["DEFAULT", "IncompleteWarning", "Interval", "summary"]
 CI, INTERVAL, ERROR = "ci", "_ci", "_se"
 DEFAULT = ("mean", "std", CI, "median", "median_ci")
 BLOCKS, SETUPS, OMIT = "blocks", "setups", "omit"
@@ -32,13 +32,8 @@ _METHODS = {
     "student": "Student",
     "order": "order statistics",
     "percentile": "percentile bootstrap",
-    "bca": "bca bootstrap",
     "bonett": "Bonett",
 }
-
-
-class UndefinedIntervalWarning(UserWarning):
-    """A bca interval is not defined for some samples, and NaN."""
 
 
 def summary(
@@ -97,8 +92,6 @@ def summary(
     -----
     IncompleteWarning
         If runs have no value.
-    UndefinedIntervalWarning
-        If a bca interval is not defined.
 
     Examples
     --------
@@ -142,11 +135,6 @@ def _summary(
     outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
     found = reduce.reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=runs)
     found = reduce.report_missing_runs(values, found, runs, missing)
-    if CI in found and interval.method == "bca":
-        undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] >= interval.min_units)).sum())
-        if undefined:
-            message = f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {interval.of}"
-            warn(f'{message}, which is NaN there; method="percentile" has one', UndefinedIntervalWarning)
     if intervals_of:
         found = reduce.add_notes(found, 0 if shares else interval.min_units, std="std" in intervals_of)
     return _add_labels(found, values, dims, interval, laid_out.within > 1, shares)

@@ -73,63 +73,36 @@ class Completeness:
 
 def completeness(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
-    runs, status = run_numbers(data[KEYS]), status_codes(data["run_status"])
+    runs, status, dims = run_numbers(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
-    found = _Messages()
+    patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()
     for slab in slabs(status.shape):
-        found.add(data["run_message"].isel(dict(zip(data["run_message"].dims, slab, strict=True))), once[slab], slab)
-    counts = {state.name: int(states[state]) for state in Status if states[state]}
-    left = status == Status.not_run
+        texts = data["run_message"].isel(dict(zip(dims, slab, strict=True))).values.astype(object)
+        for place in np.argwhere((texts != "") & once[slab]):
+            text = str(texts[tuple(place)])
+            pattern = _NUMBER.sub("#", text)
+            patterns[pattern] += 1
+            first.setdefault(pattern, ([int(i) + own.start for i, own in zip(place, slab, strict=True)], text))
+    messages = []
+    for pattern, count in patterns.most_common(MOST_MESSAGES):
+        places, text = first[pattern]
+        at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
+        messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
+    counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
     lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
-    return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, _messages(data, found))
+    return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, messages)
 
 
 def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
     """Count the runs that are `wrong` by each axis of several values; `runs` has their numbers over the axes."""
-    if not (wrong & (runs >= 0)).any():
-        return []
     lacking = []
-    for axis, name in enumerate(map(str, data["run_status"].dims)):
+    for axis, name in enumerate(map(str, data["run_status"].dims)) if (wrong & (runs >= 0)).any() else ():
         labels = data[name].values
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        first = places[:MOST_VALUES]
-        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in first]
-        # an axis of one value does not tell where
-        if values and len(bad) > 1:
-            lacking.append(Lacking(state, name, values, len(places) - len(first)))
+        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:MOST_VALUES]]
+        if values and len(bad) > 1:  # an axis of one value does not show where
+            lacking.append(Lacking(state, name, values, len(places) - len(values)))
     return lacking
-
-
-class _Messages:
-    """Number of runs by pattern of their message, and place and text of the first of each pattern."""
-
-    def __init__(self) -> None:
-        self.messages: Counter[str] = Counter()
-        self.first: dict[str, tuple[tuple[int, ...], str]] = {}
-
-    def add(self, part: xr.DataArray, once: npt.NDArray[np.bool_], slab: tuple[slice, ...]) -> None:
-        """Count the messages of the runs at `slab`; `once` masks the first case of each run."""
-        texts = part.values.astype(object)
-        for place in np.argwhere((texts != "") & once):
-            text = str(texts[tuple(place)])
-            pattern = _NUMBER.sub("#", text)
-            self.messages[pattern] += 1
-            self.first.setdefault(
-                pattern, (tuple(int(i) + own.start for i, own in zip(place, slab, strict=True)), text)
-            )
-
-
-def _messages(data: xr.Dataset, found: _Messages) -> list[Message]:
-    """Return the messages of runs that are not ok.  Messages that differ only in their numbers are one."""
-    return [
-        _message(data, *found.first[pattern], count) for pattern, count in found.messages.most_common(MOST_MESSAGES)
-    ]
-
-
-def _message(data: xr.Dataset, places: tuple[int, ...], text: str, count: int) -> Message:
-    dims = map(str, data["run_message"].dims)
-    at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
-    return Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at)

@@ -22,15 +22,8 @@ from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import (
-    BOOKKEEPING,
-    CANDIDATE,
-    HEADLINE,
-    Status,
-    declared_attributes,
-    status_codes,
-    to_losses,
-)
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status, declared_attributes, status_codes
+from evogt_study.schema.variables import to_losses as losses_of
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
@@ -214,7 +207,7 @@ def _pilot_section(pilot: xr.Dataset) -> tuple[dict[str, Any], str, list[str]]:
 def _mean_losses(pilot: xr.Dataset, variable: str, by: list[str]) -> xr.DataArray:
     """Means over the axes that are not of the choice; the lowest is best by the declared direction."""
     values, ok = pilot[variable], status_codes(pilot["run_status"]) == Status.ok
-    losses = to_losses(values.values.astype(float), declared_attributes(values)[0])
+    losses = losses_of(values.values.astype(float), declared_attributes(values)[0])
     kept = values.copy(data=losses).where(pilot["run_status"].copy(data=ok))
     return kept.mean([dim for dim in values.dims if dim not in (*by, CANDIDATE)], skipna=False)
 

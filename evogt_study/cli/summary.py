@@ -48,7 +48,7 @@ ANY = "the one there is"
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
 @click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
 @click.option("--notation", default="auto", show_default=True, help="auto (plain from 1e-3 to 1e4), scientific, plain.")
-@click.option("--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t]")
+@click.option("--interval", default="", help="Of ci: bootstrap-t, student or percentile.  [default: bootstrap-t]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
 @click.option(
     "--min-units", type=int, default=MIN_UNITS, show_default=True, help="Fewest seeds of the default interval."
@@ -86,7 +86,7 @@ def summary(
 
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
-    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
+    from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summary_table
     from evogt_study.analysis.tables import NumberFormat
     from evogt_study.inference.intervals import Interval
@@ -102,7 +102,7 @@ def summary(
         units=None if units is None else names(units), missing=missing, incomplete=incomplete,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "main")
-    with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
+    with warnings_at_the_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 

@@ -9,11 +9,9 @@ give an interval.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy  # it imports scipy.stats at the first use, which takes most of a second
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels, means
@@ -25,7 +23,7 @@ RESAMPLES = 999
 """As many that both 2.5 % quantiles of them are resamples: 25 beyond each.  1999 covered no better in simulations."""
 BOOTSTRAP_SEED = 0
 OF_MEANS_ONLY = ("bootstrap-t", "student")
-METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bca", "bonett")
+METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bonett")
 MIN_UNITS = 6
 """Fewest units of the default intervals: the order statistics of 5 hold the median at 94 % only."""
 _OF_MEANS = ("mean", "geometric_mean")
@@ -67,8 +65,6 @@ class Interval:
     - order: from order statistics; exact for independent values.
     - percentile: the (1 -+ confidence) / 2 quantiles of the resampled statistics.
     - bonett: of the logarithm of std, with its kurtosis (Bonett, Comput. Stat. Data Anal. 50, 2006).
-    - bca: bias-corrected and accelerated (Efron, J. Am. Stat. Assoc. 82, 1987), by scipy.stats.bootstrap.  Its cost
-      grows as n^2.
 
     Examples
     --------
@@ -116,8 +112,7 @@ def interval(samples: Array, how: Interval) -> Array:
     """Return the interval that `how` describes, (..., n, k) -> (..., 2).
 
     If fewer than `how.min_units` units have a value, it is Student's interval for a mean, and NaN otherwise.  It is NaN
-    if a value is infinite and the method is not order, and if bca is not defined: all resamples, or all values except
-    one, on one side, or units of several values.
+    if a value is infinite and the method is not order.
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
@@ -133,7 +128,7 @@ def _limits(rows: Array, how: Interval) -> Array:
     probability = probability_of(how.of)
     if how.chosen == "order" and probability is not None:
         return kernels.quantile_interval(rows, probability, how.confidence)
-    if how.of == "mean" and how.chosen != "bca":
+    if how.of == "mean":
         return ratio_interval(*means.unit_sums(rows), how)
     if how.of == "geometric_mean" and how.chosen in OF_MEANS_ONLY:
         found = np.exp(ratio_interval(*means.unit_sums(logarithms(rows)), how))
@@ -198,7 +193,7 @@ def share_intervals(samples: Array, confidence: float) -> Array:
 
 
 def _resampled_interval(rows: Array, kernel: Kernel, how: Interval) -> Array:
-    """Return the percentile, bca or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
+    """Return the percentile or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
     found = np.full((len(rows), 2), np.nan)
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
     counts = units.sum(axis=-1)
@@ -207,22 +202,16 @@ def _resampled_interval(rows: Array, kernel: Kernel, how: Interval) -> Array:
         which = np.flatnonzero(counts == size)
         values = rows[which][units[which]].reshape(len(which), size, rows.shape[-1])
         flat = values.reshape(len(which), -1)
-        # every resample is the same value, and bca would be 0/0
-        same = kernels.minimum(flat) == kernels.maximum(flat)
+        same = kernels.minimum(flat) == kernels.maximum(flat)  # every resample is the same value
         found[which[same]] = kernel(flat[same])[:, None]
-        found[which[~same]] = _resampled_group(values[~same], kernel, how)
+        values, which = values[~same], which[~same]
+        if how.chosen == "bonett" and (kernels.count(values) == 1).all():
+            found[which] = _bonett(np.nansum(values, axis=-1), how.confidence)
+        elif len(which):
+            resampled = resampled_statistic(values, kernel, how.resamples, how.seed)
+            tails = (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
+            found[which] = np.quantile(resampled, tails, axis=-1).T
     return found
-
-
-def _resampled_group(values: Array, kernel: Kernel, how: Interval) -> Array:
-    if (kernels.count(values) == 1).all():
-        rows = np.nansum(values, axis=-1)
-        # SciPy's bootstrap takes one value for each unit
-        return _bonett(rows, how.confidence) if how.chosen == "bonett" else _by_scipy(rows, kernel, how)
-    if how.chosen == "bca":
-        return np.full((len(values), 2), np.nan)
-    found = resampled_statistic(values, kernel, how.resamples, how.seed)
-    return np.quantile(found, [(1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0], axis=-1).T
 
 
 def _bonett(rows: Array, confidence: float) -> Array:
@@ -236,22 +225,6 @@ def _bonett(rows: Array, confidence: float) -> Array:
     fourth = (((rows - middle[:, None]) / s[:, None]) ** 4).sum(axis=-1) * n / (n - 1.0) ** 2
     half = z * factor * np.sqrt(np.maximum(fourth - (n - 3.0) / n, 0.0) / (n - 1.0))
     return np.exp(np.stack([-half, half], axis=-1) / 2.0) * (math.sqrt(factor) * s)[:, None]
-
-
-def _by_scipy(rows: Array, kernel: Kernel, how: Interval) -> Array:
-    """Return scipy.stats.bootstrap's interval for complete rows (m, n), none with equal values: bca would be 0/0."""
-    found, step = np.empty((len(rows), 2)), max(1, BATCH // (how.resamples * rows.shape[1]))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)  # the interval is NaN
-            limits = scipy.stats.bootstrap(
-                (part,), lambda values, axis: kernel(np.moveaxis(values, axis, -1)), axis=-1, vectorized=True,
-                confidence_level=how.confidence, n_resamples=how.resamples, batch=max(1, BATCH // part.size),
-                method="BCa" if how.chosen == "bca" else "percentile", rng=np.random.default_rng(how.seed),
-            ).confidence_interval  # fmt: skip
-        found[start : start + step] = np.stack([limits.low, limits.high], axis=-1)
-    return found
 
 
 def standard_error(samples: Array, of: str) -> Array:

@@ -228,6 +228,7 @@ def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
 def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resamples: int, seed: int) -> Array:
     """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
     rows, units, within = values.shape
-    places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=np.int32)
+    dtype = np.int64 if (kernels.count(values) == 1).all() else np.int32  # SciPy's resamples of single values
+    places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=dtype)
     parts = np.array_split(places, -(-resamples * max(1, values.size) // BATCH))
     return np.concatenate([kernel(values[:, each].reshape(rows, len(each), units * within)) for each in parts], axis=-1)

@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # it imports scipy.special and scipy.optimize at the first use
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval, share_interval
-from evogt_study.inference.kernels import Array
+from evogt_study.inference.kernels import Array, Counts, kernel_of
 
 STATISTICS = ("mean", "median", "ratio")
 FIRST = 20
@@ -75,9 +74,9 @@ class Look(NamedTuple):
 class Decision:
     """Decision about a setup, with all its looks.
 
-    wanted: seeds in total for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.
-    reason: "known"; "constant" if the first `CONSTANT` values are equal; "failed" if no run of the first batch has a
-    value; "at most" if the setup has the largest number of seeds; "" if it needs more.
+    wanted: seeds for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.  reason:
+    "known"; "constant" if the first `CONSTANT` values are equal; "failed" if no run of the first batch has a value; "at
+    most" if the setup has the largest number of seeds; "" if it needs more.
     """
 
     looks: tuple[Look, ...]
@@ -112,11 +111,10 @@ def _reason(columns: Array, seen: Look, goal: Goal) -> str:
     common = columns[:, ~np.isnan(columns).any(axis=0)]
     if not common.shape[1]:
         return "failed"
-    if (common != common[:, :1]).any():
-        return "known" if seen.half_width <= goal.half_width else "at most" if seen.n >= goal.max_seeds else ""
-    if common.shape[1] >= CONSTANT and not (kernels.is_two_valued(common) and goal.statistic == "mean"):
+    equal = bool((common == common[:, :1]).all())
+    if equal and common.shape[1] >= CONSTANT and not (kernels.is_two_valued(common) and goal.statistic == "mean"):
         return "constant"
-    if common.shape[1] >= CONSTANT and seen.half_width <= goal.half_width:
+    if seen.half_width <= goal.half_width and (not equal or common.shape[1] >= CONSTANT):
         return "known"
     return "at most" if seen.n >= goal.max_seeds else ""
 
@@ -134,16 +132,15 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
             value = kernels.mean(above) / kernels.mean(below)
         limits = ratio_interval(above, below, how, logarithmic=True)
     else:
-        value = (kernels.median if goal.statistic == "median" else kernels.mean)(samples[:, 0])
-        limits = interval(samples[:, 0, :, None], how)
-        limits[kernels.count(samples[:, 0]) < how.min_units] = np.nan  # a narrow interval of few values stops early
-        for row in range(len(samples) if goal.statistic == "mean" else 0):
-            if kernels.count(samples[row, 0]) < how.min_units:
-                continue
-            known = np.unique(samples[row, 0][~np.isnan(samples[row, 0])])
-            if len(known) == 2 or (len(known) and kernels.is_two_valued(known)):
-                low, high = (0.0, 1.0) if kernels.is_two_valued(known) else known
-                ones = np.where(np.isnan(samples[row, 0]), np.nan, samples[row, 0] == high)
+        values = samples[:, 0]
+        value, limits = kernel_of(how.of)[0](values), interval(values[:, :, None], how)
+        few = kernels.count(values) < how.min_units
+        limits[few] = np.nan  # a narrow interval of few values stops early
+        for row in np.flatnonzero(~few) if goal.statistic == "mean" else ():
+            known = np.unique(values[row][~np.isnan(values[row])])
+            low, high = (0.0, 1.0) if kernels.is_two_valued(known) else known[[0, -1]]
+            if len(known) == 2 or kernels.is_two_valued(known):
+                ones = np.where(np.isnan(values[row]), np.nan, values[row] == high)
                 limits[row] = low + (high - low) * np.array(share_interval(ones[:, None], how.confidence))
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
@@ -157,7 +154,7 @@ def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
         return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
 
 
-def next_sizes(half_widths: Array, size: int, goal: Goal) -> npt.NDArray[np.int64]:
+def next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
     """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
     wanted = np.clip(predicted(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)

@@ -57,11 +57,6 @@ def divide(part: Part, rest: Part) -> Part:
     return Part(value, max(value - down, 0.0), min(value + up, 1.0))
 
 
-def shift(part: Part, value: float) -> Part:
-    """Return the limits around another value."""
-    return Part(value, part.low + value - part.value, part.high + value - part.value)
-
-
 def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Part:
     """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
     half = student_quantile(units, confidence) * error
@@ -70,13 +65,14 @@ def _square_part(square: float, noise: float, error: float, units: float, confid
 
 
 def _chi_part(value: float, freedom: float, confidence: float) -> Part:
-    """A variance whose estimate has `freedom` degrees of freedom."""
-    tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
-    ends = freedom * value / np.asarray(scipy.stats.chi2.ppf(tails, freedom))
-    return Part(value, float(ends[0]), float(ends[1]))
+    """A variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
+    if not value > 0.0:
+        return Part(0.0, 0.0, 0.0)
+    tails = 0.5 + confidence / 2.0, 0.5 - confidence / 2.0
+    return Part(value, *(freedom * value / float(scipy.stats.chi2.ppf(tail, freedom)) for tail in tails))
 
 
-def _centred(gram: Array) -> Array:
+def _centre(gram: Array) -> Array:
     found: Array = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     return found
 
@@ -84,16 +80,22 @@ def _centred(gram: Array) -> Array:
 def mean_part(gram: Array, confidence: float) -> Part:
     """Component of the mean over the seeds; its error is the error of twice the mean of the scores K 1 / R."""
     r = len(gram)
-    noise = float(np.trace(_centred(gram))) / (r - 1) / r
+    noise = float(np.trace(_centre(gram))) / (r - 1) / r
     error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
     return _square_part(float(gram.mean()), noise, error, r, confidence)
 
 
+def _shift(gram: Array, value: float, confidence: float) -> Part:
+    """The limits of `mean_part` around another value."""
+    part = mean_part(gram, confidence)
+    return Part(value, part.low + value - part.value, part.high + value - part.value)
+
+
 def seed_part(gram: Array, confidence: float) -> Part:
     """Component that the seeds add."""
-    centred = _centred(gram)
+    centred = _centre(gram)
     value = float(np.trace(centred)) / (len(gram) - 1)
-    return _chi_part(value, _freedom(centred), confidence) if value > 0.0 else Part(0.0, 0.0, 0.0)
+    return _chi_part(value, _freedom(centred) if value > 0.0 else 1.0, confidence)
 
 
 def _freedom(gram: Array) -> float:
@@ -131,17 +133,15 @@ def fill(values: Array, *, common: bool, least: int = 2) -> Array:
     setup with fewer than `least` values.
     """
     there = np.isfinite(values)
-    if (there.sum(axis=1) < least).any():
-        few = int((there.sum(axis=1) < least).sum())
+    if few := int((there.sum(axis=1) < least).sum()):
         raise InputError(f"`values` must have {least} seeds with a value at each point, got fewer at {few} points")
+    if there.all():
+        return values
+    base = np.broadcast_to(np.nanmean(values, axis=1, keepdims=True), values.shape)
     if common:
         means, units = block_fit(values)
         base = means[:, None] + units - units.mean()
-    else:
-        base = np.repeat(np.nanmean(values, axis=1, keepdims=True), values.shape[1], axis=1)
     lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
-    if not lost:
-        return values
     found: Array = base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1))
     return found
 
@@ -164,11 +164,8 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
     if fresh:
         return _fresh_components(cells, shape, full, confidence)
     n, there = len(cells), np.isfinite(cells)
-    own = {
-        u: mean_part(e.T @ e / n, confidence)
-        for u, e in grid_effects(pseudo_values(cells).reshape(table.shape)).items()
-        if u
-    }
+    pseudo = grid_effects(pseudo_values(cells).reshape(table.shape))
+    own = {u: mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
     grams = {u: e.T @ e / n for u, e in full.items()}
     mixed = seed_part(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
     alone = seed_part(grams[()], confidence)
@@ -191,8 +188,7 @@ def _fresh_components(
         own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
     spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
     freedom = min(freedom, 2.0 / spread) if spread else freedom
-    run = _chi_part(noise, freedom, confidence) if noise > 0.0 else Part(0.0, 0.0, 0.0)
-    return {u: part for u, part in own.items() if u}, {"run": run}
+    return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,19 +231,17 @@ class Moments:
         down, up = half + self.below * unseen, half + self.above * unseen
         if r > 1 and not fresh:
             noise = add(seed_part(gram, confidence) for gram in self.noise)
-            held = [noise] if of_run else []
-            still = []
-            for own, gram in zip(self.own, self.grams, strict=True):
-                others = shift(mean_part(self.whole - gram, confidence), variance - float(own))
-                still.append(divide(shift(mean_part(gram, confidence), float(own)), add([others, *held])))
-            still.append(divide(noise, shift(mean_part(self.whole, confidence), variance)))
+            parts = [
+                (_shift(gram, own, confidence), _shift(self.whole - gram, variance - own, confidence))
+                for own, gram in zip(self.own.tolist(), self.grams, strict=True)
+            ]
+            still = [divide(own, add([others, *([noise] if of_run else [])])) for own, others in parts]
+            still.append(divide(noise, _shift(self.whole, variance, confidence)))
             value, low, high = np.nan_to_num(still).T
             down, up = np.hypot(down, value - low), np.hypot(up, high - value)
         kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
-        ends = zip(
-            values.tolist(), np.maximum(kept - down, 0.0).tolist(), np.minimum(kept + up, 1.0).tolist(), strict=True
-        )
-        return [Part(*each) for each in ends]
+        table = np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
+        return [Part(*each) for each in table.tolist()]
 
 
 def noise_grams(y: Array) -> list[Array]:

@@ -50,49 +50,50 @@ def counts(found, **at):
     return found["n_ok"].sel(at).values.tolist(), found["n_planned"].sel(at).values.tolist()
 
 
-def test_a_sample_has_each_run_once(data):
+def test_a_sample_has_each_run_once(data, path):
     both, one = (evs.summary(data["error"], over, statistics=["mean", "std", "q25", "ci"]) for over in (BOTH, "seed"))
     assert counts(both) == ([2, 2], [2, 2])  # seeds
     assert counts(evs.summary(data["error"], BOTH, units=BOTH)) == ([2, 4], [2, 4])
     assert counts(one) == ([[2, 2], [2, 2]], [[2, 2], [2, 2]])
-    for name in ("mean", "std", "q25", "ci"):  # to the last bit what one of the equal columns gives
+    for name in ("mean", "std", "q25", "ci"):  # to the last bit equal to one of the equal columns
         np.testing.assert_array_equal(
             both[name].sel(dictionary="transnet"), one[name].sel(dictionary="transnet", N1=24)
         )
     plain = evs.summary(data["error"].drop_vars("run_key").sel(dictionary="gtransnet"), BOTH)
     xr.testing.assert_equal(plain["ci"], evs.summary(data["error"], BOTH)["ci"].sel(dictionary="gtransnet"))
+    with xr.open_dataset(path) as alone:
+        assert counts(evs.summary(alone["error"], BOTH, planned=alone["run_key"])) == ([2, 2], [2, 2])
+        every = evs.summary(alone["error"], BOTH, units=BOTH, planned=alone["run_key"] != "")
+        assert counts(every) == ([4, 4], [4, 4])
 
 
-@pytest.mark.parametrize("form", ["loaded", "chunked", "accessor"])
-def test_however_values_are_held(path, form):
+@pytest.mark.parametrize("form", ["loaded", "chunked", "saved"])
+def test_however_values_are_held(path, form, tmp_path):
     with evs.open(path, chunks={} if form == "chunked" else None) as data, dask.config.set(scheduler="sync"):
         opened = data.load() if form == "loaded" else data
-        found = data.evogt.summary(over=BOTH) if form == "accessor" else evs.summary(opened["error"], BOTH)
-        assert counts(found) == ([2, 2], [2, 2])
+        if form == "saved":
+            data.to_netcdf(tmp_path / "again.nc")
+            opened = evs.open(tmp_path / "again.nc")
+            assert list(opened.evogt.runs()) == list(data.evogt.runs())
+        assert counts(opened.evogt.summary(over=BOTH)) == ([2, 2], [2, 2])
         history = evs.summary(opened["error_history"], (*BOTH, "time"), statistics=["mean"])
         assert counts(history) == ([2, 2], [2, 2])  # runs, not times
         transnet = opened["error_history"].sel(dictionary="transnet")
         np.testing.assert_allclose(history["mean"].sel(dictionary="transnet"), transnet.mean(), rtol=1e-12)
         assert counts(evs.summary(opened["error_history"], BOTH), time=0.1) == ([2, 2], [2, 2])
+        opened.close()
 
 
-def test_a_run_that_failed_is_missing_once(data):
-    data = data.load()
-    failed = {"dictionary": "transnet", "seed": 1}  # at both N1, as a result has it
-    data["error"].loc[failed] = np.nan
-    with pytest.warns(IncompleteWarning, match="1 of 6 runs have no `error`"):
-        found = evs.summary(data["error"], "seed")
-    assert counts(found) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
-    found = evs.compare(data["error"], "dictionary", BOTH)
-    assert counts(found) == ([1, 2], [2, 2])
-    assert found["failed"].values.tolist() == [0.5, 0.0]
-
-
-def test_a_run_of_one_value_meets_each_run_of_the_other(data):
+def test_a_run_that_failed_is_missing_once_and_a_run_meets_each_run_of_the_other(data):
     apart = evs.compare(data["error"], "dictionary", BOTH)
     assert (counts(apart), int(apart["n"])) == (([2, 2], [2, 2]), 2)  # seeds: at each a run meets two of the other
-    each = evs.compare(data["error"], "dictionary", BOTH, units=BOTH)
-    assert int(each["n"]) == 4
+    assert int(evs.compare(data["error"], "dictionary", BOTH, units=BOTH)["n"]) == 4
+    data = data.load()
+    data["error"].loc[{"dictionary": "transnet", "seed": 1}] = np.nan  # at both N1, as a result has it
+    with pytest.warns(IncompleteWarning, match="1 of 6 runs have no `error`"):
+        assert counts(evs.summary(data["error"])) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
+    found = evs.compare(data["error"], "dictionary", BOTH)
+    assert (counts(found), found["failed"].values.tolist()) == (([1, 2], [2, 2]), [0.5, 0.0])
 
 
 @pytest.mark.long
@@ -102,16 +103,16 @@ def test_commands_count_runs(evogt, path, tmp_path):
     assert "equal.nc (main): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
     assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
-    for kind, words in (
+    for kind, text in (
         ("distribution", "6 of 6 runs."),
         ("rank", "A cloud of 6 points"),
         ("histories", "6 of 6 runs."),
     ):
-        assert words in evogt("plot", path, kind, "-o", tmp_path / f"{kind}.svg")[1], kind
+        assert text in evogt("plot", path, kind, "-o", tmp_path / f"{kind}.svg")[1], kind
     assert "All 6 runs are ok." in report(path, read_result(path))
 
 
-def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
+def test_the_status_of_runs_counts_them_once(tmp_path, result_of):
     data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["main"]
     data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
@@ -119,17 +120,8 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
     assert made.describe() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {
-        "dictionary": [("transnet", 1, 2)],
-        "N1": [("24", 1, 4), ("48", 1, 4)],
-        "seed": [("1", 1, 3)],
-    }
-
-
-def test_a_result_saved_again_is_one_still(data, tmp_path):
-    data.to_netcdf(tmp_path / "again.nc")
-    with evs.open(tmp_path / "again.nc") as again:
-        assert counts(evs.summary(again["error"], BOTH)) == ([2, 2], [2, 2])
-        assert list(again.evogt.runs()) == list(data.evogt.runs())
+        "dictionary": [("transnet", 1, 2)], "N1": [("24", 1, 4), ("48", 1, 4)], "seed": [("1", 1, 3)],
+    }  # fmt: skip
 
 
 def test_a_new_result_knows_its_runs(client):
@@ -156,16 +148,7 @@ def test_first_cells_are_those_of_a_search_one_by_one():
         assert [number < 0 for number in found] == [min(column) < 0 for column in columns]
         known = {(number, column) for number, column in zip(found, columns, strict=True) if number >= 0}
         assert len(known) == len({number for number, _ in known}) == len({column for _, column in known})
-
-
-def test_truth_values_and_empty_keys_are_no_runs():
     keys = xr.DataArray(np.array([["a", "", "b"], ["a", "c", ""]], dtype=object), dims=("p", "seed"))
     assert run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
     assert count_runs(run_numbers(keys)) == 3
     assert run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]
-
-
-def test_values_of_xarray_alone_take_their_keys(path):
-    with xr.open_dataset(path) as data:
-        assert counts(evs.summary(data["error"], BOTH, planned=data["run_key"])) == ([2, 2], [2, 2])
-        assert counts(evs.summary(data["error"], BOTH, units=BOTH, planned=data["run_key"] != "")) == ([4, 4], [4, 4])

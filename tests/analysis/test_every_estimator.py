@@ -21,6 +21,8 @@ DISTRIBUTIONS = {
     "0/1": (lambda z: (z < 1.2815515655446004) * 1.0, 0.9, 1.0),
 }
 """Values of normal numbers, their mean and their median."""
+MEAN_SHARES = {"normal": 0.5, "lognormal 0.8": 0.6554217416103242, "0/1": 0.1}
+"""P(Y <= mean)."""
 DESIGNS = {"common streams": 0.9, "fresh streams": 0.0}
 """Correlation of the setups within a seed."""
 FAILURES = {"none": 0.0, "5 % at random": 0.05, "24 % at random": 0.24}
@@ -44,12 +46,11 @@ def answers(y, distribution):
     """By estimator, the share of intervals with the true value; for `compare` the share without a false leader."""
     _, mean, median = DISTRIBUTIONS[distribution]
     one, first = y.isel(method=0), y.isel(method=0, setup=0)
+    below = share(one.to_dataset(), f"y <= {mean}", ["setup", "seed"])["share_ci"]
     found = {
         "summary mean": contains(evs.summary(first, statistics="ci")["ci"], mean),
         "summary pooled mean": contains(evs.summary(one, ["setup", "seed"], statistics="ci")["ci"], mean),
-        "share": contains(
-            share(one.to_dataset(), f"y <= {mean}", ["setup", "seed"])["share_ci"], mean_share(distribution)
-        ),
+        "share": contains(below, MEAN_SHARES[distribution]),
         "compare win": 1.0 - float(evs.compare(y.isel(setup=0), "method").significant),
         "compare win, pooled": 1.0 - float(evs.compare(y, "method", ["setup", "seed"]).significant),
         "compare mean": 1.0 - float(evs.compare(y.isel(setup=0), "method", estimand="mean").significant),
@@ -63,11 +64,6 @@ def answers(y, distribution):
         geometric = evs.compare(y.isel(setup=0), "method", estimand="geometric_mean")
         found["compare geometric mean"] = 1.0 - float(geometric.significant)
     return found
-
-
-def mean_share(distribution):
-    """P(Y <= mean)."""
-    return {"normal": 0.5, "lognormal 0.8": 0.6554217416103242, "0/1": 0.1}[distribution]
 
 
 def coverage(distribution, design, failures, draws=DRAWS):

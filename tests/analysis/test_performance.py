@@ -65,15 +65,14 @@ def test_a_failed_run_is_not_uncovered():
 def test_truth_and_limits_of_each_run_and_other_dimensions_stay():
     rng = np.random.default_rng(2)
     truth = xr.DataArray([0.0, 5.0], dims="theta", coords={"theta": [0.0, 5.0]})
-    b = truth + xr.DataArray(rng.normal(size=(2, 50)), dims=("theta", "seed"))
-    found = evs.performance(b.rename("b"), truth, lower=b - 2.0, upper=b + 2.0)
+    b = (truth + xr.DataArray(rng.normal(size=(2, 50)), dims=("theta", "seed"))).rename("b")
+    found = evs.performance(b, truth, lower=b - 2.0, upper=b + 2.0)
     assert found.coverage.dims == ("theta",)
     assert found.power.values[1] == 1.0
-    assert found.coverage_ci.dims == ("theta", "bound")
     assert ((found.coverage_ci[:, 0] <= found.coverage) & (found.coverage <= found.coverage_ci[:, 1])).all()
-    assert np.isinf(found.relative_bias[0]) or np.isnan(found.relative_bias[0])
+    assert not np.isfinite(found.relative_bias[0])
     with pytest.raises(InputError, match="`over` must name dimensions of b"):
-        evs.performance(b.rename("b"), truth, "run")
+        evs.performance(b, truth, "run")
 
 
 @pytest.mark.slow
@@ -92,27 +91,20 @@ def test_monte_carlo_errors_are_the_spread_of_the_measures():
 
 def result():
     keys = np.array([["a", "b", "c", ""], ["d", "e", "f", "g"]], dtype=object)
-    return xr.Dataset(
-        {
-            "lower": (("n", "seed"), [[0.0, 2.0, NAN, NAN], [0.0, 0.0, 0.0, 0.0]]),
-            "upper": (("n", "seed"), [[2.0, 3.0, NAN, NAN], [2.0, 2.0, 0.5, 2.0]]),
-            "run_key": (("n", "seed"), keys),
-            "run_status": (("n", "seed"), np.array([["ok", "ok", "failed", "not_run"], ["ok"] * 4], dtype=object)),
-        },
-        {"truth": ("n", [1.0, 1.0]), "n": [10, 20]},
-    )
+    status = np.array([["ok", "ok", "failed", "not_run"], ["ok"] * 4], dtype=object)
+    lower, upper = [[0.0, 2.0, NAN, NAN], [0.0] * 4], [[2.0, 3.0, NAN, NAN], [2.0, 2.0, 0.5, 2.0]]
+    columns = {"lower": lower, "upper": upper, "run_key": keys, "run_status": status}
+    data = {name: (("n", "seed"), values) for name, values in columns.items()}
+    return xr.Dataset(data, {"truth": ("n", [1.0, 1.0]), "n": [10, 20]})
 
 
 def test_a_share_counts_failures_explicitly():
     found = result().evogt.share("lower <= truth <= upper")
-    assert found.share.values.tolist() == [0.5, 0.75]
-    assert found.n_ok.values.tolist() == [2, 4]
-    assert found.n_planned.values.tolist() == [3, 4]
-    assert found.failed.values.tolist() == [1, 0]
+    columns = ("share", "n_ok", "n_planned", "failed")
+    assert [found[name].values.tolist() for name in columns] == [[0.5, 0.75], [2, 4], [3, 4], [1, 0]]
     assert ((found.share_ci[:, 0] < found.share) & (found.share < found.share_ci[:, 1])).all()
     pooled = result().evogt.share("not (truth > upper or lower > truth)", ["n", "seed"])
-    assert float(pooled.share) == pytest.approx(4 / 6)
-    assert (int(pooled.n_ok), int(pooled.failed)) == (6, 1)
+    assert (float(pooled.share), int(pooled.n_ok), int(pooled.failed)) == (pytest.approx(4 / 6), 6, 1)
     assert float(result().evogt.share("abs(lower - truth) * 2 == 2").share[1]) == 1.0
 
 

@@ -112,13 +112,12 @@ def test_failures_at_random_are_no_corner_and_equal_values_have_no_shares():
 
 
 def test_values_that_are_all_equal_are_refused():
-    status = sampled(uniform(), np.full(256, Status.ok), name="run_status")
-    status.attrs["flag_values"] = [0]
+    status = sampled(uniform(), np.full(256, Status.ok), name="run_status").assign_attrs(flag_values=[0])
     data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "run_status": status})
-    with pytest.raises(InputError, match="`error` must vary to depend on parameters, all its values are 1"):
-        data.evogt.sensitivity()
-    with pytest.raises(InputError, match="`failure` must vary to depend on parameters, all its values are 0"):
-        data.evogt.sensitivity("run_status")
+    for name in ("error", "run_status"):
+        said = f"`{name.replace('run_status', 'failure')}` must vary to depend on parameters, all its values are"
+        with pytest.raises(InputError, match=said):
+            data.evogt.sensitivity(name)
 
 
 @pytest.mark.filterwarnings("error")
@@ -133,10 +132,8 @@ def test_infinite_values_have_no_indices_and_a_note():
 
 
 def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
-    points = uniform()
-    values = np.where(
-        points[:, :1] > 25.0, np.nan, f(points)[:, None] + np.random.default_rng(0).normal(0, 0.3, (256, 3))
-    )
+    points, noise = uniform(), np.random.default_rng(0).normal(0, 0.3, (256, 3))
+    values = np.where(points[:, :1] > 25.0, np.nan, f(points)[:, None] + noise)
     found = evs.sensitivity(sampled(points, values, extra=("seed",)), missing="drop")
     lines = sensitivity_table(found).splitlines()
     assert lines[0].split()[:2] == ["parameter", "first_order"]
@@ -144,9 +141,8 @@ def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
     assert lines[2].endswith(f"{int(found.n_ok)}/256")
     assert lines[7].startswith("failures in a corner: gamma mostly from 25.")
     assert r"\toprule" in sensitivity_table(found, "latex")
-    pairs = sensitivity_table(
-        evs.sensitivity(sampled(blocks.sample(PROBLEM, 16, seed=1), f(blocks.sample(PROBLEM, 16, seed=1))))
-    )
+    points = blocks.sample(PROBLEM, 16, seed=1)
+    pairs = sensitivity_table(evs.sensitivity(sampled(points, f(points))))
     assert {line.split("  ")[0] for line in pairs.splitlines()[-5:-2]} == {"gamma, k", "gamma, tau", "k, tau"}
 
 
@@ -155,34 +151,23 @@ def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
     [
         ({"over": "gamma"}, InputError, "`over` must name dimensions of error (point), got gamma"),
         ({"parameters": ["N"]}, InputError, "`parameters` must be of gamma, k, tau, got N"),
-        (
-            {"method": "fast"}, ParameterError,
-            "`method` must be one of saltelli, morris, polynomial_chaos, shapley, got 'fast'",
-        ),
-        (
-            {"method": "morris"}, InputError,
-            "`method` must be one of polynomial_chaos, shapley for the points along point, which are no design of "
-            "morris, got 'morris'",
-        ),
+        ({"method": "fast"}, ParameterError, "`method` must be one of saltelli, morris, polynomial_chaos, shapley"),
+        ({"method": "morris"}, InputError, "`method` must be one of polynomial_chaos, shapley for the points"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told(options, error, said):
+def test_mistakes_are_reported(options, error, said):
     points = uniform()
     with pytest.raises(error) as caught:
         evs.sensitivity(sampled(points, f(points)), **options)
-    assert str(caught.value) == said
+    assert said in str(caught.value)
 
 
-def test_a_result_without_a_sample_is_told_what_there_is():
+def test_a_result_without_a_sample_is_refused_with_what_there_is():
     with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
         evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
     plain = xr.DataArray(np.arange(6.0).reshape(2, 3), {"N": [1, 2], "N1": ("N", [2, 4])}, ("N", "seed"), name="error")
     keyed = plain.assign_coords(run_key=("N", np.array(["a", "b"], dtype=object)))
-    with pytest.raises(InputError, match="no dimension is of a sample"):
-        evs.sensitivity(keyed)
-    with pytest.raises(
-        InputError, match="a sample of at least .* points, N has 2; axes of a few values have no sampled"
-    ):
+    with pytest.raises(InputError, match="a sample of at least .* points, N has 2; axes of a few values"):
         xr.Dataset({"error": keyed}).evogt.sensitivity(over=["N", "seed"])
 
 

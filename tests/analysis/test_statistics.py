@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import evogt_study as evs
-from evogt_study.analysis.statistics import IncompleteWarning, Interval, UndefinedIntervalWarning, summary
+from evogt_study.analysis.statistics import IncompleteWarning, Interval, summary
 from evogt_study.errors import IncompleteError, InputError, ParameterError
 
 NAN = np.nan
@@ -223,15 +223,6 @@ def test_zeros_and_ones_are_a_share_whatever_their_type():
     assert float(pooled[1] - pooled[0]) > 0.95 * float(single[1] - single[0])  # equal values of a seed count once
     assert summary(labelled(np.full(20, 2.0)))["ci"].values.tolist() == [2.0, 2.0]
     assert float(summary(labelled(right), interval=Interval(method="student"))["ci"][1]) > 1.0
-
-
-def test_an_interval_that_is_not_defined_gives_a_warning():
-    """All resampled medians are on one side of a sample whose values but one are equal: bca is then 0/0."""
-    values = labelled([[1.0] * 9 + [5.0], list(range(10))])
-    with pytest.warns(UndefinedIntervalWarning, match="^1 of 2 samples have no bca interval of the median"):
-        found = summary(values, statistics=["ci"], interval=Interval("median", "bca", confidence=0.995, resamples=99))
-    assert np.isfinite(found["ci"]).all("bound").values.tolist() == [False, True]
-    assert found["ci"].attrs["long_name"].startswith("99.5% confidence interval (bca bootstrap) of the median over")
 
 
 # --- pooled means -----------------------------------------------------------------------------------------------------

@@ -472,7 +472,7 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--notation", "e"), ["`notation` must be one of auto, scientific, plain, got 'e'"]),
         (
             ("--interval", "normal"),
-            ["`method` must be one of bootstrap-t, student, order, percentile, bca, bonett, got 'normal'"],
+            ["`method` must be one of bootstrap-t, student, order, percentile, bonett, got 'normal'"],
         ),
         (("--confidence", "95"), ["`confidence` must be in (0, 1), got 95.0; use e.g. 0.95"]),
         (("--missing", "skip"), ["`missing` must be one of warn, raise, drop, got 'skip'"]),

@@ -1,17 +1,21 @@
 """What intervals cover, what they cost, and how often comparisons are wrong, by simulation from stated seeds.
 
-`python tests/inference/simulations.py` and `simulations.py comparisons` print the tables of docs/statistics.md;
-`test_simulations` holds them.
+`python tests/inference/simulations.py`, `simulations.py comparisons` and `simulations.py designs` print the tables of
+docs/statistics.md; `test_simulations` holds them.
 """
 
 import sys
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 
+from evogt_study.analysis.statistics import summary
 from evogt_study.inference import comparisons
 from evogt_study.inference.intervals import Interval, interval, share_interval
 from evogt_study.inference.kernels import HEAVY, tail_index
+from evogt_study.inference.polynomial_chaos import shapley_effects
+from evogt_study.inference.sensitivity import dependence
 from evogt_study.inference.sequential import FIRST, Goal, decide, look, next_sizes
 
 SEED = 20_261_122
@@ -81,6 +85,48 @@ def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
         low, high = interval(units, Interval(of)).T
         found.append(float(((low <= truth) & (truth <= high)).mean()))
     return tuple(found)
+
+
+def pooled_with_failures(correlation, lost, how, incomplete, draws=1_000):
+    """Coverage of the pooled mean of 12 setups and 20 seeds, of which runs fail, and the median width.
+
+    how: runs fail at "random", or more often for a "seed" with large values.
+    """
+    rng = np.random.default_rng([SEED, round(100 * correlation), round(100 * lost)])
+    z = correlation**0.5 * rng.normal(size=(draws, 1, 20)) + (1 - correlation) ** 0.5 * rng.normal(size=(draws, 12, 20))
+    chance = 2 * lost / (1 + np.exp(-3 * z.mean(axis=1, keepdims=True))) if how == "seed" else lost
+    y = np.where(rng.random(z.shape) < chance, np.nan, z + np.linspace(-1, 1, 12)[:, None])
+    values = xr.DataArray(y[np.isfinite(y).any(axis=2).all(axis=1)], dims=("draw", "setup", "seed"))
+    found = summary(values, ["setup", "seed"], statistics="ci", incomplete=incomplete, missing="drop")["ci"].values
+    known = np.isfinite(found).all(axis=1)
+    low, high = found[known].T
+    return float(((low <= 0) & (high >= 0)).mean()), float(np.median(high - low)), float(known.mean())
+
+
+DEPENDENCES = {
+    "independent": lambda z: z,
+    "correlation 0.3": lambda z: np.c_[z[:, 0], 0.3 * z[:, 0] + 0.91**0.5 * z[:, 1], z[:, 2]],
+    "correlation 0.5": lambda z: np.c_[z[:, 0], 0.5 * z[:, 0] + 0.75**0.5 * z[:, 1], z[:, 2]],
+    "without a quarter": lambda z: z[~((z[:, 0] > 0) & (z[:, 1] > 0))],
+}
+"""Points of three parameters from independent normal ones."""
+
+
+def found_dependence(kind, points, draws=1_000):
+    """Share of samples in which the test says that parameters depend on each other."""
+    rng = np.random.default_rng([SEED, points])
+    samples = (DEPENDENCES[kind](rng.normal(size=(2 * points, 3)))[:points] for _ in range(draws))
+    return float(np.mean([bool(dependence(each, "abc")) for each in samples]))
+
+
+def covered_shapley(draws=100):
+    """Coverage of Shapley effects (1/2) and of Var E[y | x_1] / V (0.95) of y = x_1 + x_2, correlation 0.9."""
+    rng, hits = np.random.default_rng(SEED), []
+    for _ in range(draws):
+        x = rng.normal(size=(256, 2)) @ np.array([[1, 0.9], [0, 0.19**0.5]])
+        (effect, _), (alone, _) = shapley_effects(x, x.sum(axis=1), 0.95)
+        hits.append([effect.low <= 0.5 <= effect.high, alone.low <= 0.95 <= alone.high])
+    return np.mean(hits, axis=0).tolist()
 
 
 def unit_mean(z, sigma):
@@ -159,11 +205,12 @@ def power(count, seeds, estimand, studies=1_000):
     return float((leaders(values, estimand) == 0).mean())
 
 
-def failing_leaders(seeds, studies=1_000):
+def failing_leaders(seeds, studies=1_000, omit=False):
     """Two methods of one distribution; the first fails if its value is large (24 %).  Shares in which each leads."""
     values = np.exp(np.random.default_rng(3).standard_normal((studies, 2, seeds)))
     values[:, 0] = np.where(values[:, 0] > 2.0, np.nan, values[:, 0])
-    found = leaders(values)
+    whole = (each[:, ~np.isnan(each).any(axis=0)] for each in values)
+    found = np.concatenate([leaders(each[None]) for each in whole]) if omit else leaders(values)
     return float((found == 0).mean()), float((found == 1).mean())
 
 
@@ -277,15 +324,16 @@ def print_comparisons():
             cells = (f"{100 * false_leaders(name, estimand, n):.1f}" for n in SEEDS)
             print(f"| {name}, {count} | {estimand} | {' | '.join(cells)} |", flush=True)
     print("\n| methods, seeds | win | geometric mean | mean |\n|---|---|---|---|")
-    for count, n in ((2, 3), (2, 5), (2, 6), (4, 6), (4, 10), (10, 10), (10, 20)):
+    for count, n in ((2, 3), (2, 5), (2, 6), (4, 6), (4, 10), (10, 10), (10, 15), (10, 20)):
         print(
             f"| {count}, {n} | " + " | ".join(f"{100 * power(count, n, each):.0f}" for each in ALL) + " |", flush=True
         )
     print("\nfailures, n: share in which the failing, the other method leads")
     for n in (10, 20, 50, 200):
-        print(n, "{:.3f} {:.3f}".format(*failing_leaders(n)))
+        print(n, "{:.3f} {:.3f}; omitted {:.3f} {:.3f}".format(*failing_leaders(n), *failing_leaders(n, omit=True)))
     print("\nshares 0.5, 0.9, 0.95, 0.99: coverage")
-    for units, k, rho in ((5, 1, 0), (10, 1, 0), (20, 1, 0), (50, 1, 0), (20, 3, 0.3), (20, 12, 0.3), (20, 12, 1)):
+    pooled = [(n, k, rho) for n in (6, 20) for k in (3, 12) for rho in (0, 0.3, 1)]
+    for units, k, rho in ((5, 1, 0), (10, 1, 0), (20, 1, 0), (50, 1, 0), *pooled):
         print(units, k, rho, [round(covered_share(p, units, k, rho), 3) for p in (0.5, 0.9, 0.95, 0.99)])
     print("\nstopping rule: held, seeds, reasons")
     for name in STOPS:
@@ -295,5 +343,22 @@ def print_comparisons():
         print(name, [round(of_std(name, n), 3) for n in SIZES])
 
 
+def print_designs():
+    """Tables of pooled means with failed runs, of the test of independence, and of Shapley effects."""
+    print("| correlation, failed | omit | setups | blocks |\n|---|---|---|---|")
+    for rho in (0.0, 0.9):
+        for lost, how in ((0.05, "random"), (0.24, "random"), (0.24, "seed")):
+            found = (pooled_with_failures(rho, lost, how, each) for each in ("omit", "setups", "blocks"))
+            cells = [f"{c:.3f} ({w:.2f})" + (f" in {known:.0%}" if known < 1 else "") for c, w, known in found]
+            print(f"| {rho}, {lost:.0%} ({how}) | {' | '.join(cells)} |", flush=True)
+    print("\n| three parameters | 32 points | 64 | 128 | 256 |\n|---|---|---|---|---|")
+    for kind in DEPENDENCES:
+        cells = (f"{100 * found_dependence(kind, n):.1f}" for n in (32, 64, 128, 256))
+        print(f"| {kind} | {' | '.join(cells)} |", flush=True)
+    print(
+        "\ny = x_1 + x_2 of correlation 0.9: coverage of the Shapley effect, of Var E[y | x_1] / V", covered_shapley()
+    )
+
+
 if __name__ == "__main__":
-    print_comparisons() if sys.argv[1:] == ["comparisons"] else main()
+    {"comparisons": print_comparisons, "designs": print_designs}.get("".join(sys.argv[1:]), main)()

@@ -31,12 +31,8 @@ def by_hand(y):
 
 def drawn(shape=(2, 3, 20), seed=0):
     rng = np.random.default_rng(seed)
-    return (
-        np.arange(shape[0])[:, None, None]
-        + 2.0 * np.arange(shape[1])[:, None]
-        + rng.normal(size=shape)
-        + rng.normal(size=shape[2])
-    )
+    setups = np.arange(shape[0])[:, None, None] + 2.0 * np.arange(shape[1])[:, None]
+    return setups + rng.normal(size=shape) + rng.normal(size=shape[2])
 
 
 def labelled(y, dims=("a", "b", "seed")):
