@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from helpers import read_study
 
-from evogt_study.errors import RunError, StudyError
+from evogt_study.errors import StudyError
 from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset
@@ -52,24 +52,15 @@ def states(records):
 # --- what may be returned ---------------------------------------------------------------------------------------------
 
 RETURNS = {
-    "an integer": ("{'v': seed}", (), [0, 1, 2], "i"),
     "a NumPy scalar": ("{'v': np.float32(seed)}", (), [0.0, 1.0, 2.0], "f"),
     "an array of no dimension": ("{'v': np.array(seed)}", (), [0, 1, 2], "i"),
     "no dimensions": ("{'v': ((), seed)}", (), [0, 1, 2], "i"),
     "one dimension": ("{'v': ('k', [seed, 1])}", ("k",), [[0, 1], [1, 1], [2, 1]], "i"),
-    "a list of one dimension": ("{'v': (['k'], [seed, 0.5])}", ("k",), [[0, 0.5], [1, 0.5], [2, 0.5]], "f"),
     "two dimensions": ("{'v': (('k', 'l'), [[seed, 1]])}", ("k", "l"), [[[0, 1]], [[1, 1]], [[2, 1]]], "i"),
-    "a DataArray": ("{'v': xr.DataArray([seed, 1.0], dims='k')}", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
     "a DataArray of no dimension": ("{'v': xr.DataArray(seed)}", (), [0, 1, 2], "i"),
-    "a Dataset": ("xr.Dataset({'v': ('k', [seed, 1.0])})", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
     "a Dataset of no dimension": ("xr.Dataset({'v': seed})", (), [0, 1, 2], "i"),
-    "a list": ("{'v': [seed, 1]}", ("v_0",), [[0, 1], [1, 1], [2, 1]], "i"),
-    "a tuple of numbers": ("{'v': (seed, 0.5)}", ("v_0",), [[0, 0.5], [1, 0.5], [2, 0.5]], "f"),
     "an array of two dimensions": ("{'v': np.full((1, 2), seed)}", ("v_0", "v_1"), [[[n, n]] for n in range(3)], "i"),
-    "mappings in a mapping": ("{'v': {}, 'a': {'b': {'c': seed}}}", (), [0, 1, 2], "i", "a_b_c"),
-    "a word alone": ("'ab'[:seed]", (), ["", "a", "ab"], "U", "value"),
     "an array alone": ("np.full(2, seed)", ("value_0",), [[0, 0], [1, 1], [2, 2]], "i", "value"),
-    "a DataArray alone": ("xr.DataArray([seed, 1.0], dims='k', name='v')", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
     "a value that is not finite": ("{'v': [np.nan, np.inf, 1.0][seed]}", (), [np.nan, np.inf, 1.0], "f"),
 }
 
@@ -95,11 +86,6 @@ def test_attributes_that_a_file_cannot_hold_are_left_out(name, value):
     record = as_record({"v": xr.DataArray(1.0, attrs={name: value, "units": "m"})})
     assert record.variables["v"].attributes == {"units": "m"}
     assert record.left_out == (f"the attribute {name} of `v`",)
-
-
-def test_a_data_array_brings_its_attributes():
-    record = as_record({"v": xr.DataArray([1.0], dims="k", attrs={"units": "m"})})
-    assert record.variables["v"].attributes == {"units": "m"}
 
 
 def test_runs_may_return_different_variables(batch_of):
@@ -149,7 +135,6 @@ UNWRITABLE = ("run_pilot", "string5", "string12", "_nc4_non_coord_v")
 NOTHING = ("None", "{}", "xr.Dataset()", "pd.DataFrame()", "{'a': {}}", "print")
 REFUSED = {
     **{f"nothing, as {each}": (each, ["the function returned nothing to store"]) for each in NOTHING},
-    "an object alone": ("object()", ["`value`", "object"]),
     "a number named as a bookkeeping variable": ("{'run_status': 1.0}", ["'run_status'"]),
     "two values of one name": ("{'a': {'b': 1.0}, 'a_b': 2.0}", ["`a_b` twice"]),
     "series of different lengths": (
@@ -157,7 +142,6 @@ REFUSED = {
     ),
     "too many names": ("{'v': (('k', 'l'), [1.0])}", ["`v`", "1 dimensions and 2 dimension names"]),
     "too few names": ("{'v': ('k', [[1.0]])}", ["`v`", "2 dimensions and 1 dimension names"]),
-    "an object": ("{'v': object()}", ["`v`", "object"]),
     "a complex number of quadruple precision": ("{'v': np.clongdouble(1j)}", ["`v`", "complex256"]),
     "a date that nanoseconds cannot hold": ("{'v': np.datetime64('3000-01-01')}", ["`v`", "1678 to 2262"]),
     "a duration that nanoseconds cannot hold": ("{'v': np.timedelta64(10, 'Y')}", ["`v`", "cannot hold"]),
@@ -172,14 +156,10 @@ REFUSED = {
     "masked integers": ("{'v': np.ma.array([1, 2], mask=[0, 1])}", ["`v` of int64 with masked", "Return floats"]),
     "quadruple precision": ("{'v': np.longdouble(1)}", ["`v`", "float128"]),
     "a name of two words": ("{'a b': 1.0}", ["'a b'", "ASCII letters"]),
-    "an empty name": ("{'': 1.0}", ["''", "ASCII letters"]),
     "a number as a name": ("{1: 1.0}", ["'1'", "ASCII letters"]),
-    "a name with a dot": ("{'a.b': 1.0}", ["'a.b'"]),
     "a name with a slash": ("{'a/b': 1.0}", ["'a/b'"]),
     "a name in Greek": ("{'ε': 1.0}", ["'ε'", "ASCII letters"]),
-    "a name of two lines": ("{'a\\nb': 1.0}", ["ASCII letters"]),
     "a dimension with a slash": ("{'v': ('a/b', [1.0])}", ["a/b"]),
-    "a dimension without a name": ("{'v': ('', [1.0])}", ["''"]),
     "a dimension twice": ("{'v': (('k', 'k'), [[1.0]])}", ["k"]),
     "a dimension named as its variable": ("{'v': ('v', [1.0])}", ["v"]),
     "dimensions of different lengths": ("{'v': ('k', [1.0]), 'w': ('k', [1.0, 2.0])}", ["k"]),
@@ -191,7 +171,6 @@ REFUSED = {
     ),
     **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in (*BOOKKEEPING, *UNWRITABLE)},
     **{f"a dimension named {name}": (f"{{'v': ({name!r}, [1.0])}}", [repr(name)]) for name in UNWRITABLE},
-    "a variable with a long name": (f"{{'v' * {LONGEST_NAME + 1}: 1.0}}", ["vvv", f"room for {LONGEST_NAME} bytes"]),
     "a dimension with a long name": (
         f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}",
         ["kkk", f"room for {LONGEST_NAME} bytes"],
@@ -262,12 +241,6 @@ def test_masked_floats_are_missing():
     assert record.variables["all"].values.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("returned", [None, object(), {"v": object()}, {"a b": 1.0}, {"run_status": 1}])
-def test_refusals_have_a_name(returned):
-    with pytest.raises(RunError):
-        as_record(returned)
-
-
 # --- what happens in a run --------------------------------------------------------------------------------------------
 
 
@@ -294,13 +267,10 @@ RAISED = {
     "with a message": ("raise ValueError('no luck')", "ValueError: no luck"),
     "without a message": ("raise ValueError", "ValueError"),
     "of two lines": ("raise ValueError('no\\n  luck\\r\\n\\tat all\\x0b.')", "ValueError: no luck at all ."),
-    "by dividing": ("1 / 0", "ZeroDivisionError: division by zero"),
-    "by a missing key": ("{}['a']", "KeyError: 'a'"),
     "by an assertion": ("assert seed != 1", "AssertionError"),
     "without memory": ("raise MemoryError", "MemoryError"),
     "without end": ("def f(): f()\nf()", "RecursionError: maximum recursion depth exceeded"),
     "by leaving": ("raise SystemExit(3)", "SystemExit: 3"),
-    "of its own kind": ("class Mine(Exception): pass\nraise Mine('x')", "Mine: x"),
     "that cannot be printed": (
         "class Mute(Exception):\n    def __str__(self): raise TypeError('no')\nraise Mute",
         "Mute",
@@ -309,9 +279,7 @@ RAISED = {
         "class Leaving(Exception):\n    def __str__(self): raise SystemExit(3)\nraise Leaving",
         "Leaving: (it cannot be printed)",
     ),
-    "that ends a generator": ("raise GeneratorExit('x')", "GeneratorExit: x"),
     "that ends a coroutine": ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
-    "that is no Exception": ("class Mine(BaseException): pass\nraise Mine('x')", "Mine: x"),
     "a group": ("raise ExceptionGroup('several', [ValueError('a'), ValueError('b')])", "ExceptionGroup: several"),
 }
 

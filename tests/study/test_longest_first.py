@@ -68,12 +68,6 @@ def test_cases_that_share_their_early_stages_stay_together():
     assert found == [(N, seed, epsilon) for N in (200, 50, 10) for seed in (5, 1) for epsilon in (2, 3, 4)]
 
 
-def test_an_axis_inside_a_group_does_not_take_it_apart():
-    """Runs of one seed share its trial functions whatever their time step; the mean of a group is what counts."""
-    found = met(study_of(dt="[0.125, 0.001]", seed="[0, 1]", N="[10, 100]"), "N", "seed", "dt")
-    assert found == [(N, seed, dt) for seed in (0, 1) for N in (100, 10) for dt in (0.125, 0.001)]
-
-
 def test_seeds_in_turn_share_their_early_stages_as_before():
     """Each is needed by neighbours only, so that it is computed once, in both orders."""
     study = study_of(gamma="[4, 3]", tau="[1e-12, 1e-6]", seed="[3, 1, 2]", epsilon="[2, 3]", quadrature="[12, 14]")
@@ -99,17 +93,6 @@ def test_costs_that_follow_other_axes_through_rules_count():
     assert found == [(seed, epsilon) for seed in (1, 2, 0) for epsilon in (2, 3)]
 
 
-def test_a_layer_more_is_costly():
-    found = met(study_of(dictionary='["transnet", "gtransnet"]', N1="[8, 400]"), "dictionary", "N1")
-    assert found[0] == ("gtransnet", 400)
-    assert found[1] == ("gtransnet", 8)
-
-
-def test_runs_of_one_cost_keep_their_order():
-    plan = study_plan(study_of(epsilon="[2, 3]", gamma="[4, 3]"))
-    assert plan.order.tolist() == natural(plan)
-
-
 def test_seeds_come_in_turn_where_runs_take_about_the_same_time():
     """All cells of a seed before those of the next; what shares its early stages stays together."""
     found = met(
@@ -117,17 +100,6 @@ def test_seeds_come_in_turn_where_runs_take_about_the_same_time():
     )
     assert found == [
         (seed, N, gamma, epsilon) for seed in (3, 1, 2) for N in (12, 10) for gamma in (4, 3) for epsilon in (2, 3)
-    ]
-
-
-def test_a_baselines_runs_are_ordered_too():
-    study = Study.from_text(
-        'name = "fem"\nmethod = "p1_fem"\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
-        "[axes]\nk = [1, 2]\nunknowns = [10, 1000]\ndt = [0.25, 0.01]\n"
-        "[constants]\nvalidation = 8\nfinal_time = 1\n"
-    )
-    assert met(study, "unknowns", "dt", "k") == [
-        (unknowns, dt, k) for unknowns, dt in ((1000, 0.01), (1000, 0.25), (10, 0.01), (10, 0.25)) for k in (1, 2)
     ]
 
 
