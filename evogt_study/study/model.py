@@ -359,18 +359,27 @@ def check_model(raw: Mapping[str, Any], file: str) -> StudyModel:
 
 def write_toml(table: Mapping[str, Any]) -> str:
     """Return the text of a study: single values, then sections with one line for each key."""
-    is_table = {key: isinstance(value, dict) for key, value in table.items()}
-    several = {key for key, value in table.items() if isinstance(value, list) and value and isinstance(value[0], dict)}
-    lines = [_line(key, value) for key, value in table.items() if not is_table[key] and key not in several]
+    several = {
+        key
+        for key, value in table.items()
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
+    }
+    is_single = {key: not isinstance(value, dict) and key not in several for key, value in table.items()}
+    lines = [_line(key, value) for key, value in table.items() if is_single[key]]
     for key, value in table.items():
-        for section in [value] if is_table[key] else value if key in several else []:
-            lines += ["", f"[[{key}]]" if key in several else f"[{key}]", *(_line(*entry) for entry in section.items())]
+        head = f"[[{_key(key)}]]" if key in several else f"[{_key(key)}]"
+        for section in [] if is_single[key] else value if key in several else [value]:
+            lines += ["", head, *(_line(*entry) for entry in section.items())]
     return "\n".join([*lines, ""])
+
+
+def _key(key: str) -> str:
+    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
 
 
 # tomli-w alone writes tables behind other values, but the order of the axes is the order of the dimensions
 def _line(key: str, value: Any) -> str:
-    return tomli_w.dumps({key: 0})[: -len("0\n")] + _inline(value)
+    return f"{_key(key)} = {_inline(value)}"
 
 
 def _inline(value: Any) -> str:

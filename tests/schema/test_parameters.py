@@ -128,20 +128,6 @@ def test_the_message_has_name_wanted_got_place_and_remedy():
     assert caught.value.__cause__ is None
 
 
-def test_place_and_remedy_are_left_out_where_there_is_none():
-    with pytest.raises(ParameterError) as caught:
-        declared(real()).value("x")
-    assert str(caught.value) == "`p` must be as declared, got 'x'"
-
-
-def test_the_place_can_be_told_later():
-    with pytest.raises(ParameterError) as caught:
-        UNIT.value(0)
-    assert (
-        str(caught.value.at("s.toml, when.tau")) == "`tau` must be in (0, 1), got 0 (s.toml, when.tau); use e.g. 1e-12"
-    )
-
-
 @pytest.mark.parametrize("raw", ["a\nb", "a\r\nb", ["\n"], {"\n": "\n"}, "x" * 10_000, list(range(10_000))])
 def test_the_message_stays_one_short_line(raw):
     with pytest.raises(ParameterError) as caught:
@@ -164,16 +150,3 @@ def test_a_value_that_cannot_be_written_out_is_refused_like_any_other(raw):
     assert sys.get_int_max_str_digits() < 5000
     with pytest.raises(ParameterError, match=r"`tau` must be in \(0, 1\), got"):
         UNIT.value(raw)
-
-
-# --- what is written beside the values --------------------------------------------------------------------------------
-
-
-def test_attributes_of_a_coordinate():
-    parameter = Parameter("gamma", "positive", real(0.0), long_name="γ", comment="eq:trans_feature", units="1")
-    assert parameter.attributes(4.0) == {"long_name": "γ", "units": "1", "comment": "eq:trans_feature"}
-
-
-def test_attributes_without_long_name_use_the_name_and_words_have_no_units():
-    parameter = Parameter("dictionary", "a word", choice(("a",)))
-    assert parameter.attributes("a") == {"long_name": "dictionary"}

@@ -40,11 +40,6 @@ def points(space):
 # --- the space --------------------------------------------------------------------------------------------------------
 
 
-def test_shape_names_and_size():
-    assert (SPACE.names, SPACE.shape, SPACE.size) == (("d", "e", "seed"), (2, 3, 2), 12)
-    assert SPACE.axis("e").values == (0.2, 0.1, 0.05)
-
-
 def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
     space = CaseSpace(
         axes=(Axis("a", (1, 2)),),
@@ -122,15 +117,6 @@ def test_representatives_meet_every_combination_of_rules(space):
 
 
 @quick
-@given(spaces())
-def test_representatives_have_every_value_of_the_axes_that_are_asked_for(space):
-    first = space.names[0]
-    found = list(space.representatives(extra=(first,)))
-    wanted = {(p[first], combination(space, p)) for p in points(space)}
-    assert {(p[first], combination(space, p)) for p in found} == wanted
-
-
-@quick
 @given(spaces(), st.randoms(use_true_random=False))
 def test_many_points_at_once_are_those_one_by_one(space, random):
     space = space.with_chosen(Chosen(("q",), (space.names[-1],), {("0",): (5.0,), ("2",): (6.0,)}))
@@ -142,11 +128,6 @@ def test_many_points_at_once_are_those_one_by_one(space, random):
 def test_representatives_are_few():
     space = CaseSpace((Axis("seed", tuple(range(10_000))), Axis("d", ("t", "g", "u"))), {}, (rule({"d": ["g"]}, a=1),))
     assert len(list(space.representatives())) == 2
-
-
-def test_representatives_have_every_value_on_which_a_table_depends():
-    space = SPACE.with_chosen(Chosen(("radius",), ("seed",), {("0",): (1.0,), ("1",): (2.0,)}))
-    assert {point["seed"] for point in space.representatives()} == {0, 1}
 
 
 @quick
@@ -229,13 +210,6 @@ def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
     }  # fmt: skip
     assert {case.values["seed"] for case in cases} == {7, 8, 9}
     assert all(CANDIDATE not in case.values for case in cases)
-
-
-def test_a_study_without_pilot_has_one_phase():
-    study = tiny(seed="[0, 1]")
-    assert [(phase.name, phase.choice) for phase in study.phases] == [("main", None)]
-    assert [plan.phase for plan in provisional_plans(study)] == ["main"]
-    assert study.pilot is None
 
 
 @pytest.mark.parametrize(
@@ -345,23 +319,6 @@ def test_a_large_study_is_counted_from_its_start():
 def test_peak_memory_is_that_of_the_largest_case(axes):
     plan = study_plan(tiny(seed="[0, 1]", **axes))
     assert peak_memory(plan) == max(plan.method.bind(case.values).memory for case in plan.cases())
-
-
-def test_peak_memory_counts_the_rules():
-    given = '{ quadrature = { rule = "composite_midpoint", points = 5000 } }'
-    plan = study_plan(tiny(f"[[when]]\nmatch = {{ seed = 1 }}\nset = {given}\n", seed="[0, 1, 2]"))
-    assert peak_memory(plan) == max(plan.method.bind(case.values).memory for case in plan.cases())
-    assert peak_memory(plan) > 8 * 5000 * 4 * 2  # values and gradients at the nodes, in doubles
-
-
-def test_peak_memory_knows_the_hidden_layers():
-    """A wide first layer is as large as anything else in the run: its activations at a block of nodes."""
-    narrow, wide = (
-        peak_memory(study_plan(tiny(seed="[0, 1]", dictionary='["gtransnet"]', N1=f"[{width}]")))
-        for width in (5, 100_000)
-    )
-    weights = 8 * 4 * 100_000  # W, N x N1 doubles
-    assert wide - narrow > weights
 
 
 def test_a_range_of_axes_as_large_as_may_be_is_counted_without_being_listed():

@@ -94,20 +94,10 @@ def test_a_sample_keeps_its_points_when_it_grows(read, rule):
     assert len(set(large)) > len(set(small))
 
 
-def test_512_points_of_a_sobol_sequence_are_the_first_of_1024(read):
-    small, large = keys(read(sample(count=512))), keys(read(sample(count=1024)))
-    assert small == large[:512]
-    assert len(set(large)) == 1024
-
-
 def test_parts_of_a_sample_are_the_sample(read):
     first, second = read(sample(count=8)), read(sample(count=8, more="start = 8"))
     assert keys(first) + keys(second) == keys(read(sample(count=16)))
     assert second.axes["point"] == list(range(8, 16))
-
-
-def test_the_points_of_a_seed_are_its_own(read):
-    assert not set(keys(read(sample(seed=1)))) & set(keys(read(sample(seed=2))))
 
 
 def test_the_draws_of_a_sample_are_not_those_of_a_run_with_the_same_seed():

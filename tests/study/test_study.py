@@ -222,10 +222,6 @@ def test_seeds_as_a_range_and_as_a_list_are_the_same(load):
     assert keys(as_range) == keys(as_list)
 
 
-def test_a_range_starts_at_zero_unless_told(load):
-    assert load(toml(axes={"seed": "{ count = 2 }"})).space.axis("seed").values == (0, 1)
-
-
 def test_later_rules_win(load):
     text = toml(
         axes={"epsilon": "[0.2, 0.1, 0.05]"},
@@ -260,13 +256,6 @@ def test_axes_of_every_kind(load, name, values, expected):
     study = load(toml(axes={name: values}, constants={**dictionary, name: None}))
     assert study.space.axis(name).values == expected
     assert [study.space.values(index)[name] for index in range(study.space.size)] == [*expected, *expected]
-
-
-def test_a_pilot_with_one_list_of_candidates(load):
-    study = load(with_pilot())
-    assert study.pilot.candidates == {None: ((2.0,), (4.0,))}
-    assert study.pilot.space.size == 2 * 2
-    assert [case.values["gamma"] for case in provisional_plans(study)[-1].cases()] == [2.0, 2.0]
 
 
 def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
@@ -351,16 +340,6 @@ def test_python_files_are_found_from_the_study_files_folder(tmp_path, monkeypatc
     (folder / "s.toml").write_text('name = "s"\nmethod = "../own.py:f"\n[axes]\nseed = [0]\n')
     monkeypatch.chdir(tmp_path)
     assert Study.from_file("deep/folder/s.toml").space.size == 1
-
-
-def test_comments_layout_and_line_ends_are_free(load):
-    text = toml(extra=when("{ seed = 0 }", "{ gamma = 3 }"))
-    loose = "# a comment\r\n" + text.replace("\n", "   # why\r\n") + "# the end"
-    assert keys(load(loose)) == keys(load(text))
-
-
-def test_a_study_from_text_has_no_need_of_a_file():
-    assert Study.from_text(toml()).file == "study"
 
 
 def test_where_a_parameter_is_written(load):
@@ -468,11 +447,6 @@ def test_the_pilots_choice_or_a_constant_is_the_same(load):
     assert chosen == keys(load(toml(constants={"gamma": "2"})))
 
 
-def test_pilot_runs_are_the_runs_of_a_study_with_those_seeds(load):
-    piloted = {case.key for case in provisional_plans(load(with_pilot()))[0].cases()}
-    assert piloted == set(keys(load(toml(axes={"seed": "[7, 8]", "gamma": "[2, 4]"}, constants={"gamma": None}))))
-
-
 OTHER = {
     "dictionary": toml(constants={"dictionary": '"uniform_elm"'}),
     "seed": toml(axes={"seed": "[2, 3]"}),
@@ -511,17 +485,6 @@ def test_every_parameter_that_matters_changes_the_key():
     for name, key in found.items():
         owners.setdefault(key, []).append(name)
     assert [names for names in owners.values() if len(names) > 1] == []
-
-
-def test_first_widths_are_no_part_of_a_one_layer_case_beside_gtransnet(load):
-    """Along an axis of N1, the transnet cases are all one computation; the gtransnet ones are not."""
-    text = toml(
-        axes={"dictionary": '["transnet", "gtransnet"]', "N1": "[5, 6]", "seed": "[0]"}, constants={"dictionary": None}
-    )
-    found = {}
-    for case in cases(load(text)):
-        found.setdefault(case.values["dictionary"], set()).add(case.key)
-    assert {name: len(own) for name, own in found.items()} == {"transnet": 1, "gtransnet": 2}
 
 
 def own_keys(load, source, text=None):
@@ -570,12 +533,6 @@ def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_f
     message = refusal(toml({"problem": '"own.py:heat"'}, axes={"k": "[1, 2]"}, problem=None), own=own)
     assert f"the parameter `{name}` must have another name" in message
     assert f"constants.{name}" in message
-
-
-def test_every_name_of_the_result_file_is_refused_as_a_parameter(refusal):
-    for name in ("run_status", "run_seconds", "run_key", "mode", "rank", "field"):
-        problem = {**PROBLEM, "diffusion": f'"1 + {name}"'}
-        assert f"`{name}` must have another name" in refusal(toml(constants={name: "1"}, problem=problem))
 
 
 def advice(message):
@@ -682,11 +639,6 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_a_folder_in_place_of_a_file(tmp_path):
     assert unreadable(tmp_path) == f"cannot read the study file {tmp_path}: it is a folder, a pipe or a device"
-
-
-def test_a_path_through_a_file(tmp_path):
-    (tmp_path / "file").write_text("")
-    assert "Not a directory" in unreadable(tmp_path / "file" / "s.toml")
 
 
 @pytest.mark.parametrize(
