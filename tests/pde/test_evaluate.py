@@ -103,17 +103,6 @@ def test_a_reference_whose_curved_triangles_are_too_large_is_told_by_its_paramet
         solved(disk, pde.Dictionary("transnet", N=20, gamma=2.0), 2, **options)
 
 
-def test_the_coarser_version_of_finite_elements_has_half_the_steps():
-    """Of a source that is fast in time, at an odd number of steps: nearly all of the error is the time step's."""
-    source = "20*sin(pi*x)*cos(20*t)+pi**2*sin(pi*x)*(1+sin(20*t))/10"
-    known = {"initial": "sin(pi*x)", "source": source, "diffusion": "1/10"}
-    options = {"seed": 0, "quadrature": 40, "validation": None, "time_integrator": "gauss_3", "dt": 0.2 / 9}
-    legendre = pde.Dictionary("legendre", N=14)
-    with pytest.warns(DoubtWarning, match="reference_share"):
-        found = solved(known, legendre, reference="finite_elements", reference_points=200, times=None, **options)
-    assert float(found.error) < float(found.reference_error) < 100 * float(found.error)
-
-
 def test_other_norms_are_those_of_the_difference():
     names = ["error_absolute", "error_max", "error_h1", "error_max_over_time"]
     lifted = {"exact": f"{WAVE}+x", "lifting": "x"}

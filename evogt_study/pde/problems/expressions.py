@@ -126,7 +126,7 @@ def space_time_function(
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the formula itself is slower, and finite
     if pairs is None or not _representable(pairs, values):
-        return NonSeparable(_at_nodes(expression, values))
+        return NonSeparable(at_nodes(expression, values))
     # together: profiles have most of their factors in common
     modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
@@ -134,7 +134,7 @@ def space_time_function(
         lambda nodes: _rows(profiles(_columns(nodes)), len(nodes)),
         None if steady else lambda times: _rows(modulations({"t": times}), len(times)),
     )
-    whole = NonSeparable(_at_nodes(expression, values))
+    whole = NonSeparable(at_nodes(expression, values))
     if places is None:
         return made
     # terms that were multiplied out may cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)
@@ -149,20 +149,13 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
     with np.errstate(all="ignore"):
         return all(
             np.isfinite(evaluate(modulation, {**values, "t": 1.0})).all()
-            and not np.isinf(_at_nodes(profile, values)(corners, 0.0)).any()
+            and not np.isinf(at_nodes(profile, values)(corners, 0.0)).any()
             for modulation, profile in pairs
         )
 
 
-def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
-    """The expression at t = 0 as a function of space: nodes (Q, d) -> (Q,)."""
-    at_nodes = _at_nodes(expression, values)
-    return lambda nodes: at_nodes(nodes, 0.0)
-
-
 def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
-
     evaluated = prepare((expression,), values)
     return lambda u, nodes, t: _rows(evaluated({**_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
@@ -174,7 +167,7 @@ def gradient_function(
 
     @lru_cache(maxsize=1)
     def slopes() -> list[Callable[[Array, float], Array]]:
-        return [_at_nodes(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
+        return [at_nodes(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
 
     return lambda nodes, t: np.stack([slope(nodes, t) for slope in slopes()])
 
@@ -191,7 +184,7 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
     return function
 
 
-def _at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
+def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
     """The expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
     return lambda nodes, t: _rows(evaluated({**_columns(nodes), "t": t}), len(nodes))[0]

@@ -9,7 +9,7 @@ makes the problem a gradient flow.  Names in formulas other than x y z t pi are 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any, ClassVar
 
@@ -26,9 +26,9 @@ from evogt_study.pde.problems.expressions import (
     TIME,
     Places,
     Split,
+    at_nodes,
     elementwise_function,
     gradient_function,
-    profile_function,
     space_time_function,
     split,
 )
@@ -155,7 +155,7 @@ class FormulaProblem:
         problem = Problem(
             dimension=self.dimension,
             diffusion=data.split.diffusion_at(made),
-            initial=profile_function(data.initial, values),
+            initial=partial(at_nodes(data.initial, values), t=0.0),
             source=made(data.source),
             exact=None if data.exact is None else made(data.exact),
             final_time=self.final_time,

@@ -9,17 +9,13 @@ from evogt_study.pde.baselines import finite_difference
 from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
     FiniteDifferenceReference,
-    GridSolution,
     constant_diffusion,
     finite_differences,
     sine_transform,
 )
-from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
-from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
@@ -176,42 +172,8 @@ def test_the_energy_is_the_trapezoidal_sum_over_the_grid_with_its_boundary(dimen
     assert found.energies == pytest.approx(wanted, rel=1e-13, abs=0.0)
 
 
-@dimensions
-def test_multilinear_functions_between_grid_points_are_met_exactly(dimension):
-    n, rng = 4, np.random.default_rng(dimension)
-    fields = rng.standard_normal((2, *[n] * dimension))
-    solution = GridSolution(np.array([0.0, 1.0]), fields, np.zeros(2))
-    padded = np.pad(fields, [(0, 0)] + [(1, 1)] * dimension)
-    nodes = rng.uniform(0.0, 1.0, (30, dimension))
-    wanted = np.zeros((2, 30))
-    for p, node in enumerate(nodes):
-        low = np.floor(node * (n + 1)).astype(int)
-        part = node * (n + 1) - low
-        for corner in np.ndindex(*[2] * dimension):
-            weight = np.prod([part[a] if corner[a] else 1.0 - part[a] for a in range(dimension)])
-            wanted[:, p] += weight * padded[(slice(None), *(low + corner))]
-    found = solution.evaluate(nodes)
-    assert found.shape == (2, 30)
-    assert found == pytest.approx(wanted, abs=32 * EPS)
-
-
 def reference_of(problem, n, grid, integrator=MIDPOINT):
     return FiniteDifferenceReference(problem, n, grid, integrator)
-
-
-def test_errors_of_a_run_are_measured_against_the_reference():
-    problem = heat(1)(nu=0.05)
-    grid = TimeGrid.of(0.2, 0.01, (0.1,))
-    rule = QuadratureRule("gauss_legendre", 40)
-    run = Discretisation(Dictionary("uniform_elm", 30, 5.0), 0, 1e-12, rule, rule, grid)
-    solution = solve(problem, run, reference=reference_of(problem, 200, grid.refined(0.005)))
-    assert solution.errors.shape == (3,)
-    nodes = solution.space.quadrature
-    reference = finite_differences(problem, 200, grid.refined(0.005), MIDPOINT).evaluate(nodes.nodes)
-    difference = solution.evaluate(nodes.nodes) - reference
-    wanted = np.sqrt((difference**2 @ nodes.weights) / (reference**2 @ nodes.weights))
-    assert solution.errors[1:] == pytest.approx(wanted[1:], rel=1e-9)
-    assert (solution.errors < 1e-3).all()
 
 
 def lifted(dimension=1):

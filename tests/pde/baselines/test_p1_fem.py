@@ -1,7 +1,6 @@
 """P1 finite elements: against matrices and solutions written out by hand, their order, and the paper's table."""
 
 import csv
-import dataclasses
 import itertools
 from math import factorial
 from pathlib import Path
@@ -15,7 +14,6 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.finite_elements import MAX_DEGREE, check_size, p1_fem
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.triangulated import simplex_rule
-from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -94,18 +92,6 @@ def test_a_heat_mode_has_its_closed_form(wave):
     mode = eigenvalue / (nu * frequency**2) * np.sin(frequency * vertices(solution.space)[:, 0])
     expected = np.outer(growth ** np.array([0, 7, steps]), mode)
     assert solution.states == pytest.approx(expected, rel=1e-9, abs=1e-14)
-
-
-@pytest.mark.parametrize("dimension", [1, 2])
-def test_separable_and_nonseparable_data_give_the_same_numbers(dimension):
-    def unsplit(function):
-        return NonSeparable(lambda nodes, t: function(nodes, np.array([t]))[0])
-
-    problem, grid = moving(dimension), ends(0.3, 6)
-    assert not problem.diffusion.steady
-    whole = dataclasses.replace(problem, diffusion=unsplit(problem.diffusion), source=unsplit(problem.source))
-    states = [p1_fem(each, 6, grid).states for each in (problem, whole)]
-    assert states[1] == pytest.approx(states[0], rel=1e-11, abs=1e-15)
 
 
 @pytest.mark.long

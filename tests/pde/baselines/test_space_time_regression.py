@@ -11,8 +11,6 @@ from evogt_study import pde
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.pde.baselines.space_time_regression import (
     SpaceTimeSolution,
-    residual_points,
-    residual_system,
     space_time_regression,
     strong_form,
 )
@@ -96,32 +94,6 @@ def random_fit(dimension, gamma=2.0):
     return strong, SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
 
 
-def differenced_residual(problem, u, nodes, t):
-    """u_t - div(a grad u) - f by central differences, the flux at half steps; fourth order by extrapolation."""
-
-    def residual(h):
-        def at(points, time):
-            return u(points, np.array([time]))[0]
-
-        result = (at(nodes, t + h) - at(nodes, t - h)) / (2 * h) - problem.source(nodes, np.array([t]))[0]
-        for direction in np.eye(nodes.shape[1]):
-            for sign in (1, -1):
-                a = problem.diffusion(nodes + sign * h / 2 * direction, np.array([t]))[0]
-                result -= a * (at(nodes + sign * h * direction, t) - at(nodes, t)) / h**2
-        return result
-
-    return (4 * residual(1e-3) - residual(2e-3)) / 3
-
-
-@pytest.mark.parametrize("dimension", [1, 2])
-def test_the_residual_is_that_of_the_evaluated_ansatz(dimension):
-    strong, fit = random_fit(dimension)
-    nodes, times = np.random.default_rng(5).uniform(0.05, 0.95, (9, dimension)), np.array([0.1, 0.45, 0.69])
-    A, b = residual_system(strong, fit.features, nodes, times, fit.final_time)
-    expected = [differenced_residual(strong.problem, fit.evaluate, nodes, t) for t in times]
-    assert (A @ fit.coefficients - b).reshape(3, 9) == pytest.approx(np.array(expected), rel=1e-6, abs=1e-6)
-
-
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_the_ansatz_has_the_initial_and_boundary_values(dimension):
     strong, fit = random_fit(dimension)
@@ -163,20 +135,6 @@ def sum_of(slopes, variables, shift):
 def inputs(dimension):
     """What a feature is a function of, with T = 0.8."""
     return [*"xy"[:dimension], "(t/0.8)"]
-
-
-@pytest.mark.parametrize("ridge", [1e-10, 1e-2, 1.0])
-def test_the_normal_equations_of_the_ridge_problem_hold(ridge):
-    strong = strong_form(moving[1], {"c": 0.8})
-    dictionary = pde.Dictionary("gtransnet", 12, 6, N1=24)
-    fit = space_time_regression(strong, dictionary, 1, 0.7, points=20, levels=9, ridge=ridge)
-    A, b = residual_system(strong, fit.features, *residual_points(1, 0.7, 20, 9), 0.7)
-    assert A.shape == (180, 12)
-    assert fit.rho == pytest.approx(ridge * np.trace(A.T @ A) / 12, rel=1e-12)
-    gradient = A.T @ (A @ fit.coefficients - b) + fit.rho * fit.coefficients
-    assert np.abs(gradient).max() < 1e-11 * np.abs(A.T @ b).max()
-    unridged = np.linalg.lstsq(A, b)[0]
-    assert np.linalg.norm(fit.coefficients) < np.linalg.norm(unridged)
 
 
 @pytest.mark.parametrize(

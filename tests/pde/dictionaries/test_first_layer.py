@@ -46,25 +46,6 @@ def test_products_are_tanh_to_four_units_of_1e_16(dimension, rule, points, famil
     assert np.abs(found - in_long_doubles(affine, nodes)).max() <= 4e-16
 
 
-@extended
-@pytest.mark.parametrize("nodes", [grid(1, "gauss_legendre", 320), np.random.default_rng(0).random((999, 1))], ids=len)
-def test_slopes_that_are_alike_need_no_grid_in_one_direction(nodes):
-    affine = Dictionary("transnet", 60, 30.0).sample(7, 1).affine
-    layer, found = evaluated(affine, nodes)
-    assert isinstance(layer, Products)
-    assert np.abs(found - in_long_doubles(affine, nodes)).max() <= 4e-16
-
-
-@extended
-@pytest.mark.parametrize("cut", [slice(100, 612), slice(42, 1764), slice(5, 300)], ids=str)
-def test_a_part_of_a_grid_is_one_too(cut):
-    affine = Dictionary("transnet", 120, 8.0).sample(7, 2).affine
-    nodes = grid(2, "gauss_legendre", 42)[cut]
-    layer, found = evaluated(affine, nodes)
-    assert isinstance(layer, Products)
-    assert np.abs(found - in_long_doubles(affine, nodes)).max() <= 4e-16
-
-
 def moved(nodes, row, column):
     nodes = nodes.copy()
     nodes[row, column] += 1e-3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ParameterError
-from evogt_study.pde.dictionaries import Dictionary, base
+from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.dictionaries.tanh_layers import default_radius
 
 EPS = np.finfo(float).eps
@@ -57,17 +57,6 @@ def network(draws, nodes, gamma, radius, centre=0.5):
     for weight in weights:
         layer = np.tanh(layer @ weight.T)
     return layer
-
-
-def network_gradient(draws, nodes, axis, gamma, radius, centre=0.5):
-    """d/dx_axis of the same network by the chain rule, for real or complex nodes."""
-    directions, offsets, weights = draws
-    layer = np.tanh(gamma * ((nodes - centre) @ directions.T + radius * offsets))
-    slope = (1 - layer**2) * (gamma * directions[:, axis])
-    for weight in weights:
-        layer = np.tanh(layer @ weight.T)
-        slope = (1 - layer**2) * (slope @ weight.T)
-    return slope
 
 
 def complex_shift(nodes, axis):
@@ -137,47 +126,6 @@ def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hi
     for axis in range(dimension):
         wanted = derivative(lambda z: network(draws, z, 3.0, radius), nodes, axis)
         assert found.gradient[axis] == pytest.approx(wanted, abs=1e-14)  # of size gamma = 3; measured: 3e-15
-
-
-@cases
-@dimensions
-def test_hessians_are_the_complex_step_derivatives_of_the_gradient(family, N, hidden, dimension):
-    features, draws, radius = sampled(family, N, hidden, dimension)
-    nodes = points(dimension)
-    found = features.second_order(nodes)
-    assert found.hessian.shape == (dimension, dimension, len(nodes), N)
-    for row, column in itertools.product(range(dimension), repeat=2):
-        wanted = derivative(lambda z, row=row: network_gradient(draws, z, row, 3.0, radius), nodes, column)
-        assert found.hessian[row, column] == pytest.approx(wanted, abs=1e-13)  # of size gamma^2 = 9; measured: 2e-14
-
-
-@pytest.mark.parametrize("family", ["transnet", "gtransnet"])
-def test_gamma_may_differ_from_neuron_to_neuron(family):
-    gammas = np.linspace(0.5, 6.0, 8)
-    hidden = (8,) if family == "gtransnet" else ()
-    N = 5 if hidden else 8
-    features = with_layers(family, N, list(gammas), hidden).sample(2, 2)
-    draws, nodes = transcribed(family, 2, 2, N, hidden), points(2)
-    assert features.values(nodes) == pytest.approx(network(draws, nodes, gammas, 0.8), abs=32 * EPS)
-    for axis in range(2):
-        wanted = derivative(lambda z: network(draws, z, gammas, 0.8), nodes, axis)
-        assert features.first_order(nodes).gradient[axis] == pytest.approx(wanted, abs=2e-14)
-
-
-@cases
-@dimensions
-def test_values_do_not_depend_on_the_block_size(family, N, hidden, dimension, monkeypatch):
-    features, _, _ = sampled(family, N, hidden, dimension)
-    nodes = points(dimension, 333)
-    whole, jet = features.values(nodes), features.second_order(nodes)
-    monkeypatch.setattr(base, "BLOCK_ENTRIES", 500)
-    blocks = list(base.node_blocks(len(nodes), (*hidden, N)))
-    assert len(blocks) > 5
-    # a matrix product of other height, and tanh of another vector length, may round differently in the last bits
-    assert features.values(nodes) == pytest.approx(whole, abs=8 * EPS)
-    pieces = [features.second_order(nodes[block]) for block in blocks]
-    assert np.concatenate([p.gradient for p in pieces], axis=1) == pytest.approx(jet.gradient, abs=4e-15)
-    assert np.concatenate([p.hessian for p in pieces], axis=2) == pytest.approx(jet.hessian, abs=2e-14)
 
 
 @pytest.mark.parametrize("family", ["transnet", "gaussian_rf", "uniform_elm", "legendre", "sine"])

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.errors import ProblemError
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import DOMAINS, UnitCube
+from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import ImplicitMidpoint
@@ -86,16 +86,3 @@ def test_baselines_refuse_what_they_have_no_mesh_for():
         finite_differences(problem, 9, GRID, ImplicitMidpoint())
     with pytest.raises(ProblemError, match=f"^p1_fem {told}"):
         p1_fem(problem, 9, GRID)
-
-
-def test_one_without_its_parts_or_its_type_is_an_error_of_one_line(monkeypatch):
-    class Ball(Domain):
-        pass
-
-    monkeypatch.setitem(DOMAINS.kinds, "ball", Ball)
-    with pytest.raises(ParameterError) as caught:
-        DOMAINS["ball"]
-    parts = "axes, boundary_factor, boundary_points, quadrature"
-    assert str(caught.value) == f"`domain` must be complete; `ball` is without {parts}, got 'ball'"
-    with pytest.raises(ParameterError, match="^`domain` must be one of box, "):
-        DOMAINS["disc"]

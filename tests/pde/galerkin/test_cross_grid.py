@@ -8,7 +8,6 @@ import pytest
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.cross_grid import (
-    NODES_AT_ONCE,
     CrossGridDefects,
     assessed_basis,
     cross_grid_defects,
@@ -16,13 +15,11 @@ from evogt_study.pde.galerkin.cross_grid import (
 )
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
 
-EPS = np.finfo(float).eps
 FINAL_TIME = 0.7
 
 POINTS = {1: 20, 2: 7, 3: 5}
@@ -125,18 +122,3 @@ def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
     own = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 21))
     assert solution.quadrature_defect == mass_defect_on(space_of(1), own)
     assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
-
-
-@dimensions
-@pytest.mark.parametrize("count", [1, 15, NODES_AT_ONCE, 2 * NODES_AT_ONCE + 3])
-@pytest.mark.parametrize("sign", ["positive", "negative", "mixed", "zero"])
-def test_a_weighted_gram_is_the_sum_over_nodes_whatever_the_sign(dimension, count, sign):
-    rng = np.random.default_rng(count)
-    gradients, nodal = rng.standard_normal((dimension, count, 4)), rng.uniform(0.1, 2.0, count)
-    nodal *= {"positive": 1.0, "negative": -1.0, "mixed": rng.choice([-1.0, 0.0, 1.0], count), "zero": 0.0}[sign]
-    found = weighted_gram(gradients, nodal)
-    wanted = np.einsum("lqi,q,lqj->ij", gradients, nodal, gradients)
-    scale = np.einsum("lqi,q,lqi->i", gradients, np.abs(nodal), gradients).max()
-    assert np.abs(found - wanted).max() <= 64 * EPS * scale
-    assert np.array_equal(found, found.T)
-    assert np.isfinite(found).all()

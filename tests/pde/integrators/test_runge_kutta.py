@@ -115,19 +115,6 @@ def test_a_start_is_that_many_half_steps_of_the_implicit_euler_rule(name, system
         assert whole == pytest.approx(final_state(integrator("implicit_euler"), system, 1.0, 20), rel=1e-12)
 
 
-def test_a_start_keeps_the_order(systems):
-    system, exact = systems["moving"]
-    scheme = integrator("trapezoidal", start=Start(4))
-    errors = [np.linalg.norm(final_state(scheme, system, 1.0, n) - exact) for n in (200, 400)]
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
-
-
-@pytest.mark.parametrize("count", [0, 3, -2, 2.0, True, "4"])
-def test_a_start_of_another_number_is_refused(count):
-    with pytest.raises(ParameterError, match="`start` must be an even number >= 2 of implicit_euler_half_steps, got"):
-        Start(count)
-
-
 def test_a_start_longer_than_the_run_is_refused():
     with pytest.raises(ParameterError, match="`start` must be at most 6 half steps, for 3 steps, got 8"):
         integrator("gauss_2", start=Start(8)).times(TimeGrid(1.0, 3, ()))

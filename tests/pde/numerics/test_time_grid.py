@@ -4,24 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.time_grid import TimeGrid, whole_number_of_steps
 
 EPS = np.finfo(float).eps
-
-quickly = settings(derandomize=True, deadline=None, max_examples=60)
-
-
-@quickly
-@given(st.integers(1, 100_000), st.floats(1e-6, 1e6))
-def test_a_step_that_divides_the_final_time_gives_that_many_steps(steps, final_time):
-    assert whole_number_of_steps(final_time, final_time / steps) == steps
-    grid = TimeGrid.of(final_time, final_time / steps, 2)
-    assert grid.steps == steps
-    assert grid.dt == pytest.approx(final_time / steps, rel=EPS, abs=0.0)
 
 
 @pytest.mark.parametrize(

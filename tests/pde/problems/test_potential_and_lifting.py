@@ -11,8 +11,6 @@ EPS = np.finfo(float).eps
 BUBBLE = {1: "x*(1-x)", 2: "x*(1-x)*y*(1-y)", 3: "x*(1-x)*y*(1-y)*z*(1-z)"}
 DOUBLE_WELL = "(u**2 - 1)**2/4"
 
-dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
-
 
 def with_potential(potential, **more):
     return FormulaProblem(dimension=1, initial=BUBBLE[1], potential=potential, **more)
@@ -57,30 +55,6 @@ def test_space_and_time_in_a_potential_are_refused(potential, outside):
     assert str(caught.value) == (f"`potential` must be a formula in u and parameters, got {outside} in {potential!r}")
 
 
-def test_a_lifting_with_a_corner_has_the_gradient_on_both_sides():
-    # |x - 1/3|, whose derivative is a sign: weak derivatives are all that a lifting needs
-    lifting = FormulaProblem(dimension=1, initial="abs(x - 1/3)", lifting="abs(x - 1/3)")().lifting
-    nodes = np.array([[0.1], [0.9]])
-    assert lifting.gradient[0](nodes, np.zeros(1)).tolist() == [[-1.0, 1.0]]
-
-
-def test_the_parameters_of_potential_and_lifting_are_the_problems():
-    statement = FormulaProblem(
-        dimension=1, initial="g*x", lifting="g*x*exp(-rate*t)", diffusion="nu", potential="c*u**4 + b"
-    )
-    # b drops out of F', rate at t = 0: they are parameters all the same
-    assert statement.parameters == {"g", "rate", "nu", "c", "b"}
-    problem = statement(g=2, rate=3, nu=0.5, c=0.25, b=1)
-    assert problem.parameters == {"g": 2.0, "rate": 3.0, "nu": 0.5, "c": 0.25, "b": 1.0}
-    nodes, times = samples(1)
-    x, t = nodes[:, 0], times[:, None]
-    assert problem.lifting.value(nodes, times) == pytest.approx(2 * x * np.exp(-3 * t), abs=8 * EPS)
-    assert problem.lifting.rate(nodes, times) == pytest.approx(-6 * x * np.exp(-3 * t), abs=16 * EPS)
-    assert problem.lifting.flux[0](nodes, times) == pytest.approx(np.exp(-3 * t) * np.ones_like(x), abs=8 * EPS)
-    assert problem.potential.value(x) == pytest.approx(x**4 / 4 + 1, abs=4 * EPS)
-    assert problem.potential.slope(x) == pytest.approx(x**3, abs=4 * EPS)
-
-
 @pytest.mark.parametrize(
     ("potential", "values", "slope"),
     [
@@ -109,19 +83,6 @@ def test_the_slope_of_the_potential_at_the_exact_solution_joins_the_source(
     wanted = slope(u(nodes.T[:, None, :], times[:, None]))
     scale = 1.0 + np.abs(heat.source(nodes, times)).max()
     assert found == pytest.approx(wanted * np.ones_like(found), abs=16 * EPS * scale)
-
-
-@dimensions
-def test_the_source_of_a_lifted_exact_solution_is_that_of_the_whole_of_it(dimension):
-    # the lifting enters through the load, not through f
-    nodes, times = samples(dimension)
-    v, u_b = BUBBLE[dimension], "cos(t)*(1 + x**2)"
-    lifted = FormulaProblem(dimension=dimension, exact=f"exp(-t)*{v} + {u_b}", lifting=u_b, diffusion="2 + x")()
-    parts = FormulaProblem(dimension=dimension, exact=f"exp(-t)*{v}", diffusion="2 + x")().source(nodes, times)
-    x, t = nodes[:, 0], times[:, None]
-    # u_b,t - d/dx((2 + x) 2 x cos t) = -sin t (1 + x^2) - cos t (4 + 4x)
-    wanted = parts - np.sin(t) * (1 + x**2) - np.cos(t) * (4 + 4 * x)
-    assert lifted.source(nodes, times) == pytest.approx(wanted, abs=64 * EPS)
 
 
 def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():

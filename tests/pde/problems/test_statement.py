@@ -197,20 +197,6 @@ def test_the_structure_of_problems_is_found(problem, exact, diffusion):
     assert split is None or terms(found.source, found.dimension) <= split
 
 
-def test_what_does_not_depend_on_time_is_steady():
-    steady = FormulaProblem(dimension=1, exact="sin(pi*x)", diffusion="1 + x")()
-    assert (steady.exact.steady, steady.diffusion.steady, steady.source.steady) == (True, True, True)
-    moving = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1 + t*x")()
-    assert (moving.exact.steady, moving.diffusion.steady, moving.source.steady) == (False, False, False)
-    in_time = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(t)")()
-    assert not in_time.diffusion.steady
-    unsplit = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(x*t)")()
-    assert not unsplit.diffusion.steady
-    assert pde.problems.oscillatory_1d(epsilon=0.1).diffusion.steady
-    assert not pde.problems.oscillatory_1d(epsilon=0.1).source.steady
-    assert FormulaProblem(dimension=1, initial="x*(1-x)")().source.steady
-
-
 FACTORS_OF_TIME = ["exp(-t)", "cos(3*t)", "(1 + t**2)", "sqrt(1 + t)", "1/(2 + t)", "t", "2.5"]
 FACTORS_OF_SPACE = ["sin(pi*x)", "x*(1 - y)", "exp(x - y)", "cos(k*x)", "tanh(y)", "(x + y)**2", "1/(1 + k*x)"]
 
