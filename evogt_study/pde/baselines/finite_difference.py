@@ -17,7 +17,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.domains.box import check_domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import in_blocks
@@ -204,7 +204,7 @@ def _folded_sines(points: int) -> tuple[Array, Array]:
 # one transform diagonalises every step only where nu is the same everywhere
 def constant_diffusion(problem: Problem) -> float:
     """nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
-    check_unit_cube(problem.domain, "finite differences")
+    check_domain(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
     check_terms(problem, "finite differences")

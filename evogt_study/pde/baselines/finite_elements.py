@@ -26,7 +26,7 @@ from evogt_study.pde.baselines.element_space import (
     check_element_space,
     element_space,
 )
-from evogt_study.pde.domains.box import check_box
+from evogt_study.pde.domains.box import Box, check_domain
 from evogt_study.pde.domains.triangulated import Triangulated
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor, multiply
 from evogt_study.pde.galerkin.stiffness import has_steady_operator
@@ -113,7 +113,7 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
 
 def check_admitted(problem: Problem) -> None:
     """Raise ProblemError for a potential, and for another domain than a box."""
-    check_box(problem.domain, "p1_fem")
+    check_domain(problem.domain, "p1_fem", Box)
     if problem.potential is not None:
         raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
 

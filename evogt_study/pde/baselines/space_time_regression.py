@@ -25,7 +25,7 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.pde.dictionaries.base import Dictionary, Features, node_blocks
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.domains.box import check_domain
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
@@ -106,7 +106,7 @@ def space_time_regression(
     levels: int = LEVELS, ridge: float = RIDGE,
 ) -> SpaceTimeSolution:  # fmt: skip
     """Fit u_st on (0, T) to the strong form at `residual_points`; the defaults are the paper's."""
-    check_unit_cube(strong.problem.domain, "space-time regression")
+    check_domain(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
     features = dictionary.sample(seed, strong.problem.dimension + 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -130,24 +131,15 @@ class ProblemData:
         if block.start == 0 and block.stop >= len(self.times):
             return self
 
-        def some(values: Array) -> Array:
+        def some(given: Any) -> Any:
+            if given is None or isinstance(given, list):
+                return given and [some(each) for each in given]
             # what is steady has one time for all of them
-            return values if len(values) == 1 and len(self.times) > 1 else values[block]
+            return given if len(given) == 1 and len(self.times) > 1 else given[block]
 
-        return replace(
-            self,
-            times=self.times[block],
-            diffusion=some(self.diffusion),
-            source=self.source[block],
-            lifting=None if self.lifting is None else self.lifting[block],
-            flux=None if self.flux is None else [part[block] for part in self.flux],
-            advection=None if self.advection is None else list(map(some, self.advection)),
-            reaction=None if self.reaction is None else some(self.reaction),
-            faces=tuple(
-                replace(face, flux=some(face.flux), transfer=None if face.transfer is None else some(face.transfer))
-                for face in self.faces
-            ),
-        )
+        names = ("times", "diffusion", "source", "lifting", "flux", "advection", "reaction")
+        faces = tuple(replace(face, flux=some(face.flux), transfer=some(face.transfer)) for face in self.faces)
+        return replace(self, faces=faces, **{name: some(getattr(self, name)) for name in names})
 
     @property
     def homogeneous(self) -> ProblemData:

@@ -183,13 +183,9 @@ def _rounding(initial: Array, final_time: float) -> float:
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     """True if the times of `rule` see all that changes in time, at the place of the largest source at half time."""
-    reaction = None if isinstance(problem.reaction, NonlinearReaction) else problem.reaction
-    functions = (
-        problem.source,
-        problem.diffusion,
-        *(problem.advection or ()),
-        *(() if reaction is None else (reaction,)),
-    )
+    functions = [problem.source, problem.diffusion, *(problem.advection or ())]
+    if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
+        functions.append(problem.reaction)
     changing = [function for function in functions if not function.steady]
     if not changing:
         return True

@@ -164,12 +164,6 @@ class Box(Domain):
         return MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
 
 
-def check_box(domain: Domain, method: str) -> None:
-    """Raise ProblemError for another domain than a box, on which `method` has no mesh."""
-    if not isinstance(domain, (Box, UnitCube)):
-        raise ProblemError(f"{method} must have a problem on a box, got one on {domain}")
-
-
 def as_box(domain: Domain) -> Box:
     """A box, the unit cube among them, as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):
@@ -179,10 +173,11 @@ def as_box(domain: Domain) -> Box:
     return domain
 
 
-def check_unit_cube(domain: Domain, method: str) -> None:
-    """Raise ProblemError for another domain, on which `method` has no mesh, grid or points."""
-    if not isinstance(domain, UnitCube):
-        raise ProblemError(f"{method} must have a problem on the unit cube, got one on {domain}")
+def check_domain(domain: Domain, method: str, *kinds: type[Domain]) -> None:
+    """Raise ProblemError for a domain that is neither the unit cube nor one of `kinds`."""
+    if not isinstance(domain, (UnitCube, *kinds)):
+        wanted = "a box" if Box in kinds else "the unit cube"
+        raise ProblemError(f"{method} must have a problem on {wanted}, got one on {domain}")
 
 
 def tensor_points(along: list[Array]) -> Array:

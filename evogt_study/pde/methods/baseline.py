@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.domains.box import check_domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -185,7 +185,7 @@ def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
 
 def check_plain(name: str, problem: Problem) -> None:
     """Raise ProblemError if a method for linear problems on the unit cube cannot solve this one."""
-    check_unit_cube(problem.domain, name)
+    check_domain(problem.domain, name)
     check_terms(problem, name)
     if problem.lifting is not None or problem.potential is not None:
         extra = "lifting" if problem.lifting is not None else "potential"

@@ -100,18 +100,12 @@ class Undecorated(Monomials):
     shift: int = 0
 
 
-@dataclass(frozen=True)
-class Infinite(Monomials):
-    shift: float = float("inf")
-
-
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (Stepped, "`tau` of Stepped must have another name, since the method has this parameter (study)"),
         (Listed, "`widths` of Listed must be of a type that a study can state, or declared by evogt_study.schema."),
         (Undecorated, "`Undecorated` must be a dataclass to have parameters; add @dataclass(frozen=True) (study)"),
-        (Infinite, "`shift` must be a finite number, got inf, as its default in Infinite (study)"),
     ],
 )
 def test_a_mistake_in_a_class_is_one_line(registered, kind, message):
