@@ -5,7 +5,7 @@ Python syntax tree and translates only the nodes of this grammar.  It executes n
 refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
 bound its time and memory.
 
-`evaluate` and `prepare` compute expressions as a list of NumPy operations, each of which is computed once.
+`evaluate` and `prepare` compute expressions as a list of NumPy operations, each computed once.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Registry(Mapping[str, K], Generic[K]):
         return own_entry_points().get(self.group, {})
 
     def installed(self) -> list[str]:
-        """Return the names of this distribution, then those of all other packages."""
+        """Return the names of this distribution, then the names of all other packages."""
         return list(dict.fromkeys([*self.own, *(entry.name for entry in all_entry_points(group=self.group))]))
 
     # a study that does not use an object of another package does not import that package
@@ -108,7 +108,7 @@ def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 # `importlib.metadata` takes 25 ms to import, a third of `evogt --help`
 def all_entry_points(group: str, name: str | None = None) -> EntryPoints:
-    """Return the entry points of a group in all installed packages, or those of one name."""
+    """Return the entry points of a group in all installed packages, or the entry points of one name."""
     from importlib.metadata import entry_points
 
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)

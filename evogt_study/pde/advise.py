@@ -106,7 +106,7 @@ def _predicted(
     text = method.problem_text(values)
     reference = None if problem.exact is not None else shared_reference(problem, final_time, share, text)
     known = partial(solved, problem, final_time, reference)
-    # never more than the error, from whose square it is taken below
+    # never more than the error, since its square is subtracted below
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
     before = retained_error(problem, method.bind(values).discretisation, known)
     predictions = {}

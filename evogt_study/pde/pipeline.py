@@ -223,7 +223,7 @@ def _trajectories(
 
     if not passed:
         return march(run.grid), None
-    # others may take steps that follow what is observed: a run's numbers shall not
+    # the steps of others may depend on the observed times: a run's numbers shall not
     if not isinstance(run.integrator, RungeKutta):
         return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
     united, observed, between = _united(run.grid, passed)

@@ -75,7 +75,7 @@ def solve(
     field: int | None = None,
     certificates: bool | Sequence[str] = True,
 ) -> xr.Dataset:
-    """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
+    """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label the results.
 
     quadrature, validation, assessment: rules as in a study file; the latter two may be left out.  final_time defaults
     to the problem's own.  times are the saved ones: None for every step, a count of evenly spaced ones, or a list.
@@ -106,7 +106,7 @@ def solve(
     wanted, knots = _certificates(certificates, problem, run.grid)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
-    with np.errstate(all="ignore"):  # what is not finite is refused below
+    with np.errstate(all="ignore"):  # values that are not finite are refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")

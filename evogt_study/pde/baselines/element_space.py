@@ -168,8 +168,8 @@ def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
     return sparse.csr_array((np.ones(len(rows)), (rows, number[master[rows]])), shape=(count, len(kept)))
 
 
-# periodic faces: a degree of freedom on the upper face has the coordinates of its partner once they are taken modulo
-# one; rounded to nine digits, since both are computed
+# periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
+# rounded to nine digits, since both are computed
 def _on_box(places: Array, box: Box) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Degrees of freedom on Dirichlet faces, and for each one that whose value it has."""
     unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]

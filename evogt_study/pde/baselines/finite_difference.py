@@ -132,7 +132,7 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 
-# 20 operations an unknown and step for what is done mode by mode: products, sums and the energy
+# 20 operations an unknown and step for work mode by mode: products, sums and the energy
 def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
     """Rough operations of a solution: transforms there and back in every step that has a reaction or a source."""
     unknowns, transform = points**problem.dimension, problem.dimension * points

@@ -152,7 +152,7 @@ def residual_system(
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
     blocks = list(node_blocks(len(nodes), widths or (features.count,)))
-    with np.errstate(all="ignore"):  # what is not finite is refused below
+    with np.errstate(all="ignore"):  # values that are not finite are refused below
         b = strong.initial_residual(nodes, times).ravel()
         for level, t in enumerate(times.tolist()):
             for block in blocks:

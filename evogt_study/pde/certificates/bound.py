@@ -63,7 +63,7 @@ class EnergyBound:
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of errors by the terms without diffusion, and what is left of the decay of energy."""
+    """Growth of errors by the terms without diffusion, and the rest of the decay of energy."""
 
     rate: float = 0.0
     mass: float = 0.0

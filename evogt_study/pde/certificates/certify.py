@@ -53,7 +53,7 @@ ROUNDING = 1e-12
 def certificates(
     solution: Solution, wanted: Collection[str], share: Share, key: Hashable, reference: SpectralReference | None
 ) -> dict[str, float]:
-    """The `wanted` certificates, relative to || u(T) ||, or to the run with what is missing where u is not known."""
+    """The `wanted` certificates, relative to || u(T) ||, or to the run and its missing part."""
     run = Certified(solution, share, key, reference)
     asked = {*wanted, *PARTS} if "error_bound" in wanted else {*wanted}
     known = run.norm > 0.0
@@ -274,11 +274,11 @@ def _reason(name: str, problem: Problem, final_time: float, referenced: bool) ->
     if not isinstance(domain, (Box, UnitCube)) or domain.periods():
         return "a problem on another domain than a box, or with a periodic direction"
     if name in CONSTANTS and not (problem.plain and isinstance(domain, UnitCube)):
-        return "a problem with another domain, faces, or terms than those of scalar diffusion on the unit cube"
+        return "a problem with another domain, faces, or terms than scalar diffusion on the unit cube"
     if not linear(problem) and name in LINEAR:
-        return "a problem that is not linear, of which only error_indicator is known"
+        return "a problem that is not linear: only error_indicator is known"
     if linear(problem) and name not in LINEAR:
-        return "a linear problem, of which error_bound is known"
+        return "a linear problem, which has error_bound"
     if name not in CONSTANTS and _flows_in(problem, final_time):
         return (
             "a problem with a negative transfer or advection into the domain through a face without Dirichlet data, "

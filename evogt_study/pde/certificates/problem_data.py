@@ -134,7 +134,7 @@ class ProblemData:
         def some(given: Any) -> Any:
             if given is None or isinstance(given, list):
                 return given and [some(each) for each in given]
-            # what is steady has one time for all of them
+            # steady data have one time for all of them
             return given if len(given) == 1 and len(self.times) > 1 else given[block]
 
         names = ("times", "diffusion", "source", "lifting", "flux", "advection", "reaction")
@@ -153,7 +153,7 @@ class ProblemData:
         return not (self.advection is None and self.reaction is None and self.law is None)
 
     def remainder(self, run: Sampled, states: Array, gradient: list[Array]) -> Array:
-        """F - b . grad v + c v of v by its coefficients and gradient, (T, Q, ..., Q): what is left is - v_t."""
+        """F - b . grad v + c v of v by its coefficients and gradient, (T, Q, ..., Q): only - v_t is missing."""
         result = self.source
         for b, slope in zip(self.advection or (), gradient, strict=False):
             result = result - b * slope

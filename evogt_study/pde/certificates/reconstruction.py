@@ -145,7 +145,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
     box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
 
     def diffusion(nodes: Array) -> Array:
-        # of a tensor all entries, which stand at each node
+        # all entries of a tensor, as functions of the nodes
         return np.moveaxis(problem.diffusion(nodes, some), 1, -1).reshape(-1, len(nodes))
 
     functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)

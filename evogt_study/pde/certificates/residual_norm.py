@@ -30,7 +30,7 @@ LEFT = 3e-3
 """Part of || R ||^2 that conjugate gradients may leave: it is added, at most the contrast of the diffusion times.  With
 1e-3 the bounds of runs of the paper's studies in 2-D and 3-D are smaller by at most 0.15 %, for an iteration more."""
 BEYOND = 5.0
-"""Times the part in the last quarter of a panel's modes, for what is beyond them: in 1,600 manufactured runs, good and
+"""Times the part in the last quarter of a panel's modes, for modes beyond them: in 1,600 manufactured runs, good and
 bad, it was at most 3.7 times that part; of the last two modes of 32, which may both be small, 77 times."""
 UPPER, MIDDLE = 2.0 / 3.0, 1.0 / 3.0
 """Modes above the first part of those in a direction, and what they have fallen to from those above the second, tell
@@ -114,7 +114,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
         constants, moments = first**2 / mass, moments.copy()
         # the first function is the constant, which the diffusion does not see
         moments.reshape(len(moments), -1)[:, 0], scale.reshape(len(scale), -1)[:, 0] = 0.0, 1.0
-    # the preconditioner's norm is the one that bounds what is left
+    # the preconditioner's norm bounds the rest
     w, left = conjugate_gradients(
         lambda v: basis.flux_moments(data.diffused(basis.gradient(v))), moments, scale, LEFT, ITERATIONS
     )
@@ -147,7 +147,7 @@ def below(diffusion: Array, dimension: int) -> Array:
 def conjugate_gradients(
     operator: Callable[[Array], Array], load: Array, diagonal: Array, tolerance: float, most: int
 ) -> tuple[Array, Array]:
-    """x with A x = b for T systems, and what is left of b; the preconditioner is the `diagonal` (1 or T, ...)."""
+    """x with A x = b for T systems, and b - A x; the preconditioner is the `diagonal` (1 or T, ...)."""
     axes = tuple(range(1, load.ndim))
 
     def product(left: Array, right: Array) -> Array:

@@ -34,7 +34,7 @@ def read(path: str) -> tuple[Array, npt.NDArray[np.int64]]:
     """Vertices and triangles of a file that meshio reads.  Raises ParameterError."""
     try:
         open_file(Path(path), max_bytes=MAX_MESH_BYTES).close()
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # meshio prints what is wrong
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # meshio prints its errors
             mesh = skfem.Mesh.load(path)
     except OSError as error:
         raise ParameterError("domain.mesh", f"a file that can be read ({error.strerror})", path) from None

@@ -66,7 +66,7 @@ class WeightedSVD:
 
 # B = Q R has the singular values and right vectors of R: of 8,000 x 320 that takes 95 ms instead of 238 (U is not
 # needed)
-# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is taken, of SciPy;
+# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is used, from SciPy;
 # with the SVD of NumPy 2.5.5 some seeds have three times the mass defect, on every kernel (table tau_diag)
 def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     """sigma and V of W_q^{1/2} Phi through a QR factorisation; M_q, whose small eigenvalues drown, is never formed."""

@@ -154,7 +154,7 @@ class NodalData:
     initial: Array
 
 
-# u_b is taken off: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
+# without u_b: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
 def nodal_data(problem: Problem, nodes: Array) -> NodalData:
     """Evaluate what does not depend on time at `nodes` (Q, d)."""
     initial = problem.initial(nodes)

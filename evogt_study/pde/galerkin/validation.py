@@ -88,7 +88,7 @@ def _points(height: float) -> int:
 def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
     """Chebyshev points of (0, 1) (P,), values there to coefficients (P, P), and to values at uniform nodes (P, n)."""
     degrees, odd = np.arange(points), 2 * np.arange(points) + 1
-    # T_j at them is cos(j (2 k + 1) pi / (2 P)), whose angle is taken within a turn before it is rounded
+    # T_j at them is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before it is rounded
     coefficients = np.cos(np.pi / (2 * points) * (np.outer(degrees, odd) % (4 * points))) * (2.0 / points)
     coefficients[0] /= 2.0
     uniform = (2.0 * np.arange(nodes) + 1.0) / nodes - 1.0

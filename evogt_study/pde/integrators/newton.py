@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_ITERATIONS = 20
 """Newton's method needs 3 to 5 where it converges."""
 CONVERGED = 1e-7
-"""Relative size of Newton's last change; convergence is quadratic, so what is left is rounding of its square."""
+"""Relative size of Newton's last change; convergence is quadratic, so the rest is rounding of its square."""
 
 
 # Newton's method starts from alpha^n, since the stages of a step are near it.  Its Jacobian is a matrix of the retained

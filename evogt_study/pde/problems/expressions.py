@@ -33,7 +33,7 @@ def separate(expression: sympy.Expr) -> Terms | None:
     """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None if it does not split.
 
     Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
-    cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and what is computed for 1 serves other problems too.
+    cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and results for 1 serve other problems too.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))

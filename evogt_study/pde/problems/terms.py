@@ -230,7 +230,7 @@ class SplitTerms:
 
 
 def boundary_of(raw: Any) -> Boundary:
-    """The boundary table in its one form.  Raises ParameterError for what is neither periodic nor a face's data."""
+    """The boundary table in its one form.  Raises ParameterError unless an entry is periodic or a face's data."""
     if isinstance(raw, (tuple, list)):  # what this function gave, perhaps from JSON
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):

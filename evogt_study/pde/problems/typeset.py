@@ -56,7 +56,7 @@ def formula(text: object) -> Markup:
 
 
 def row(template: str, **parts: Markup) -> Markup:
-    """Return signs and letters with spaces between them as MathML; a letter of `parts` stands for that part."""
+    """Return signs and letters with spaces between them as MathML; a letter of `parts` gives that part."""
     signs = []
     for sign in template.split():
         letter = Markup("<mi>{}</mi>") if sign.isalpha() or sign == "∇" else Markup("<mo>{}</mo>")
