@@ -9,7 +9,7 @@ makes the problem a gradient flow.  Names in formulas other than x y z t pi are 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import Any, ClassVar
 
@@ -147,7 +147,7 @@ class FormulaProblem:
             if isinstance(value, (str, bytes)) or not np.isfinite(value):
                 raise ParameterError(name, "a finite number", value)
         values = {name: float(value) for name, value in values.items()}
-        places = _far_places(self.domain, final_time or 1.0)
+        places, initial = _far_places(self.domain, final_time or 1.0), at_nodes(data.initial, values)
 
         def made(part: Split) -> SpaceTimeFunction:
             return space_time_function(*part, values, places)
@@ -155,7 +155,7 @@ class FormulaProblem:
         problem = Problem(
             dimension=self.dimension,
             diffusion=data.split.diffusion_at(made),
-            initial=partial(at_nodes(data.initial, values), t=0.0),
+            initial=lambda nodes: initial(nodes, 0.0),
             source=made(data.source),
             exact=None if data.exact is None else made(data.exact),
             final_time=self.final_time,
