@@ -13,6 +13,7 @@ error 5.43e-04 at rank 48
 - `advise`: main cause of the error, and the gain of a change
 - `command`: `evogt advise`
 - `pipeline`: the method on one screen, stage by stage
+- `field_solution`: the method for several fields and nonlinear fluxes
 - `methods`: methods that a study can name, and the kind of problem that they solve
 - `baselines`: methods for comparison, and references
 - `certificates`: a posteriori bounds and estimates of the error
@@ -47,11 +48,12 @@ if TYPE_CHECKING:
         Tensor,
     )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
+    from evogt_study.pde.problems.fields import Field
     from evogt_study.pde.problems.formula_problem import FormulaProblem
     from evogt_study.pde.single_run import evaluate, solve
 
 __all__ = [
-    "Dictionary", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable", "NonlinearReaction", "Potential",
+    "Dictionary", "Field", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable", "NonlinearReaction", "Potential",
     "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate", "problems", "solve",
 ]  # fmt: skip
 
@@ -63,6 +65,7 @@ _named = lazy_names(
             "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
         ),
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",
+        "evogt_study.pde.problems.fields": "Field",
         "evogt_study.pde.problems.formula_problem": "FormulaProblem",
         "evogt_study.pde.single_run": "evaluate solve",
     },

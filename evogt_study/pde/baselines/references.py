@@ -116,7 +116,7 @@ class RefinedReference:
     def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
         """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
         steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
-        fine, coarse = (_refined(run, problem.dimension, level, step) for level, step in enumerate(steps))
+        fine, coarse = (refined_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
         return RefinedReference(problem, fine, RefinedReference(problem, coarse))
 
     @property
@@ -128,7 +128,7 @@ class RefinedReference:
         return solve(self.problem, self.run).evaluate(nodes)[self.run.grid.positions_of(times)]
 
 
-def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
+def refined_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
     """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
     return replace(
         run,

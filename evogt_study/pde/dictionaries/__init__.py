@@ -10,6 +10,7 @@
 - `tensor_products`: products of functions of one coordinate
 - `legendre`: Legendre polynomials
 - `sine`: Fourier sines
+- `fourier`: Fourier series on periodic boxes
 """
 
 from evogt_study.pde.dictionaries.base import FAMILIES, Dictionary

@@ -102,6 +102,8 @@ class Dictionary(Parametrised, ABC):
 
     RANDOM: ClassVar[bool] = True
     """True if the features depend on the seed."""
+    PERIODIC: ClassVar[bool] = False
+    """True if the features are functions on a periodic box."""
 
     if TYPE_CHECKING:  # each family has its own parameters
 

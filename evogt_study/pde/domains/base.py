@@ -73,6 +73,32 @@ class Domain(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class WithConstant:
+    """Features and the function 1, so that a problem without given values keeps its mean."""
+
+    inner: Features
+
+    @property
+    def count(self) -> int:
+        """N + 1."""
+        return self.inner.count + 1
+
+    def values(self, nodes: Array) -> Array:
+        """Evaluate at `nodes`, (Q, d) -> (Q, N + 1)."""
+        return np.column_stack([self.inner.values(nodes), np.ones(len(nodes))])
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """Evaluate with first derivatives at `nodes` (Q, d)."""
+        inner = self.inner.first_order(nodes)
+        value, slopes = np.column_stack([inner.value, np.ones(len(nodes))]), inner.gradient
+        return FirstOrder(value, np.concatenate([slopes, np.zeros((*slopes.shape[:2], 1))], axis=2))
+
+    def second_order(self, nodes: Array) -> Jet:
+        """Raise ParameterError: no method uses second derivatives without given values."""
+        raise ParameterError("order", "0 or 1 for features with the constant", 2)
+
+
+@dataclass(frozen=True, eq=False)
 class MappedFeatures:
     """psi(y(x)) for a box from `lower` with the `widths`, both (d,).
 

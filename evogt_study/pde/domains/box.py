@@ -159,8 +159,13 @@ class Box(Domain):
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         """The dictionary sampled in as many directions as features see, a periodic one being two."""
-        inner = dictionary.sample(seed, self.feature_dimension)
         periodic = tuple(name in self.periodic for name in DIRECTIONS[: self.dimension])
+        if dictionary.PERIODIC:  # its features are periodic in the coordinate itself
+            if not all(periodic):
+                raise ParameterError("dictionary", "another one for a box with faces", dictionary.family)
+            inner, periodic = dictionary.sample(seed, self.dimension), (False,) * self.dimension
+        else:
+            inner = dictionary.sample(seed, self.feature_dimension)
         return MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
 
 

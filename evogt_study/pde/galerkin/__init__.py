@@ -5,6 +5,7 @@
 - `retained_space`: trial functions, their weighted SVD, truncation
 - `stiffness`: the matrix of the linear terms
 - `system`: stiffness, load and initial value in the retained space
+- `flux_system`: the Galerkin system of fields with nonlinear fluxes
 - `validation`: relative errors, norms, energies
 - `cross_grid`: the retained basis on another quadrature rule
 - `coefficient_reference`: final coefficients without the error of time steps

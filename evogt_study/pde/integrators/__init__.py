@@ -3,6 +3,7 @@
 - `base`: the contract of an integrator; a start by half steps of the implicit Euler rule
 - `runge_kutta`: implicit Runge-Kutta methods by their tableau
 - `newton`: the stages of one step, by Newton's method if they are nonlinear
+- `newton_steps`: time steps of fields with nonlinear fluxes
 - `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
 - `implicit_midpoint`: the implicit midpoint rule
 - `semi_implicit`: the common part of schemes with an explicit reaction

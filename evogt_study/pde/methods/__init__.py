@@ -1,6 +1,7 @@
 """Methods for partial differential equations that a study can name.
 
 - `evolution`: the paper's method
+- `field_evolution`: the same for several fields or nonlinear fluxes
 - `p1_fem`: P1 finite elements
 - `finite_difference`: finite differences
 - `space_time_regression`: global space-time regression

@@ -28,6 +28,7 @@ from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
+from evogt_study.pde.methods.field_evolution import FieldEvolution
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
@@ -42,6 +43,7 @@ from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, che
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Record
@@ -67,6 +69,8 @@ class Evolution(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
+        if isinstance(spec.problem, FieldProblem):
+            return FieldEvolution.of(spec)  # type: ignore[return-value]  # the same method for another kind of problem
         known = {code.reference: code for code in spec.references}
         return Evolution.declared(spec, declared_in(EvolutionParameters), RECORDABLE, references=known)
 

@@ -30,8 +30,8 @@ class FormulaProblems(ProblemKind):
         from evogt_study.study.model import validated
 
         given = {key: value for key, value in stated.items() if key != "kind"}
-        table = validated(ProblemTable, given, where).model_dump()
-        mesh = (table["domain"] or {}).get("mesh")
+        table = validated(ProblemTable, given, where).model_dump(exclude_none=True)
+        mesh = table.get("domain", {}).get("mesh")
         if isinstance(mesh, str):  # a path relative to the study
             table["domain"] = {"mesh": str(folder / mesh)}
         return problems.FormulaProblem(**table)

@@ -34,6 +34,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
+from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, get_defaults, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
@@ -58,7 +59,7 @@ class ProblemSource:
     has_exact: bool | None
     has_potential: bool | None
     dimension: int | None
-    statement: FormulaProblem | None = None
+    statement: FormulaProblem | FieldProblem | None = None
 
     @property
     def feature_dimension(self) -> int:
@@ -68,12 +69,12 @@ class ProblemSource:
     @staticmethod
     def of(given: object) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""
-        if isinstance(given, FormulaProblem):
+        if isinstance(given, (FormulaProblem, FieldProblem)):
             return _from_statement(given)
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
         loaded = given.load()
-        if isinstance(loaded, FormulaProblem):
+        if isinstance(loaded, (FormulaProblem, FieldProblem)):
             return _from_statement(loaded)
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
@@ -86,23 +87,25 @@ def formula_parameter(name: str) -> Parameter:
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
-def _from_statement(statement: FormulaProblem) -> ProblemSource:
+def _from_statement(statement: FormulaProblem | FieldProblem) -> ProblemSource:
+    if isinstance(statement, FieldProblem):
+        return _source_of(statement, statement.content, statement.symbolic.exact is not None)
     # not its name: the same formulas are the same problem
     content = {key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")}
     optional = {key: getattr(statement, key) for key in ("lifting", "potential", "advection", "reaction", "boundary")}
     content |= {key: value for key, value in optional.items() if value}
     if type(statement.domain) is not UnitCube:
         content["domain"] = content_of(statement.domain)
+    return _source_of(statement, content, statement.exact is not None, statement.potential is not None)
+
+
+def _source_of(
+    statement: FormulaProblem | FieldProblem, content: dict[str, Any], has_exact: bool, has_potential: bool = False
+) -> ProblemSource:
     parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
+    make: Any = statement
     return ProblemSource(
-        name=statement.name or "problem",
-        parameters=parameters,
-        content=content,
-        make=statement,
-        has_exact=statement.exact is not None,
-        has_potential=statement.potential is not None,
-        dimension=statement.dimension,
-        statement=statement,
+        statement.name or "problem", parameters, content, make, has_exact, has_potential, statement.dimension, statement
     )
 
 
@@ -141,6 +144,8 @@ class ProblemMethod(Method):
 
     variables: ClassVar[Mapping[str, Variable]] = VARIABLES
     keywords: ClassVar[tuple[str, ...]] = KEYWORDS
+    solves_fields: ClassVar[bool] = False
+    """True if it solves problems with several fields or nonlinear fluxes, and no others."""
 
     source: ProblemSource
     output: Output
@@ -172,6 +177,8 @@ class ProblemMethod(Method):
                 "[problem] table"
             )
         source, output = ProblemSource.of(spec.problem), spec.output or Output()
+        if isinstance(source.statement, FieldProblem) and not cls.solves_fields:
+            raise StudyError(f"the method {spec.method} must have a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
@@ -276,8 +283,10 @@ class ProblemMethod(Method):
                 raise ParameterError(name, "a number where a formula uses it", value)
         final_time = values.get("final_time")
         final_time = final_time if isinstance(final_time, float) else None
-        if self.source.statement is not None:
-            return self.source.statement.until(final_time, **given)  # type: ignore[arg-type]  # they are numbers
+        statement: Any = self.source.statement
+        if statement is not None:
+            made: Problem = statement.until(final_time, **given)
+            return made
         problem = self.source.make(**given)
         with users_functions(f"the data of {self.source.name}"):
             check_data(problem, final_time)

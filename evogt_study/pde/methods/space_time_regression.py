@@ -120,7 +120,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
     def statement(self) -> FormulaProblem:
         """The problem's formulas, which the residual differentiates.  Raises ProblemError if there are none."""
         source = self.method.source
-        if source.statement is None:
+        if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"space_time_regression must have a problem in formulas, got {source.name}")
         return source.statement
 

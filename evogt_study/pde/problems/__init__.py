@@ -6,6 +6,7 @@
 (1, True)
 
 - `formula_problem`: `FormulaProblem`, a problem in formulas; the problems of the paper
+- `fields`: `Field`, problems with several fields or nonlinear fluxes
 - `terms`: the shape of a problem in a study file; terms of the equation; domain and boundary data
 - `expressions`: separation of time and space
 - `weak_form`: symbolic derivatives checked against weak derivatives

@@ -32,6 +32,7 @@ from evogt_study.pde.problems.expressions import (
     space_time_function,
     split,
 )
+from evogt_study.pde.problems.fields import as_field_problem
 from evogt_study.pde.problems.terms import (
     SOLUTION,
     Made,
@@ -88,6 +89,12 @@ class FormulaProblem:
     advection: Texts | None = None
     reaction: str | None = None
     boundary: Any = ()
+
+    # several fields, or terms that are nonlinear in u or its gradient, are a problem of another form
+    def __new__(cls, *values: Any, **given: Any) -> Any:
+        """Return a `FieldProblem` if the formulas need one."""
+        nonlinear = as_field_problem(given) if given else None
+        return object.__new__(cls) if nonlinear is None else nonlinear
 
     def __post_init__(self) -> None:
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):

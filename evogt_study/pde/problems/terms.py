@@ -40,6 +40,10 @@ class ProblemTable(Table):
 
     dimension: Any
     """Number of directions in space: 1, 2 or 3."""
+    fields: dict[str, Any] | None = None
+    """Several fields: for each a table of flux, reaction, source, initial, exact, lifting, boundary and algebraic."""
+    flux: list[Any] | None = None
+    """Flux F in place of diffusion: a formula for each direction, also in `u`, `u_x`, `u_y` and `u_z`."""
     exact: str | None = None
     """Exact solution, from which the source and the initial value are derived."""
     initial: str | None = None
@@ -49,11 +53,11 @@ class ProblemTable(Table):
     domain: dict[str, Any] | None = None
     """Box, disk, polygon or mesh; the unit cube if left out."""
     diffusion: str | list[Any] = "1"
-    """Diffusion: a formula, a list of one for each direction, or a symmetric matrix of formulas."""
+    """Diffusion: a formula, a list of one for each direction, or a matrix; also in `u` and its derivatives."""
     advection: list[Any] | None = None
-    """Velocity b, a formula for each direction."""
+    """Velocity b, a formula for each direction, also in `u` and its derivatives."""
     reaction: str | None = None
-    """Reaction g, a formula also in `u`, the solution."""
+    """Reaction g, a formula also in `u`, the solution, and its derivatives."""
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
     """Faces of a box that are periodic, or have a flux or a transfer."""
     lifting: str | None = None

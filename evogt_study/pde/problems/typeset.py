@@ -84,8 +84,8 @@ def problem_lines(raw: Any) -> Iterator[Line]:
         stated = validated(ProblemTable, raw, "problem") if isinstance(raw, dict) else None
     except StudyError:
         stated = None
-    if stated is None:
-        return
+    if stated is None or stated.fields is not None or stated.flux is not None:
+        return  # the text of the study has the formulas of nonlinear fluxes
     used = re.findall(r"[A-Za-z_]\w*", repr([part for name, part in stated if name != "domain"]))
     letters = {each: Markup("<mi>{}</mi>").format(SCRIPT[each] if each in used else each) for each in SCRIPT}
     letters["A"] = letters["a" if isinstance(stated.diffusion, str) else "A"]

@@ -1,0 +1,432 @@
+"""One or several fields whose fluxes and sources may be nonlinear in the fields and their gradients.
+
+    m_a u_a,t = div F_a(u, grad u, x, t) + g_a(u, grad u, x, t),    n . F_a = h_a(u, x, t) on natural faces
+
+m_a is 1, or 0 for an algebraic field.  In formulas, `u_x` is the derivative of the field `u` with respect to x.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import sympy
+
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
+from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
+from evogt_study.pde.domains import Box, UnitCube, content_of
+from evogt_study.pde.domains.box import as_box
+from evogt_study.pde.galerkin.flux_system import FaceTerm
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, domain_of
+
+TOLERANCE = 1e-9
+"""Largest mismatch of boundary values, relative to the largest value: more than rounding of formulas."""
+TIME = symbol("t")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Formulas of one field.
+
+    Parameters
+    ----------
+    flux : tuple of str
+        F, one formula for each direction.  It may hold all fields and their derivatives.
+    reaction, source : str
+        Their sum is g.  `source` depends on x and t only.
+    initial, exact : str, optional
+        Initial value, or exact solution.  With `exact` for all fields, the source is derived.
+    lifting : str
+        Boundary values, extended into the domain.
+    boundary : mapping, optional
+        Periodic directions and natural faces.  By default the boundary of the problem.
+    algebraic : bool
+        True for a field without a derivative in time.  It needs no initial value.
+    """
+
+    flux: tuple[str, ...]
+    reaction: str = "0"
+    source: str = "0"
+    initial: str | None = None
+    exact: str | None = None
+    lifting: str = "0"
+    boundary: Any = None
+    algebraic: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flux", tuple(self.flux))
+        if self.boundary is not None:
+            object.__setattr__(self, "boundary", boundary_of(self.boundary))
+        if self.initial is not None and self.exact is not None:
+            raise FormulaError("a field must state at most one of `exact` and `initial`, got both")
+        if self.initial is None and self.exact is None and not self.algebraic:
+            raise FormulaError("a field must state one of `exact` and `initial`, got neither")
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """A problem for one or several fields in formulas.
+
+    Raises FormulaError for a formula outside the grammar, and ParameterError for an invalid domain or boundary.
+    """
+
+    problem_kind: ClassVar[str] = "pde"
+
+    dimension: int
+    fields: tuple[tuple[str, Field], ...]
+    domain: Any = None
+    boundary: Boundary = ()
+    final_time: float | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
+            raise ParameterError("dimension", "1, 2 or 3", self.dimension)
+        pairs = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
+        made = tuple((str(name), _field(name, each)) for name, each in pairs)
+        object.__setattr__(self, "fields", made)
+        object.__setattr__(self, "boundary", boundary_of(self.boundary))
+        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
+        if not isinstance(self.domain, (Box, UnitCube)):
+            raise ParameterError("domain", "a box for nonlinear fluxes and several fields", self.domain)
+        known = [name for name, each in self.fields if each.exact is not None]
+        if known and len(known) < len(self.fields):
+            raise FormulaError(f"`exact` must be stated for all fields or for none, got it for {', '.join(known)}")
+        self.symbolic  # noqa: B018  # a formula that cannot be used is refused here
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(name for name, _ in self.fields)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Content from which the problem can be made again, JSON-able; defaults are left out."""
+        given = {
+            name: {
+                part.name: getattr(each, part.name)
+                for part in fields(Field)
+                if getattr(each, part.name) not in (part.default, None)
+            }
+            for name, each in self.fields
+        }
+        content: dict[str, Any] = {"dimension": self.dimension, "fields": given}
+        if self.boundary:
+            content["boundary"] = self.boundary
+        return content if type(self.domain) is UnitCube else content | {"domain": content_of(self.domain, whole=True)}
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Section ``[problem]`` of a study file."""
+        table = self.content
+        for part in (table, *table["fields"].values()):
+            if "boundary" in part:
+                part["boundary"] = {
+                    side: data if isinstance(data, str) else dict(data) for side, data in part["boundary"]
+                }
+        return table
+
+    @cached_property
+    def symbolic(self) -> SymbolicFields:
+        """The formulas as expressions."""
+        return _symbolic(self)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names in the formulas that need a value."""
+        return self.symbolic.parameters
+
+    def box(self, field: Field) -> Box:
+        """The box with the periodic directions and natural faces of a field."""
+        boundary = self.boundary if field.boundary is None else field.boundary
+        return as_box(domain_of(self.dimension, self.domain, boundary))
+
+    def __call__(self, **values: float) -> FieldData:
+        """The problem for these parameter values.
+
+        Raises ParameterError for a missing or unknown parameter, and ProblemError if the exact solution does not have
+        the boundary values that the formulas state.
+        """
+        return self.until(self.final_time, **values)
+
+    def until(self, final_time: float | None, /, **values: float) -> FieldData:
+        """As a call; the data are checked up to `final_time`."""
+        for name in sorted(self.parameters ^ values.keys()):
+            wanted = "given a number" if name in self.parameters else f"one of {', '.join(sorted(self.parameters))}"
+            raise ParameterError(name, wanted, values.get(name))
+        data = FieldData(self, {name: float(value) for name, value in values.items()})
+        data.check(final_time or 1.0)
+        return data
+
+
+def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
+    """Return the problem of these formulas if it has several fields or terms nonlinear in u or its gradient.
+
+    Raises FormulaError for terms that exclude each other.
+    """
+    table = {name: value for name, value in given.items() if value is not None}
+    kept = {name: table[name] for name in ("dimension", "domain", "boundary", "final_time", "name") if name in table}
+    if "fields" in table:
+        if beside := sorted({*table} - {*kept, "fields"} - {"diffusion"}):
+            raise FormulaError(f"`{beside[0]}` must be stated for each field, in [problem.fields.NAME]")
+        return FieldProblem(fields=table["fields"], **kept)
+    d = table.get("dimension")
+    solution = ("u", *(f"u_{x}" for x in SPACE))
+    terms = table.get("diffusion", "1"), table.get("advection", ()), table.get("boundary", ())
+    if "flux" not in table and not _holds(terms, solution) and not _holds(table.get("reaction", ""), solution[1:]):
+        return None
+    if type(d) is not int or d not in (1, 2, 3):
+        raise ParameterError("dimension", "1, 2 or 3", d)
+    if "potential" in table:
+        raise FormulaError("`potential` must be left out beside nonlinear terms; state -F'(u) as `reaction`")
+    reaction = [f"({table.get('reaction', '0')})"]
+    for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
+        reaction.append(f"({b})*{slope}")
+    field = Field(
+        tuple(table["flux"]) if "flux" in table else _diffusive_flux(table.get("diffusion", "1"), d),
+        " - ".join(reaction),
+        **{name: table[name] for name in ("source", "initial", "exact", "lifting") if name in table},
+    )
+    return FieldProblem(fields=(("u", field),), **kept)
+
+
+def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
+    """A grad u."""
+    slopes = [f"u_{x}" for x in SPACE[:d]]
+    if isinstance(diffusion, str):
+        return tuple(f"({diffusion})*{slope}" for slope in slopes)
+    if len(diffusion) != d:
+        raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shortened(diffusion)}")
+    rows = [[row] if isinstance(row, str) else row for row in diffusion]
+    if all(len(row) == 1 for row in rows) and d > 1:
+        return tuple(f"({row[0]})*{slope}" for row, slope in zip(rows, slopes, strict=True))
+    return tuple(" + ".join(f"({a})*{slope}" for a, slope in zip(row, slopes, strict=True)) for row in rows)
+
+
+def _holds(formulas: Any, names: tuple[str, ...]) -> bool:
+    """Return True if a formula, in nested lists or mappings, holds one of the names."""
+    if isinstance(formulas, str):
+        return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", formulas))
+    if isinstance(formulas, Mapping):
+        return any(_holds(each, names) for each in formulas.values())
+    return isinstance(formulas, (list, tuple)) and any(_holds(each, names) for each in formulas)
+
+
+def _field(name: str, given: Any) -> Field:
+    if not name.isidentifier() or name in RESERVED or "_" in name:
+        raise ParameterError("fields", "names without underscores, other than x, y, z, t and pi", name)
+    if isinstance(given, Field):
+        return given
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"fields.{name}", "a table of formulas", given)
+    known = {part.name for part in fields(Field)}
+    for unknown in sorted({*given} - known):
+        raise ParameterError(f"fields.{name}.{unknown}", f"one of {', '.join(sorted(known))}", given[unknown])
+    flux = given.get("flux", ())
+    if not isinstance(flux, (list, tuple)) or not all(isinstance(each, str) for each in flux):
+        raise ParameterError(f"fields.{name}.flux", "a list of formulas", flux)
+    return Field(**{**given, "flux": tuple(flux)})
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicFields:
+    """Expressions of all fields, with the lifting put into them: the space holds u - u_b.
+
+    slots: for each field its symbol and the symbols of its derivatives.  coefficients: for each field c_0 = g and
+    c_l = -F_l, which multiply a test function and its derivatives.  faces: h of each natural face.
+    """
+
+    slots: tuple[tuple[sympy.Symbol, ...], ...]
+    coefficients: tuple[tuple[sympy.Expr, ...], ...]
+    faces: Mapping[tuple[int, str], sympy.Expr]
+    initial: tuple[sympy.Expr, ...]
+    lifting: tuple[sympy.Expr, ...]
+    exact: tuple[sympy.Expr, ...] | None
+    exact_fluxes: tuple[tuple[sympy.Expr, ...], ...]
+    parameters: frozenset[str]
+
+
+@lru_cache(maxsize=32)
+def _symbolic(problem: FieldProblem) -> SymbolicFields:
+    d, names = problem.dimension, problem.names
+    slots = tuple(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))) for name in names)
+    every = {str(slot) for group in slots for slot in group}
+
+    def read(text: str, key: str, *, solution: bool) -> sympy.Expr:
+        expression = parse(text, key)
+        used = {str(name) for name in expression.free_symbols}
+        if outside := used & set(SPACE[d:]):
+            raise FormulaError(f"`{key}` must use {d} coordinates, got {', '.join(sorted(outside))}")
+        if not solution and used & every:
+            raise FormulaError(f"`{key}` must be free of the fields, got {shortened(text)}")
+        return expression
+
+    lifting = tuple(read(each.lifting, f"fields.{name}.lifting", solution=False) for name, each in problem.fields)
+    stated = [each.exact for _, each in problem.fields if each.exact is not None]
+    exact = tuple(read(text, "exact", solution=False) for text in stated) or None
+    lifted = {s: s + v for s, v in _derivatives(slots, lifting).items() if v != 0}
+    at_exact = _derivatives(slots, exact) if exact else {}
+    rows, faces, initial, fluxes = [], {}, [], []
+    for a, (name, each) in enumerate(problem.fields):
+        if len(each.flux) != d:
+            raise FormulaError(f"`fields.{name}.flux` must have {d} formulas in {d}-D, got {len(each.flux)}")
+        flux = [read(text, f"fields.{name}.flux", solution=True) for text in each.flux]
+        g = read(each.reaction, f"fields.{name}.reaction", solution=True)
+        g += read(each.source, f"fields.{name}.source", solution=False)
+        rate = 0 if each.algebraic else 1
+        if exact is not None:
+            fluxes.append(tuple(F.subs(at_exact) for F in flux))
+            divergence = sum((sympy.diff(F, symbol(x)) for F, x in zip(fluxes[-1], SPACE, strict=False)), sympy.S.Zero)
+            g += rate * sympy.diff(exact[a], TIME) - divergence - g.subs(at_exact)
+        rows.append((g.subs(lifted) - rate * sympy.diff(lifting[a], TIME), *(-F.subs(lifted) for F in flux)))
+        for face, data in each.boundary if each.boundary is not None else problem.boundary:
+            if data == PERIODIC or isinstance(data, str):
+                continue
+            texts = {key: read(text, f"boundary.{face}.{key}", solution=True) for key, text in data}
+            h = texts["flux"] if "flux" in texts else texts["transfer"] * (texts["outside"] - slots[a][0])
+            faces[a, face] = h.subs(lifted)
+        begin = exact[a] if exact else read(each.initial or "0", f"fields.{name}.initial", solution=False)
+        initial.append(begin.subs(TIME, 0))
+    used = [*lifting, *initial, *(exact or ()), *faces.values(), *(c for row in rows for c in row)]
+    parameters = frozenset[str]().union(*(parameters_of(each) for each in used)) - every
+    return SymbolicFields(
+        slots, tuple(rows), faces, tuple(initial), lifting, exact, tuple(fluxes), frozenset(parameters)
+    )
+
+
+def _derivatives(
+    slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
+) -> dict[sympy.Symbol, sympy.Expr]:
+    """Values of all slots if the fields are given functions."""
+    return {
+        slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
+        for group, value in zip(slots, values, strict=True)
+        for q, slot in enumerate(group)
+    }
+
+
+Evaluated = Callable[[Mapping[str, Any]], list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class FieldData:
+    """A problem for parameter values: coefficients c_a,p, their derivatives, and data on faces, as functions."""
+
+    problem: FieldProblem
+    values: Mapping[str, float]
+
+    @property
+    def dimension(self) -> int:
+        """Number of directions in space."""
+        return self.problem.dimension
+
+    @property
+    def domain(self) -> Any:
+        """The domain of the problem."""
+        return self.problem.domain
+
+    def functions(self, expressions: list[sympy.Expr]) -> Evaluated:
+        """The expressions as one function of the values of slots, coordinates and time."""
+        return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
+
+    def at_points(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
+        """Functions of x and t, (Q, d) -> (n, Q)."""
+        known = {**dict(zip(SPACE, nodes.T, strict=False)), "t": t}
+        with np.errstate(all="ignore"):
+            found = self.functions(list(expressions))(known)
+        return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
+
+    def exact(self, nodes: Array, t: float) -> Array:
+        """The exact fields, (Q, d) -> (n, Q).  The problem must have them."""
+        assert self.problem.symbolic.exact is not None  # noqa: S101  # callers ask first
+        return self.at_points(self.problem.symbolic.exact, nodes, t)
+
+    def check(self, T: float) -> None:
+        """Raise ProblemError if the data contradict each other on the boundary up to T, or are not finite."""
+        symbolic = self.problem.symbolic
+        for a, (name, each) in enumerate(self.problem.fields):
+            box = self.problem.box(each)
+            inside = np.asarray(box.lower) + box.widths * np.linspace(0.03, 0.97, 24)[:, None]
+            if not np.isfinite(self.at_points((symbolic.initial[a],), inside, 0.0)).all():
+                raise ProblemError(f"the initial value of `{name}` must be finite in the domain")
+            edge = box.boundary_points()
+            if symbolic.exact is None or not len(edge):
+                continue
+            for t in (0.0, 0.37 * T, T):
+                value, wanted = self.at_points((symbolic.exact[a], symbolic.lifting[a]), edge, t)
+                if not np.abs(value - wanted).max() <= TOLERANCE * max(1.0, np.abs(value).max()):
+                    got = f"{value[np.abs(value - wanted).argmax()]:.6g} at t = {t:g}"
+                    raise ProblemError(f"`exact` of `{name}` must equal `lifting` on the boundary, got {got}")
+        self._check_fluxes(T)
+
+    def _check_fluxes(self, T: float) -> None:
+        """Compare n . F of the exact solution with the data of natural faces."""
+        symbolic = self.problem.symbolic
+        if symbolic.exact is None:
+            return
+        shifted = {
+            slot: value - known
+            for (slot, value), known in zip(
+                _derivatives(symbolic.slots, symbolic.exact).items(),
+                _derivatives(symbolic.slots, symbolic.lifting).values(),
+                strict=True,
+            )
+        }
+        for (a, face), h in symbolic.faces.items():
+            name, each = self.problem.fields[a]
+            box, axis, side = self.problem.box(each), SPACE.index(face[0]), int(face[1])
+            points = np.asarray(box.lower) + box.widths * np.linspace(0.07, 0.93, 7)[:, None]
+            points[:, axis] = (box.lower, box.upper)[side][axis]
+            for t in (0.0, 0.37 * T, T):
+                flux, wanted = self.at_points((symbolic.exact_fluxes[a][axis], h.subs(shifted)), points, t)
+                outward = flux if side else -flux
+                if not np.abs(outward - wanted).max() <= TOLERANCE * max(1.0, np.abs(outward).max()):
+                    got = f"{wanted[0]:.6g} where the flux of `exact` is {outward[0]:.6g}, at t = {t:g}"
+                    raise ProblemError(f"the flux of `{name}` on {face} must fit `exact`, got {got}")
+
+    @cached_property
+    def terms(self) -> FormulaTerms:
+        """Fluxes and sources as functions of nodal values."""
+        return FormulaTerms(self)
+
+
+class FormulaTerms:
+    """The `FieldTerms` of formulas, with symbolic derivatives."""
+
+    def __init__(self, data: FieldData) -> None:
+        self._data, symbolic = data, data.problem.symbolic
+        self.slots = tuple(tuple(map(str, group)) for group in symbolic.slots)
+        self.algebraic = tuple(each.algebraic for _, each in data.problem.fields)
+        rows, flat = symbolic.coefficients, {slot for group in symbolic.slots for slot in group}
+        self.places = [(a, p) for a, row in enumerate(rows) for p, c in enumerate(row) if c != 0]
+        self.values = data.functions([rows[a][p] for a, p in self.places])
+        steady: dict[tuple[int, int, int, int], sympy.Expr] = {}
+        varying: dict[tuple[int, int, int, int], sympy.Expr] = {}
+        for a, p in self.places:
+            for b, group in enumerate(symbolic.slots):
+                for q, slot in enumerate(group):
+                    slope = sympy.diff(rows[a][p], slot)
+                    if slope != 0:
+                        (varying if slope.free_symbols & (flat | {TIME}) else steady)[a, p, b, q] = slope
+        self.steady_places, self.varying_places = list(steady), list(varying)
+        self.steady, self.varying = data.functions([*steady.values()]), data.functions([*varying.values()])
+        self.faces = [self._face(a, face, h) for (a, face), h in symbolic.faces.items()]
+
+    def _face(self, row: int, face: str, h: sympy.Expr) -> FaceTerm:
+        slots = [group[0] for group in self._data.problem.symbolic.slots]
+        by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
+        return FaceTerm(row, face, by, self._data.functions([h, *(sympy.diff(h, slots[b]) for b in by)]))
+
+    def initial(self, nodes: Array) -> Array:
+        """Initial values without the lifting, (Q, d) -> (n, Q)."""
+        symbolic = self._data.problem.symbolic
+        return self._data.at_points(symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
+
+    def lifting(self, nodes: Array, t: float) -> Array:
+        """Liftings, (Q, d) -> (n, Q)."""
+        return self._data.at_points(self._data.problem.symbolic.lifting, nodes, t)
