@@ -12,11 +12,12 @@ from evogt_study.errors import InputError
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.budget import BUDGET, retained_error
-from evogt_study.pde.certificates.certify import solved
+from evogt_study.pde.certificates.certify import linear, solved
 from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
 from evogt_study.pde.methods.recording import shared_reference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.pipeline import Share
+from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
@@ -26,8 +27,7 @@ LEAST_TAU = 1e-15
 """Smallest threshold that is proposed.  A direction below it is rounding."""
 FINER = 1.5
 """Factor of the points per direction of a finer rule."""
-ORDER = 2
-"""Order of the implicit midpoint rule, for the prediction of a smaller step."""
+NONLINEAR = "`evogt advise` needs a linear problem with one field; use `reference` for errors of other problems ({})"
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,15 @@ class Advice:
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     """Advice for at most `cells` points of the study's axes, by its first seed; check: compute the changed run too."""
+    if isinstance(study.spec.problem, FieldProblem):
+        raise InputError(NONLINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
     if not isinstance(method, Evolution):
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
     *_, space = study.provisional_spaces()
     for at, values in _points(space, cells):
+        if not linear(method.problem(values)):
+            raise InputError(NONLINEAR.format(study.file))
         yield _advice(method, at, values, StageCache(), check)
 
 
@@ -101,7 +105,7 @@ def _predicted(
     method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
     """The error after each change: the space part changes as the projection does, the part of time by the order."""
-    problem = method.shared_problem(values, share)
+    problem, order = method.shared_problem(values, share), method.bind(values).integrator.ORDER
     final_time = method.bind(values).discretisation.grid.final_time
     text = method.problem_text(values)
     reference = None if problem.exact is not None else shared_reference(problem, final_time, share, text)
@@ -112,8 +116,8 @@ def _predicted(
     predictions = {}
     for name, change in changes.items():
         if name == "dt":
-            # half the step: the part falls by 2^-ORDER, its square by 4^-ORDER
-            predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-ORDER)))
+            # half the step: the part falls by 2^-order, its square by 4^-order
+            predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
             continue
         after = retained_error(problem, method.bind({**values, **change}).discretisation, known)
         predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))

@@ -20,6 +20,7 @@ class AdaptiveRadau(Integrator):
 
     name = "adaptive_radau"
     GENERAL = True
+    ORDER = 0
 
     # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: it would not be what was computed
     rtol: float = declared(

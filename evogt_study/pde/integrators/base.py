@@ -27,6 +27,8 @@ class Integrator(Parametrised, ABC):
     Its fields are parameters of a study.  A value that is neither zero nor None is part of a run's identity.
     """
 
+    ORDER: ClassVar[int] = 1
+    """Order of convergence; 0 if its steps do not follow dt."""
     GENERAL: ClassVar[bool] = False
     """True if it advances systems with a nonlinear reaction, and systems whose K is not symmetric."""
 

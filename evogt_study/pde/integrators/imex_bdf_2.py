@@ -21,6 +21,7 @@ class ImexBDF2(SemiImplicit):
     """Order two; explicit in a nonlinear reaction or a potential, whose energy it records."""
 
     name = "imex_bdf_2"
+    ORDER = 2
 
     def shifts(self, dt: float) -> tuple[float, ...]:
         """1 for the first step, by the implicit Euler rule, and 3/2 for the others."""

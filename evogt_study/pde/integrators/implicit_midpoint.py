@@ -24,6 +24,7 @@ class ImplicitMidpoint(RungeKutta):
     """Order two."""
 
     name = "implicit_midpoint"
+    ORDER = 2
     tableau: ClassVar[Tableau] = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:

@@ -18,6 +18,7 @@ class Gauss2(RungeKutta):
     """Order four; keeps the norm of modes that do not decay."""
 
     name = "gauss_2"
+    ORDER = 4
     tableau: ClassVar[Tableau] = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
 
 
@@ -26,6 +27,7 @@ class Gauss3(RungeKutta):
     """Order six."""
 
     name = "gauss_3"
+    ORDER = 6
     tableau: ClassVar[Tableau] = collocation(0.5 + np.sqrt(15.0) / 10.0 * np.array([-1.0, 0.0, 1.0]))
 
 
@@ -34,6 +36,7 @@ class RadauIIA2(RungeKutta):
     """Order three; L-stable."""
 
     name = "radau_iia_2"
+    ORDER = 3
     tableau: ClassVar[Tableau] = collocation(np.array([1.0 / 3.0, 1.0]))
 
 
@@ -42,6 +45,7 @@ class RadauIIA3(RungeKutta):
     """Order five; L-stable."""
 
     name = "radau_iia_3"
+    ORDER = 5
     tableau: ClassVar[Tableau] = collocation(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
 
 
@@ -50,6 +54,7 @@ class SDIRK2(RungeKutta):
     """Order two; L-stable; its stages are solved one after the other."""
 
     name = "sdirk_2"
+    ORDER = 2
     tableau: ClassVar[Tableau] = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))
 
 
@@ -58,6 +63,7 @@ class Trapezoidal(RungeKutta):
     """Order two (Crank and Nicolson); without damping: stiff modes keep their size."""
 
     name = "trapezoidal"
+    ORDER = 2
     tableau: ClassVar[Tableau] = Tableau(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]))
 
 

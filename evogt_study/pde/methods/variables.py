@@ -70,6 +70,7 @@ RECORDED: tuple[Variable, ...] = (
     Variable("error_bound", "bound of the error in the energy norm, relative to the final L2 norm of the solution",
              "from the residual, without the exact solution: docs/guarantees.md; parts: error_bound_initial, "
              "error_bound_residual, error_bound_estimated", label="bound of the error"),
+    Variable("error_bound_absolute", "bound of the error in the energy norm", "not divided by a norm"),
     Variable("error_bound_initial", "part of error_bound: initial error", "|| e(0) || over the final norm"),
     Variable("error_bound_residual", "part of error_bound: dual norm of the residual over time",
              "(int_0^T || R ||_{-1,a}^2 dt)^{1/2} over the final norm"),
