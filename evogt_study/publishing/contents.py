@@ -26,7 +26,7 @@ from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
 from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.model import PublicationTable
-from evogt_study.study.parameter_values import Place
+from evogt_study.study.parameter_values import SourceLocation
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
@@ -195,7 +195,8 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
     # the cells of tables in the text of the study: a column may name meshes or Python
     columns = {
-        name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
+        name: rows_of(lines, name, SourceLocation(study.file, SECTION))
+        for name, lines in stated.get(SECTION, {}).items()
     }
     for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)

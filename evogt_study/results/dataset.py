@@ -317,7 +317,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         for name, values in axis.parameters.items() if axis.points is not None else ():
             shown = labels(values)
             coords[name] = (axis.name, _array(shown), study.parameter(name).attributes(shown[0]))
-    followers = space.followers
+    followers = space.dependent_parameters
     for name in followers:
         coords[name] = _following(space, study, name)
     for name, value in space.constants.items():
@@ -347,7 +347,7 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
     found: list[Value | None] = []
     for position in np.ndindex(shape):
         at = {dim: values[i] for dim, values, i in zip(dims, axes, position, strict=True)}
-        resolved = space.resolved({**others, **at})
+        resolved = space.resolve({**others, **at})
         found.append(None if resolved is None else resolved.get(name))
     shown = _with_holes(found).reshape(shape)
     return dims, shown, study.parameter(name).attributes(shown.ravel()[0])

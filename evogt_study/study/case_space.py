@@ -167,7 +167,7 @@ class CaseSpace:
     def values(self, index: int) -> dict[str, Value] | None:
         """All parameters of case `index`; None if no case is planned there."""
         positions = np.unravel_index(index, self.shape)
-        return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
+        return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """`values` of many cases in turn; rules and tables are applied once to cases that they do not distinguish."""
@@ -186,7 +186,7 @@ class CaseSpace:
                 if key not in settled:
                     if len(settled) >= BLOCK:  # bounded, since a study may have as many combinations as cases
                         settled.clear()
-                    settled[key] = self.resolved(
+                    settled[key] = self.resolve(
                         {self.axes[number].name: self.axes[number].values[position[number]] for number in deciding}
                     )
                 rest = settled[key]
@@ -194,7 +194,7 @@ class CaseSpace:
 
     # A later rule wins over an earlier one, as in the study file.  The choice of a pilot wins over both.  Formulas come
     # last, since they use the other values.
-    def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
+    def resolve(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
         """Constants, then the axes' values `at` a point, then rules in order, tables, and formulas."""
         values = {**self.constants, **at}
         for axis in self.indices:
@@ -227,7 +227,7 @@ class CaseSpace:
         # formulas leave no case out
         some = replace(self, axes=tuple(deciding), formulas=())
         if not deciding:
-            return self.size if some.resolved({}) is not None else 0
+            return self.size if some.resolve({}) is not None else 0
         planned = sum(values is not None for values in some.each(np.arange(some.size)))
         # axes that decide nothing only multiply the cases of the others
         return planned * (self.size // some.size)
@@ -247,7 +247,7 @@ class CaseSpace:
         """Values of `axis` that show every combination of what rules and `full` distinguish along it."""
         full = frozenset(full)
         if axis.points is None or axis.name in full:
-            return self.telling_values(axis, axis.name in full)
+            return self.representative_values(axis, axis.name in full)
         matched = {name for match in self._matches for name in match}
         columns = [axis.parameters[name] for name in axis.parameters if name in full | matched]
         first: dict[tuple[Value, ...], Value] = {}
@@ -255,7 +255,7 @@ class CaseSpace:
             first.setdefault(tuple(combination), number)
         return tuple(first.values())
 
-    def telling_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:
+    def representative_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:
         """All values of `axis` where `full`, else those that rules mention and one that they do not."""
         if full:
             return axis.values
@@ -291,7 +291,7 @@ class CaseSpace:
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
     @property
-    def followers(self) -> tuple[str, ...]:
+    def dependent_parameters(self) -> tuple[str, ...]:
         """Dependent parameters, set by rules, tables or formulas, in order of first mention.
 
         An axis, and a parameter along an index axis, is not a dependent parameter, although a table may give it.

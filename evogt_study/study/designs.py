@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -17,7 +18,7 @@ from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis, Match
 from evogt_study.study.listed import read_listed, read_zip, rows_of
 from evogt_study.study.model import StudyModel
-from evogt_study.study.parameter_values import Declared, Place
+from evogt_study.study.parameter_values import Declared, SourceLocation
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -84,29 +85,23 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
     warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
     """
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
+    readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
+        "zip": read_zip, "sample": read_sample, "table": partial(read_listed, table.table_files)
+    }  # fmt: skip
     every = []
-    for place, axis in _designs(table, declared):
-        _check_name(axis.name, declared, place.at("name"))
-        for name in (axis.name, *axis.parameters):
-            if name in owners:
-                raise place.at(name).error(f"`{name}` must be given once, got it in {owners[name]} too")
-            owners[name] = f"{place.where}.{name}"
-        every.append(axis)
+    for section, read in readers.items():
+        for number, design in enumerate(getattr(table, section)):
+            place = declared.place(section).at(number)
+            axis = read(design, declared, place)
+            _check_name(axis.name, declared, place.at("name"))
+            for name in (axis.name, *axis.parameters):
+                if name in owners:
+                    raise place.at(name).error(f"`{name}` must be given once, got it in {owners[name]} too")
+                owners[name] = f"{place.where}.{name}"
+            every.append(axis)
     for number, sample in enumerate(table.sample if warn else ()):
-        warn_of_count(sample, Place(declared.file, f"sample[{number}]"))
+        warn_of_count(sample, declared.place("sample").at(number))
     return tuple(every)
-
-
-def _designs(table: StudyModel, declared: Declared) -> Iterator[tuple[Place, Axis]]:
-    for number, zipped in enumerate(table.zip):
-        place = declared.place("zip").at(number)
-        yield place, read_zip(zipped, declared, place)
-    for number, sample in enumerate(table.sample):
-        place = declared.place("sample").at(number)
-        yield place, read_sample(sample, declared, place)
-    for number, listed in enumerate(table.table):
-        place = declared.place("table").at(number)
-        yield place, read_listed(listed, table.table_files, declared, place)
 
 
 def stated_values(table: StudyModel, name: str, file: str) -> Iterator[Any]:
@@ -121,11 +116,11 @@ def stated_values(table: StudyModel, name: str, file: str) -> Iterator[Any]:
     for number, listed in enumerate(table.table):
         yield from (row[name] for row in listed.rows or () if name in row)
         if listed.file in table.table_files:
-            place = Place(file, f"table[{number}]")
+            place = SourceLocation(file, f"table[{number}]")
             yield from rows_of(table.table_files[listed.file], listed.file, place).get(name, ())
 
 
-def _check_name(name: str, declared: Declared, place: Place) -> None:
+def _check_name(name: str, declared: Declared, place: SourceLocation) -> None:
     """Raise StudyError if the result cannot have a dimension of this name."""
     if not NAME.fullmatch(name):
         raise place.mistake("a word of letters, digits and _", name)
@@ -136,7 +131,7 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
         raise place.error(f"the dimension `{name}` must have another name, since {reason}")
 
 
-def check_occurs(match: Match, axes: Sequence[Axis], place: Place) -> None:
+def check_occurs(match: Match, axes: Sequence[Axis], place: SourceLocation) -> None:
     """Raise StudyError if no point of an index axis has the values that `match` admits for its parameters."""
     for axis in axes:
         names = [name for name in match if axis.points is not None and name in axis.points.columns]

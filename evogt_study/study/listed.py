@@ -13,7 +13,7 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import PointsTable, StudyModel, ZipTable
-from evogt_study.study.parameter_values import Declared, Place, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, stated_entries
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere
@@ -32,7 +32,7 @@ KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
 """Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
-def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
+def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis:
     """Parameters that change along one dimension.  Raises StudyError."""
     lists = {name: _list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
@@ -46,7 +46,7 @@ def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
     return _axis(table.name, "zip", lists, declared, place)
 
 
-def _list(raw: Any, place: Place) -> list[Any]:
+def _list(raw: Any, place: SourceLocation) -> list[Any]:
     values = stated_entries(raw)
     if values is None and isinstance(raw, dict):
         values = spaced(raw, place)
@@ -55,7 +55,9 @@ def _list(raw: Any, place: Place) -> list[Any]:
     return values
 
 
-def read_listed(table: PointsTable, files: Mapping[str, Sequence[str]], declared: Declared, place: Place) -> Axis:
+def read_listed(
+    files: Mapping[str, Sequence[str]], table: PointsTable, declared: Declared, place: SourceLocation
+) -> Axis:
     """Points that are listed row by row, here or in a file.  Raises StudyError."""
     if (table.rows is None) == (table.file is None):
         got = "neither" if table.rows is None else "both"
@@ -75,14 +77,14 @@ def read_listed(table: PointsTable, files: Mapping[str, Sequence[str]], declared
     return _axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
 
 
-def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: Place) -> Axis:
+def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: SourceLocation) -> Axis:
     columns = {each: declared.column(each, values, place.at(each)) for each, values in lists.items()}
     count = len(next(iter(columns.values())))
     description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
     return Axis(name, tuple(range(count)), Points(columns, 0, description))
 
 
-def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
+def spaced(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
     """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers if all are integral.
 
     Raises StudyError.
@@ -109,7 +111,7 @@ def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
     return rounded(low + part * (high - low), LINEAR_DIGITS)
 
 
-def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
+def _stepped(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
     low, high = place.interval(raw)
     step = place.number(raw, "step")
     if step <= 0:
@@ -151,7 +153,7 @@ def missing_files(model: StudyModel, file: str) -> dict[str, list[str]]:
         raise StudyError(f"{error} ({file}, table.file)") from None
 
 
-def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
+def rows_of(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str, list[Any]]:
     """The columns of a CSV file by its header: numbers if all cells of a column are numbers.  Raises StudyError."""
     place = place.at("file")
     try:

@@ -50,7 +50,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Location of a key in a study file, such as ``sample[0].gamma`` in FILE."""
 
     file: str
@@ -59,9 +59,9 @@ class Place:
     def __str__(self) -> str:
         return f"{self.file}, {self.where}"
 
-    def at(self, key: str | int) -> Place:
+    def at(self, key: str | int) -> SourceLocation:
         """The place of a key, or of an entry of a list, below."""
-        return Place(self.file, f"{self.where}[{key}]" if isinstance(key, int) else f"{self.where}.{key}")
+        return SourceLocation(self.file, f"{self.where}[{key}]" if isinstance(key, int) else f"{self.where}.{key}")
 
     def mistake(self, wanted: str, got: object, remedy: str = "", name: str = "") -> StudyError:
         """The line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
@@ -119,11 +119,11 @@ class Declared:
     given: frozenset[str] = frozenset()
     lacking: tuple[str, ...] = ()
 
-    def place(self, where: str) -> Place:
+    def place(self, where: str) -> SourceLocation:
         """The place of a key in the file."""
-        return Place(self.file, where)
+        return SourceLocation(self.file, where)
 
-    def value(self, name: str, raw: Any, place: Place) -> Value:
+    def value(self, name: str, raw: Any, place: SourceLocation) -> Value:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
         self.check_name(name, place)
         parameter = self.method.parameters[name]
@@ -139,7 +139,7 @@ class Declared:
         except ParameterError as error:
             raise StudyError(str(error if error.where else error.at(str(place)))) from None
 
-    def values(self, name: str, entries: Iterable[Any], place: Place) -> tuple[Value, ...]:
+    def values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
         """A list of values with different coordinates.  Raises StudyError."""
         values = self.column(name, entries, place)
         seen: dict[Any, Value] = {}
@@ -153,14 +153,16 @@ class Declared:
             seen[label] = value
         return values
 
-    def labels(self, name: str, values: Sequence[Value], place: Place) -> list[Any]:
+    def labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
         """The coordinate values.  Raises StudyError if no type of a file holds them."""
         try:
             return labels(values)
         except ValueError as error:
             raise place.error(f"`{name}` must have {error}") from None
 
-    def column(self, name: str, entries: Iterable[Any], place: Place, *, is_read: bool = False) -> tuple[Value, ...]:
+    def column(
+        self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_read: bool = False
+    ) -> tuple[Value, ...]:
         """Values that may repeat, read together.  is_read: they are numbers of Python already.  Raises StudyError."""
         self.check_name(name, place)
         parameter = self.method.parameters[name]
@@ -177,7 +179,7 @@ class Declared:
         return tuple(found)
 
     # here, before anything runs: the result file would refuse the name when all runs are done
-    def check_name(self, name: str, place: Place) -> None:
+    def check_name(self, name: str, place: SourceLocation) -> None:
         """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
         known = self.method.parameters
         if name not in known:

@@ -21,7 +21,7 @@ from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Poi
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
     from evogt_study.study.model import PilotTable, PrecisionTable
-    from evogt_study.study.parameter_values import Declared, Place
+    from evogt_study.study.parameter_values import Declared, SourceLocation
 
 SEED = "seed"
 Labels = tuple[str, ...]
@@ -94,7 +94,7 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
         raise place.at("by").error(f"`by` must name different axes other than seed, got {shortened(table.by)}")
     some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
     _check_parameters(table.parameters, some, declared)
-    first = next((values for values in map(some.resolved, some.representatives()) if values is not None), {})
+    first = next((values for values in map(some.resolve, some.representatives()) if values is not None), {})
     known = declared.method.scalars(first)
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
@@ -116,7 +116,7 @@ def _check_parameters(parameters: Sequence[str], space: CaseSpace, declared: Dec
     place = declared.place("pilot.parameter")
     if not parameters or len(set(parameters)) != len(parameters):
         raise place.error(f"`parameter` must name different parameters, got {shortened(parameters)}")
-    given = {"axes": (*space.names, *space.columns), "when": space.followers, "constants": declared.given}
+    given = {"axes": (*space.names, *space.columns), "when": space.dependent_parameters, "constants": declared.given}
     for parameter in parameters:
         declared.check_name(parameter, place)
         for section, names in given.items():
@@ -140,7 +140,9 @@ def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict
     return {key: _candidate_list(table, raw, place.at(key), declared) for key, raw in table.candidates.items()}
 
 
-def _candidate_list(table: PilotTable, raw: list[Any], place: Place, declared: Declared) -> tuple[Candidate, ...]:
+def _candidate_list(
+    table: PilotTable, raw: list[Any], place: SourceLocation, declared: Declared
+) -> tuple[Candidate, ...]:
     names = table.parameters
     if isinstance(table.parameter, str):
         values = declared.values(table.parameter, raw, place)
@@ -241,7 +243,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
 
-def _half_width(raw: str | float | int, place: Place) -> tuple[float, bool]:
+def _half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, bool]:
     """A half width, and whether it is relative, such as "10 %".  Raises StudyError."""
     try:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
@@ -250,7 +252,7 @@ def _half_width(raw: str | float | int, place: Place) -> tuple[float, bool]:
         raise place.mistake('a number, or relative like "10 %"', raw) from None
 
 
-def _pair(text: str, space: CaseSpace, place: Place) -> tuple[str, tuple[str, str]]:
+def _pair(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:
     """The axis of the two labels of "first/second", and the labels on it."""
     first, slash, second = (part.strip() for part in text.partition("/"))
     for axis in space.axes if slash and first != second else ():

@@ -209,7 +209,7 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     found = np.full(shape, np.nan)
     for position in np.ndindex(shape):
         point = {axis.name: axis.values[i] for axis, i in zip(space.axes, position, strict=True)}
-        values = space.resolved(point)
+        values = space.resolve(point)
         if values is not None:
             work = work_of(method, values)
             if work is None:
@@ -282,5 +282,5 @@ def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) ->
 
 def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
-    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.setup_parameters))
+    values = (plan.space.resolve(point) for point in plan.space.representatives(extra=plan.method.setup_parameters))
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)

@@ -25,7 +25,7 @@ from evogt_study.study.definition import Named
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
 from evogt_study.study.model import ExcludeTable, SeedRange, StudyModel, WhenTable
-from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, stated_entries
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
@@ -62,8 +62,8 @@ class Reader:
             raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
         self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
 
-    def _place(self, where: str) -> Place:
-        return Place(self.file, where)
+    def _place(self, where: str) -> SourceLocation:
+        return SourceLocation(self.file, where)
 
     @property
     def _given(self) -> set[str]:
@@ -225,7 +225,7 @@ class Reader:
         for axis in space.indices:
             for name, values in axis.parameters.items():
                 self.declared.labels(name, values, self._place(f"{axis.name}.{name}"))
-        for name in (*space.constants, *space.followers):
+        for name in (*space.constants, *space.dependent_parameters):
             values = [rule.set[name] for rule in space.rules if name in rule.set]
             values += [space.constants[name]] if name in space.constants else []
             section = "constants" if name in space.constants else "when"
@@ -240,7 +240,7 @@ class Reader:
             raise place.mistake("a list of values", raw, "one value belongs in [constants]")
         return Axis(name, self.declared.values(name, entries, place))
 
-    def _range(self, raw: dict[str, Any], place: Place) -> list[int | float]:
+    def _range(self, raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
         if "from" in raw or "to" in raw:
             return spaced(raw, place)
         try:
@@ -288,7 +288,7 @@ class Reader:
             check_occurs(match, axes, place)
             yield match
 
-    def _admitted(self, varying: Columns, name: str, raw: Any, place: Place) -> frozenset[str]:
+    def _admitted(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
         """Labels of the values that a rule's match means: the one it names, or the several that it lists.
 
         The parameter has to have each somewhere, else the rule matches no case.
@@ -309,7 +309,7 @@ class Reader:
         return frozenset(labels)
 
 
-def _warn_of_near_values(axis: Axis, place: Place) -> None:
+def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
     """Give a `DoubtWarning` for two floats of an axis that differ by rounding only."""
     has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
     if axis.points is not None or not has_floats or not all(map(is_number, axis.values)):

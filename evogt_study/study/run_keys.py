@@ -93,7 +93,7 @@ def _make_texts(
         if alike not in outlines:
             if len(outlines) >= BLOCK:  # bounded, since a study may have as many setups as cases
                 outlines.clear()
-            values = space.resolved({**first, **dict(zip(names, at, strict=True))})
+            values = space.resolve({**first, **dict(zip(names, at, strict=True))})
             outlines[alike] = None if values is None else _outline(method.bind(values), patterns, bound, inner)
         found = outlines[alike]
         yield missing if found is None else found[0].fill(found[1], places)

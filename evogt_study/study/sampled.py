@@ -20,7 +20,7 @@ from evogt_study.errors import DoubtWarning, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.listed import rounded
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, Place, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, stated_entries
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
@@ -45,7 +45,7 @@ FORMS = (
 )
 
 
-def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
+def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
     """The points of a sample.  Raises StudyError."""
     rule, parameters = _rule(table, place), table.parameters
     if not parameters:
@@ -73,7 +73,7 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     return Axis(table.name, tuple(range(first, first + count)), points)
 
 
-def _rule(table: SampleTable, place: Place) -> Rule:
+def _rule(table: SampleTable, place: SourceLocation) -> Rule:
     """Return the rule and check its options.  Raises StudyError."""
     if table.rule not in RULES:
         raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
@@ -89,7 +89,7 @@ def _rule(table: SampleTable, place: Place) -> Rule:
     return rule
 
 
-def warn_of_count(table: SampleTable, place: Place) -> None:
+def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
     """Give a `DoubtWarning` for a count that leaves a sequence unbalanced, and for values that no level reaches."""
     for name, raw in table.parameters.items() if table.rule == "morris" else ():
         units, fine = (np.linspace(0.0, 1.0, size) for size in (table.levels, MAX_LEVELS))
@@ -206,7 +206,7 @@ RULES: Mapping[str, Rule] = {
 }  # fmt: skip
 
 
-def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
+def distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
     """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
@@ -219,7 +219,7 @@ def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
     return KINDS[kinds[0]](raw[kinds[0]], place.at(kinds[0]))
 
 
-def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
+def _box(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
     # a box has no key of `KINDS`, but the message can suggest one
     place.check_keys(raw, ("from", "to"), ("scale", *KINDS))
     logarithmic = place.logarithmic(raw)
@@ -230,7 +230,7 @@ def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
     return lambda unit: [rounded(value) for value in (low + (high - low) * unit).tolist()]
 
 
-def _integers(raw: Any, place: Place) -> Quantiles:
+def _integers(raw: Any, place: SourceLocation) -> Quantiles:
     low, high = place.interval(_table(raw, place, "from", "to"))
     if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
         raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
@@ -239,7 +239,7 @@ def _integers(raw: Any, place: Place) -> Quantiles:
     return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
 
 
-def _normal(raw: Any, place: Place) -> Quantiles:
+def _normal(raw: Any, place: SourceLocation) -> Quantiles:
     mean, std = (place.number(_table(raw, place, "mean", "std"), key) for key in ("mean", "std"))
     if std <= 0:
         raise place.at("std").mistake("above 0", std)
@@ -253,14 +253,14 @@ def _normal(raw: Any, place: Place) -> Quantiles:
     return values
 
 
-def _table(raw: Any, place: Place, *keys: str) -> Mapping[str, Any]:
+def _table(raw: Any, place: SourceLocation, *keys: str) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         raise place.mistake(f"{{ {', '.join(keys)} }}", raw)
     place.check_keys(raw, keys)
     return raw
 
 
-def _choice(raw: Any, place: Place) -> Quantiles:
+def _choice(raw: Any, place: SourceLocation) -> Quantiles:
     values = stated_entries(raw)
     if not values:
         raise place.mistake("a list of at least one value", raw)
@@ -274,7 +274,7 @@ def _numbers(unit: Array, count: int) -> list[int]:
     return numbers
 
 
-KINDS: Mapping[str, Callable[[Any, Place], Quantiles]] = {
+KINDS: Mapping[str, Callable[[Any, SourceLocation], Quantiles]] = {
     "integers": _integers, "normal": _normal, "choice": _choice,
 }  # fmt: skip
 """Distributions by their key; without a key it is a box."""
@@ -294,7 +294,7 @@ def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -
         if sample["rule"] != FIXED or _without_count(old) != _without_count(sample) or old["count"] == sample["count"]:
             continue
         count, many = old["count"], sample["count"]
-        place = Place(file, f"sample[{number}].count")
+        place = SourceLocation(file, f"sample[{number}].count")
         if not sample.get("extend"):
             wanted = f"{count} as in the result, since the points of a Latin hypercube belong to their number"
             raise place.mistake(wanted, many, "extend = true doubles it and keeps them, or -o begins another")

@@ -201,7 +201,12 @@ class Study:
     def has_streams(self) -> bool:
         """True if runs receive a generator `rng`."""
         space = self.space
-        return self.method.has_streams and RNG not in (*space.names, *space.columns, *space.followers, *space.constants)
+        return self.method.has_streams and RNG not in (
+            *space.names,
+            *space.columns,
+            *space.dependent_parameters,
+            *space.constants,
+        )
 
     @property
     def pilot(self) -> Pilot | None:
@@ -233,7 +238,7 @@ class Study:
             return f"{self.file}, {self.space.columns[name]}.{name}"
         if name in self.space.names:
             section = "axes"
-        elif name in self.space.followers and not stated:
+        elif name in self.space.dependent_parameters and not stated:
             section = "when"
         elif self.pilot is not None and name in self.pilot.parameters:
             section = PILOT
@@ -279,7 +284,7 @@ def _check_resolved(study: Study) -> None:
     given |= set(study.pilot.parameters if study.pilot else ())
     space = replace(study.space, formulas=())  # a formula may use a parameter that the pilot chooses
     for point in space.representatives(extra=study.method.setup_parameters):
-        values = space.resolved(point)
+        values = space.resolve(point)
         missing = [] if values is None else study.method.required(values)
         missing = [name for name in missing if name not in (values or {}) and name not in given]
         if missing:
@@ -295,7 +300,7 @@ def _check_together(study: Study, space: CaseSpace) -> None:
     if any(code.kind is Kind.DECLARED for code in study.spec.codes):
         return  # it was checked before it ran, and checking it again would run it
     few = {SEED} & set(study.method.plain_parameters)
-    axes = tuple(replace(axis, values=space.telling_values(axis, axis.name not in few)) for axis in space.axes)
+    axes = tuple(replace(axis, values=space.representative_values(axis, axis.name not in few)) for axis in space.axes)
     some = replace(space, axes=axes)
     # spread evenly over the cases, at most MAX_CHECKED
     for index in np.unique(np.linspace(0, some.size - 1, min(some.size, MAX_CHECKED)).astype(int)):

@@ -65,7 +65,7 @@ def test_later_rules_win_and_hold_only_where_they_match():
 
 def test_cases_are_numbered_in_c_order():
     for index, point in enumerate(points(SPACE)):
-        assert SPACE.values(index) == SPACE.resolved(point)
+        assert SPACE.values(index) == SPACE.resolve(point)
         assert {name: SPACE.values(index)[name] for name in SPACE.names} == point
 
 
@@ -84,11 +84,11 @@ def test_where_a_table_has_no_entry_there_is_no_case():
 
 def test_dependence_and_followers():
     space = SPACE.with_chosen(Chosen(("radius",), ("seed", "d"), {}))
-    assert space.followers == ("gamma", "tau", "radius")
+    assert space.dependent_parameters == ("gamma", "tau", "radius")
     assert space.dependence("gamma") == ("d", "e")
     assert space.dependence("radius") == ("d", "seed")  # in the order of the axes
     assert space.dependence("N") == ()
-    assert SPACE.followers == ("gamma", "tau")  # `with_chosen` makes another space
+    assert SPACE.dependent_parameters == ("gamma", "tau")  # `with_chosen` makes another space
 
 
 @st.composite
