@@ -42,7 +42,7 @@ from evogt_study.schema.variables import Variable
 
 MAY_BE_NAN = ("initial_error", "error_history", "field")
 """Errors relative to zero, and fields outside of a domain."""
-MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
+MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "error_upper", "error_bound_estimated")
 """Upper bounds.  A missing bound says nothing about the run itself."""
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""

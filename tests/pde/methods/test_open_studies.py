@@ -246,7 +246,6 @@ REFUSED = {
     "flux on a periodic face": (
         toml(ROLL | {"boundary": '{ x = "periodic", x1 = { flux = "1" } }'}), "a face of the periodic direction x"
     ),
-    "u in a flux": (toml(CHANNEL | {"boundary": '{ y0 = { flux = "u" } }'}), "`boundary.y0.flux` must be free of u"),
     "crossing polygon": (
         toml(PLATE | {"domain": "{ polygon = [[0, 0], [1, 1], [1, 0], [0, 1]] }"}), "a line that does not cross itself"
     ),
