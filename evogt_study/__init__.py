@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
-    from evogt_study import errors, pde, plots
+    from evogt_study import errors, pde
     from evogt_study.accessor import open as open
     from evogt_study.analysis.comparison import compare
     from evogt_study.analysis.design import Design
@@ -71,7 +71,7 @@ _named = lazy_names(
         "evogt_study.workers.options": "RunOptions",
     },
 )
-_MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde", "plots": "evogt_study.plots"}
+_MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde"}
 
 _GIVE_DATASETS = (
     "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "run",
@@ -81,7 +81,7 @@ _GIVE_DATASETS = (
 
 __all__ = [
     "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "diff", "errors", "merge",
-    "observed_orders", "on_grid", "over_problems", "pde", "performance", "plots", "run", "sample",
+    "observed_orders", "on_grid", "over_problems", "pde", "performance", "run", "sample",
     "sensitivity", "summary", "table", "to_ragged", "try_case", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from evogt_study.plots.catalogue import Drawn
+    from evogt_study.plots.catalogue import PlottedFigure
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
@@ -145,48 +145,110 @@ class Result:
         return check_known(sensitivity(values, over, planned=self._planned(), **options), values)
 
     def plot(
-        self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,
-        by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
-        at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None, title: str = "",
+        self, kind: str = "distribution", variable: str | None = None, *, x: str | None = None,
+        hue: str | None = None, col: str | None = None, over: str | Iterable[str] | None = None,
+        at: Mapping[str, object] | None = None, slope: float | Iterable[float] = (), title: str = "",
         xlabel: str | None = None, ylabel: str | None = None, size: tuple[float, float] | None = None,
         xscale: str | None = None, yscale: str | None = None,
-        ax: Axes | Sequence[Axes] | None = None, notes: bool = True,
+        ax: Axes | Sequence[Axes] | Figure | None = None, notes: bool = True,
     ) -> Figure:  # fmt: skip
-        """Draw a plot of one kind, as `evogt plot` does, and return the Matplotlib figure.
+        """Draw a plot of one kind, as `evogt plot` does.
 
-        along, by, panel, over and at are as in `evogt_study.plots.Places`.  xscale, yscale: "linear" or "log".  ax:
-        axes to draw on, one for each panel, with your own labels, scales and size.  notes: False leaves footnotes and
-        numbers of runs to `caption`.  Raises InputError if the plot cannot be drawn.
+        Parameters
+        ----------
+        kind : str, default "distribution"
+            distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.
+        variable : str, optional
+            Variable to draw.  By default the main number of the study.
+        x : str, optional
+            Axis along which values are drawn, a parameter that follows an axis, or a recorded variable.
+        hue, col : str, optional
+            Axis whose values are series, and axis with a panel for each value.
+        over : str or iterable of str, optional
+            Axes whose points are a sample.  By default the seed and random samples.
+        at : mapping, optional
+            One value for each axis that is fixed.
+        slope : float or iterable of float, optional
+            Slopes of reference lines of a dependence with two logarithmic scales.
+        title, xlabel, ylabel : str, optional
+            Labels, with mathematics between dollars.
+        size : tuple of float, optional
+            Width and height in inches.
+        xscale, yscale : {"linear", "log"}, optional
+            By default logarithmic for an error, or over three decades.
+        ax : Axes, sequence of Axes or Figure, optional
+            Axes to draw on, one for each panel, with your own labels, scales and size; or an empty figure.
+        notes : bool, default True
+            If False, the figure has no footnote and no counts of runs.  See `caption`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.  Change it or save it as usual.
+
+        Raises
+        ------
+        InputError
+            If the plot cannot be drawn.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     figure = ds.evogt.plot("dependence", "error", x="tau", hue="dictionary", slope=0.5)
+        >>> figure.axes[0].get_xlabel()
+        'tau'
         """
-        look = {
-            "title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size, "xscale": xscale, "yscale": yscale,
-        }  # fmt: skip
-        look = {} if ax is not None else look
-        places = {"along": along, "by": by, "panel": panel, "over": over, "at": at or {}}
-        return self._drawn(kind, variable, places, look, slopes=slopes, ax=ax, notes=notes).figure
+        look = {"title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size, "xscale": xscale, "yscale": yscale}
+        roles = {"x": x, "hue": hue, "col": col, "over": over, "at": at or {}}
+        return self._draw(kind, variable, roles, look, slope=slope, ax=ax, notes=notes).figure
 
     def caption(
-        self, kind: str = "distribution", variable: str | None = None, *, slopes: Iterable[float] | None = None,
-        **places: Any,
+        self, kind: str = "distribution", variable: str | None = None, *, slope: float | Iterable[float] = (),
+        **roles: Any,
     ) -> str:  # fmt: skip
         """Return the caption of a plot without notes: its subject, long names, numbers of runs and footnotes.
 
-        places: along, by, panel, over and at, as in `plot`.  Raises InputError if the plot cannot be drawn.
+        Parameters
+        ----------
+        kind, variable, slope
+            As in `plot`.
+        **roles
+            x, hue, col, over and at, as in `plot`.
+
+        Returns
+        -------
+        str
+            Sentences of the caption.
+
+        Raises
+        ------
+        InputError
+            If the plot cannot be drawn.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     text = ds.evogt.caption("dependence", "error", x="tau", hue="dictionary")
+        >>> text.partition("; ")[2].partition(".")[0]
+        '80 of 80 runs'
         """
-        return self._drawn(kind, variable, places, {}, slopes=slopes, notes=False).caption
+        return self._draw(kind, variable, roles, {}, slope=slope, notes=False).caption
 
-    def _drawn(
-        self, kind: str, variable: str | None, places: Mapping[str, Any], look: Mapping[str, Any], *,
-        slopes: Iterable[float] | None, ax: Axes | Sequence[Axes] | None = None, notes: bool,
-    ) -> Drawn:  # fmt: skip
-        from evogt_study.plots import Look, Places  # 0.4 s, with matplotlib
-        from evogt_study.plots import catalogue as kinds
+    def _draw(
+        self, kind: str, variable: str | None, roles: Mapping[str, Any], look: Mapping[str, Any], *,
+        slope: float | Iterable[float], ax: Axes | Sequence[Axes] | Figure | None = None, notes: bool,
+    ) -> PlottedFigure:  # fmt: skip
+        from evogt_study.plots.canvas import Look, PlotRequest  # 0.4 s, with matplotlib
+        from evogt_study.plots.catalogue import draw_kind
+        from evogt_study.plots.groups import PlotRoles
 
-        over = places.get("over")
+        over = roles.get("over")
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
-        lines = None if slopes is None else tuple(slopes)
-        wish = kinds.Wish(variable, Places(**{**places, "over": sample}), lines, Look(**look), ax, notes=notes)
-        return kinds.drawn(self._data, kind, wish)
+        slopes = (slope,) if isinstance(slope, (int, float)) else tuple(slope)
+        axes = PlotRoles(**{**roles, "over": sample})
+        return draw_kind(self._data, kind, PlotRequest(variable, axes, slopes, Look(**look), ax, notes))
 
     def failures(self) -> pd.DataFrame:
         """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""

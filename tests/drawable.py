@@ -1,4 +1,4 @@
-"""Small real results to draw: with failures, of one seed, of a method of one's own, with nothing at all."""
+"""Small real results to draw, and what a test reads off a figure."""
 
 import itertools
 import textwrap
@@ -8,6 +8,9 @@ import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from evogt_study.plots.canvas import Look, PlotRequest
+from evogt_study.plots.catalogue import draw_kind
+from evogt_study.plots.groups import PlotRoles
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
@@ -106,6 +109,23 @@ def _small(dimension):
     return runs(Study.from_text(text))
 
 
+def request(variable=None, slope=(), ax=None, notes=True, over=None, **options):
+    """A request with roles and look by their names."""
+    look = {name: options.pop(name) for name in list(options) if name in Look.__dataclass_fields__}
+    over = (over,) if isinstance(over, str) else over
+    return PlotRequest(variable, PlotRoles(over=over, **options), slope, Look(**look), ax, notes)
+
+
+def draw(data, kind, variable=None, **options):
+    """A drawn plot with its texts."""
+    return draw_kind(data, kind, request(variable, **options))
+
+
+def lines(figure, gid):
+    """The lines of all axes that are drawn under that name."""
+    return [line for axes in figure.axes for line in axes.get_lines() if line.get_gid() == gid]
+
+
 def points(axes, gid="runs"):
     """Coordinates of all points that are drawn under that name, (n, 2)."""
     lines = [line for line in axes.get_lines() if line.get_gid() == gid]
@@ -146,6 +166,6 @@ def footnote(figure):
 
 
 __all__ = [
-    "AXES", "FAILING", "PILOT", "check_layout", "footnote", "own", "pilot_runs", "points", "runs", "small", "texts",
-    "written_result",
+    "AXES", "FAILING", "PILOT", "check_layout", "draw", "footnote", "lines", "own", "pilot_runs", "points", "request",
+    "runs", "small", "texts", "written_result",
 ]  # fmt: skip

@@ -14,13 +14,13 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.published import TABLES, judged, known_differences, published, read_csv
+from evogt_study.paper.published import TABLES, judge, read_csv, read_known_differences, read_published
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "data" / "published"
-KNOWN = known_differences(PUBLISHED)
+KNOWN = read_known_differences(PUBLISHED)
 RUNS = {
     "oscillatory_1d": 240, "target_1d": 240, "feature_count": 75, "threshold": 80, "quadrature": 100,
     "p1_fem_oscillatory": 3, "p1_fem_target": 3, "temporal_autonomous": 4, "temporal_nonautonomous": 4,
@@ -85,14 +85,14 @@ class OnDemand(dict):
 
 ROWS = [
     pytest.param(row, marks=slow_if(LONG & set(TABLES[row.file].studies(row.labels))), id=f"{row.file}-{i}")
-    for i, row in enumerate(published(PUBLISHED))
+    for i, row in enumerate(read_published(PUBLISHED))
 ]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_published_number(result, row):
-    (entry,) = judged([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)
+    (entry,) = judge([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)
     place = (row.file, " ".join(row.labels.values()))
     assert entry.n_ok == entry.n_planned > 0
     if entry.known:
@@ -169,7 +169,7 @@ def test_what_explains_the_difference_of_the_fixed_operator():
         )
         return f"{abs(fine - coarse) / coarse * 1e5:.3f}e-5"
 
-    printed = next(row.published for row in published(PUBLISHED) if "fixed 2-D" in row.labels.get("variable", ""))
+    printed = next(row.published for row in read_published(PUBLISHED) if "fixed 2-D" in row.labels.get("variable", ""))
     assert change(48, 0.03) == printed
     assert printed not in (change(48, 0.06), change(44, 0.03))
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.published import judged, known_differences, published
-from evogt_study.paper.report import summary_line
+from evogt_study.paper.published import judge, read_known_differences, read_published
+from evogt_study.paper.report import summarise
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import VARIABLE
@@ -109,11 +109,11 @@ def test_the_published_numbers_are_in_them(shipped):
     results = {name: groups["main"] for name, groups in shipped.items()}
     results |= {f"{name}/pilot": groups["pilot"] for name, groups in shipped.items() if "pilot" in groups}
     folder = ROOT / "data" / "published"
-    entries = judged(published(folder), results, known_differences(folder))
+    entries = judge(read_published(folder), results, read_known_differences(folder))
     assert len(entries) == 345
     assert all(entry.agrees for entry in entries)
     assert sum(entry.verdict is Verdict.all_digits for entry in entries) == 318
-    assert f"\n{summary_line(entries)}\n" in (ROOT / "README.md").read_text()
+    assert f"\n{summarise(entries)}\n" in (ROOT / "README.md").read_text()
 
 
 def test_the_lines_of_the_data_readme_read_a_table_off(capsys, monkeypatch):

@@ -22,11 +22,7 @@ class Verdict(StrEnum):
 
 
 class Measure(StrEnum):
-    """Meaning of a published number.
-
-    digits: all printed digits.  order: only the order of magnitude, for rounding noise such as mass defects.  bound: an
-    upper bound.
-    """
+    """Meaning of a published number: its digits, the order of magnitude of rounding noise, or an upper bound."""
 
     digits = "digits"
     order = "order"
@@ -37,9 +33,8 @@ class Measure(StrEnum):
 class Entry:
     """One published number beside the computed one.
 
-    file: the CSV in data/published, without suffix; table: the paper's label, or "text"; labels: what the row says the
-    number is (epsilon, dictionary, variable, statistic, ...), as printed there; n_ok of n_planned runs it rests on;
-    known: the explanation where the difference is a known one, else empty.
+    file: the CSV in data/published, without suffix; table: the paper's label, or "text"; labels: as printed (epsilon,
+    dictionary, variable, statistic, ...); n_ok, n_planned: its runs; known: the explanation of a known difference.
     """
 
     file: str
@@ -55,23 +50,33 @@ class Entry:
 
     @property
     def relative_difference(self) -> float:
-        """(computed - published) / |published|; NaN where one of them is a word."""
-        try:
-            published = float(self.published)
-        except ValueError:
-            return math.nan
-        if isinstance(self.computed, str) or published == 0.0:
+        """(computed - published) / |published|; NaN for a string and for zero."""
+        published = to_number(self.published)
+        if isinstance(self.computed, str) or not published:
             return math.nan
         return (self.computed - published) / abs(published)
 
     @property
+    def is_known(self) -> bool:
+        """True for a difference that the list of known differences explains."""
+        return self.verdict is Verdict.differs and bool(self.known)
+
+    @property
     def agrees(self) -> bool:
-        """True where the number is borne out, or its difference is a known one."""
-        return self.verdict != Verdict.differs or bool(self.known)
+        """True if the number is confirmed, or its difference is a known one."""
+        return self.verdict is not Verdict.differs or self.is_known
+
+
+def to_number(text: str) -> float | None:
+    """Return a printed number; None for a string such as "singular"."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def last_digit(text: str) -> float:
-    """Size of one unit in the last printed digit.
+    """Return the size of one unit in the last printed digit.
 
     >>> last_digit("4.50e-2")
     0.0001
@@ -80,19 +85,16 @@ def last_digit(text: str) -> float:
     return float(f"1e{int(exponent or 0) - len(mantissa.partition('.')[2])}")
 
 
-def verdict(published: str, computed: float | str, measure: Measure = Measure.digits) -> Verdict:
-    """The verdict on a printed number or word.
+def judge_value(published: str, computed: float | str, measure: Measure = Measure.digits) -> Verdict:
+    """Return the verdict on a printed number or string.
 
     All digits: the computed value rounds, once, to the printed one.  One unit: it rounds to a neighbour of it.  Same
     order: less than half a decade apart, if the measure of the number is its order.
     """
     if isinstance(computed, str):
         return Verdict.all_digits if computed == published else Verdict.differs
-    try:
-        target = float(published)
-    except ValueError:
-        return Verdict.differs
-    if not math.isfinite(computed):
+    target = to_number(published)
+    if target is None or not math.isfinite(computed):
         return Verdict.differs
     if measure is Measure.bound:
         return Verdict.all_digits if computed <= target else Verdict.differs

@@ -53,20 +53,20 @@ def reproduce(
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.display import display
-    from evogt_study.paper.report import summary_line, terminal_table
+    from evogt_study.paper.report import summarise, to_terminal
+    from evogt_study.paper.run import read_studies, write_report
     from evogt_study.paper.run import reproduce as run_and_judge
-    from evogt_study.paper.run import studies_at, write_report
     from evogt_study.workers.clusters import connect_to_scheduler
     from evogt_study.workers.options import RunOptions
     from evogt_study.workers.signals import handle_signals
 
-    found = studies_at(studies)
+    found = read_studies(studies)
     with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
-    tell_lines(terminal_table(made.entries))
+    tell_lines(to_terminal(made.entries))
     for path in write_report(made, output):
         tell(path)
-    tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summary_line(made.entries)}")
+    tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summarise(made.entries)}")
     if made.not_computed:
         tell(f"{made.not_computed} published numbers belong to studies that were not given")
     if not made.holds:

@@ -1,62 +1,47 @@
-"""The report of `evogt reproduce`: each published number beside the computed one, in text, Markdown and CSV.
-
-All three are pure functions of the entries.  `agreement` decides how values are compared.
-"""
+"""The report of `evogt reproduce`: each published number beside the computed one, in text, Markdown and CSV."""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evogt_study.analysis.tables import render_table
-from evogt_study.paper.agreement import Entry, Measure, Verdict
+from evogt_study.paper.agreement import Entry, Measure, Verdict, to_number
 
 if TYPE_CHECKING:
-    from evogt_study.plots.catalogue import Drawn
+    from evogt_study.plots.catalogue import PlottedFigure
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"
 EXTRA_DIGITS = 3  # of a computed value beyond the printed ones, so that a reader sees how it rounds
-
 CSV_COLUMNS = (
     "file", "table", "labels", "published", "computed", "relative_difference", "measure", "verdict", "known",
     "n_ok", "n_planned",
 )  # fmt: skip
-
 PHRASES = {
     Verdict.all_digits: ("agrees in all printed digits", "agree in all printed digits"),
     Verdict.one_unit: ("within one unit of the last digit",) * 2,
     Verdict.same_order: ("in order of magnitude",) * 2,
     Verdict.differs: ("differs", "differ"),
 }
-
 SPEAKING = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
 """Labels whose values need no name beside them."""
 
 
-def counts(entries: Sequence[Entry]) -> dict[Verdict, int]:
-    """Count the entries of each verdict; every verdict is a key."""
-    return {verdict: sum(entry.verdict is verdict for entry in entries) for verdict in Verdict}
-
-
-def is_known(entry: Entry) -> bool:
-    """Test for a difference that the list of known differences explains."""
-    return entry.verdict is Verdict.differs and bool(entry.known)
-
-
-def summary_line(entries: Sequence[Entry]) -> str:
-    """One sentence: "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
+def summarise(entries: Sequence[Entry]) -> str:
+    """Return one sentence: "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
     if not entries:
         return "no published numbers"
-    numbers = counts(entries)
+    numbers = Counter(entry.verdict for entry in entries)
     parts = [
-        f"{number} {PHRASES[verdict][number != 1]}"
-        for verdict, number in numbers.items()
-        if number or verdict is Verdict.all_digits
+        f"{numbers[verdict]} {phrases[numbers[verdict] != 1]}"
+        for verdict, phrases in PHRASES.items()
+        if numbers[verdict] or verdict is Verdict.all_digits
     ]
-    known = sum(map(is_known, entries))
+    known = sum(entry.is_known for entry in entries)
     unexplained = numbers[Verdict.differs] - known
     if known and unexplained:
         parts[-1] += f" ({known} known, {unexplained} unexplained)"
@@ -67,116 +52,99 @@ def summary_line(entries: Sequence[Entry]) -> str:
     return f"{len(entries)} published number{'s' * (len(entries) != 1)}: {', '.join(parts)}"
 
 
-def shown(published: str, computed: float | str) -> str:
-    """The computed value as the published one is printed, with three more digits.
+def format_computed(published: str, computed: float | str) -> str:
+    """Return the computed value as the published one is printed, with three more digits.
 
     An integer has no decimals if the paper prints an integer.  A value far from the printed form has a power of ten.
 
-    >>> shown("4.50e-2", 0.0449683), shown("99.8", 99.7654321), shown("20", 20.0)
+    >>> format_computed("4.50e-2", 0.0449683), format_computed("99.8", 99.7654321), format_computed("20", 20.0)
     ('4.49683e-2', '99.7654', '20')
     """
     if isinstance(computed, str):
         return computed
     if not math.isfinite(computed):
         return str(float(computed))
-    mantissa, exponent, _ = published.lower().partition("e")
-    digits = sum(character.isdigit() for character in mantissa)
-    if not _is_number(published):
+    if to_number(published) is None:
         return f"{computed:.4g}"
+    mantissa, exponent, _ = published.lower().partition("e")
     if not exponent and (computed == 0.0 or 1e-3 <= abs(computed) < 1e7):
         decimals = 0 if published.isdigit() and float(computed).is_integer() else EXTRA_DIGITS
         return f"{computed:.{len(mantissa.partition('.')[2]) + decimals}f}"
-    return _short_power(f"{computed:.{digits - 1 + EXTRA_DIGITS}e}")
+    digits = sum(character.isdigit() for character in mantissa)
+    return _shorten_power(f"{computed:.{digits - 1 + EXTRA_DIGITS}e}")
 
 
-def relative(entry: Entry) -> str:
-    """The relative difference in two digits, or a dash where there is none."""
-    difference = entry.relative_difference
-    return _short_power(f"{difference:+.1e}") if math.isfinite(difference) else "—"
+def _shorten_power(text: str) -> str:
+    """Return a power of ten as the published files write it: "4.50e-2" for "4.50e-02"."""
+    mantissa, _, power = text.partition("e")
+    return f"{mantissa}e{int(power)}"
 
 
-def judged(entry: Entry) -> str:
-    """The verdict in words."""
-    if entry.measure is Measure.bound and entry.verdict is Verdict.all_digits:
-        return "within the printed bound"
-    return f"{entry.verdict} (known)" if is_known(entry) else str(entry.verdict)
-
-
-def by_file(entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
-    """The entries of each file, in the order of their first entries."""
-    names = dict.fromkeys(entry.file for entry in entries)
-    return {name: tuple(entry for entry in entries if entry.file == name) for name in names}
-
-
-def by_severity(entries: Sequence[Entry]) -> list[Entry]:
-    """Entries that do not agree in all digits: unexplained differences, then known ones, then near misses."""
+def sort_disagreements(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries that do not agree in all digits: unexplained differences, known ones, then near misses."""
     order = [Verdict.differs, Verdict.one_unit, Verdict.same_order]
     rest = [entry for entry in entries if entry.verdict in order]
-    # keeps the paper's order where both are equal
-    return sorted(rest, key=lambda entry: (order.index(entry.verdict), is_known(entry)))
+    return sorted(rest, key=lambda entry: (order.index(entry.verdict), entry.is_known))  # else in the paper's order
 
 
-def explanations(entries: Sequence[Entry]) -> list[str]:
-    """Collect the explanations of known differences, each once, on one line."""
-    return list(dict.fromkeys(" ".join(entry.known.split()) for entry in by_severity(entries) if entry.known))
+def list_explanations(entries: Sequence[Entry]) -> list[str]:
+    """Return the explanations of known differences, each once, on one line."""
+    return list(dict.fromkeys(" ".join(entry.known.split()) for entry in sort_disagreements(entries) if entry.known))
 
 
-def overview(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """Header and one row for each file: how many numbers, and how many with each verdict."""
+def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
+    """Return header and one row for each file: how many numbers, and how many with each verdict."""
     header = ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     body = []
-    for file, own in by_file(entries).items():
-        numbers = counts(own)
-        body.append([file, _tables(own), str(len(own)), *(str(numbers[verdict]) for verdict in Verdict)])
+    for file, own in _group_by_file(entries).items():
+        numbers = Counter(entry.verdict for entry in own)
+        body.append([file, _list_tables(own), str(len(own)), *(str(numbers[verdict]) for verdict in Verdict)])
     return header, body
 
 
-def terminal_table(entries: Sequence[Entry]) -> str:
-    """Plain text: one line for each file, then every number that does not agree in all digits, then explanations."""
-    parts = [render_table(*overview(entries), "text")]
-    rest, notes = by_severity(entries), explanations(entries)
+def to_terminal(entries: Sequence[Entry]) -> str:
+    """Return plain text: a line for each file, the numbers that do not agree in all digits, then explanations."""
+    parts = [render_table(*count_by_file(entries), "text")]
+    rest, notes = sort_disagreements(entries), list_explanations(entries)
     if rest:
         header = ["table", "number", "published", "computed", "rel. diff.", "verdict", "runs"]
-        body = [[entry.table, _brief(entry), *_outcome(entry, notes)] for entry in rest]
+        body = [[entry.table, _describe_briefly(entry), *_describe_outcome(entry, notes)] for entry in rest]
         parts.append(render_table(header, body, "text"))
     if notes:
         lines = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
         parts.append("\n".join(textwrap.fill(line, 100, subsequent_indent="    ") for line in lines))
-    return "\n\n".join([*parts, summary_line(entries)])
+    return "\n\n".join([*parts, summarise(entries)])
 
 
-def markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[Drawn] = ()) -> str:
-    """Summary, explanations of what differs, a table with one row for each number of each file, and provenance.
+def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[PlottedFigure] = ()) -> str:
+    """Return a summary, explanations of differences, a table for each file, and provenance.
 
     figures: their PNG files are beside the report.
     """
-    parts = [
-        f"# {provenance.get('title', TITLE)}",
-        f"{summary_line(entries)}.",
-        render_table(*overview(entries), "markdown"),
-    ]
-    notes = explanations(entries)
+    overview = render_table(*count_by_file(entries), "markdown")
+    parts = [f"# {TITLE}", f"{summarise(entries)}.", overview]
+    notes = list_explanations(entries)
     if notes:
         parts += ["## Known differences", "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))]
-    for file, own in by_file(entries).items():
-        names = _label_names(own)
+    for file, own in _group_by_file(entries).items():
+        names = list(dict.fromkeys(name for entry in own for name in entry.labels))
         header = [*names, "published", "computed", "relative difference", "verdict", "runs"]
-        body = [[*(entry.labels.get(name, "") for name in names), *_outcome(entry, notes)] for entry in own]
+        body = [[*(entry.labels.get(name, "") for name in names), *_describe_outcome(entry, notes)] for entry in own]
         table = render_table(header, [[" ".join(cell.split()) for cell in row] for row in body], "markdown")
-        parts += [f"## {file}: {_tables(own)}", f"{summary_line(own)}.", table]
+        parts += [f"## {file}: {_list_tables(own)}", f"{summarise(own)}.", table]
     for each in figures:
         parts += [f"## {each.title}", f"![{each.alt}]({each.name}.png)", each.caption]
-    origin = "\n".join(f"- {name}: {text}" for name, text in provenance.items() if name != "title")
-    parts += ["## Where these numbers come from", *([origin] if origin else []), f"Compute them again: `{COMMAND}`"]
+    origin = "\n".join(f"- {name}: {text}" for name, text in provenance.items())
+    parts += ["## Provenance", *([origin] if origin else []), f"Reproduce: `{COMMAND}`"]
     return "\n\n".join(parts) + "\n"
 
 
-def csv_text(entries: Sequence[Entry]) -> str:
-    """One row for each number; computed values in full precision."""
+def to_csv(entries: Sequence[Entry]) -> str:
+    """Return one row for each number; computed values in full precision."""
     body = [
         [
-            entry.file, entry.table, _labels(entry, "; "), entry.published,
-            entry.computed if isinstance(entry.computed, str) else repr(float(entry.computed)),
+            entry.file, entry.table, "; ".join(f"{name}={value}" for name, value in entry.labels.items()),
+            entry.published, entry.computed if isinstance(entry.computed, str) else repr(float(entry.computed)),
             repr(float(entry.relative_difference)), str(entry.measure), str(entry.verdict), entry.known,
             str(entry.n_ok), str(entry.n_planned),
         ]
@@ -185,40 +153,30 @@ def csv_text(entries: Sequence[Entry]) -> str:
     return render_table(CSV_COLUMNS, body, "csv") + "\n"
 
 
-def _label_names(entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys(name for entry in entries for name in entry.labels))
+def _group_by_file(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.file, []).append(entry)
+    return found
 
 
-def _tables(entries: Sequence[Entry]) -> str:
+def _list_tables(entries: Sequence[Entry]) -> str:
     return ", ".join(dict.fromkeys(entry.table for entry in entries))
 
 
-def _labels(entry: Entry, separator: str) -> str:
-    return separator.join(f"{name}={value}" for name, value in entry.labels.items())
-
-
-def _brief(entry: Entry) -> str:
-    """Describe the number within one line of a terminal: "epsilon=0.2, transnet, error, mean"."""
+def _describe_briefly(entry: Entry) -> str:
+    """Return the number within one line of a terminal: "epsilon=0.2, transnet, error, mean"."""
     return ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
 
 
-def _outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
-    """Published, computed, relative difference, verdict with the number of its explanation, and runs."""
+def _describe_outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
+    """Return published, computed, relative difference, verdict with the number of its explanation, and runs."""
+    difference = entry.relative_difference
+    relative = _shorten_power(f"{difference:+.1e}") if math.isfinite(difference) else "—"
+    verdict = f"{entry.verdict} (known)" if entry.is_known else str(entry.verdict)
+    if entry.measure is Measure.bound and entry.verdict is Verdict.all_digits:
+        verdict = "within the printed bound"
     known = " ".join(entry.known.split())
     note = f" [{notes.index(known) + 1}]" if known in notes else ""
-    computed = shown(entry.published, entry.computed)
-    return [entry.published, computed, relative(entry), judged(entry) + note, f"{entry.n_ok}/{entry.n_planned}"]
-
-
-def _short_power(text: str) -> str:
-    """The power of ten as the published files write it: "4.50e-2" for "4.50e-02"."""
-    mantissa, _, power = text.partition("e")
-    return f"{mantissa}e{int(power)}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    runs = f"{entry.n_ok}/{entry.n_planned}"
+    return [entry.published, format_computed(entry.published, entry.computed), relative, verdict + note, runs]

@@ -3,150 +3,108 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.canvas import Given, grid, labelled, laid_out, new_canvas, note, titled
-from evogt_study.plots.groups import Arranged, Places, arranged, is_numeric
-from evogt_study.plots.style import COLUMN_WIDTH, DECADES, TEXT_WIDTH, label_size, plain, scale_values, tick_size
+from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
+from evogt_study.plots.groups import GroupedRuns, PlotRoles, group_runs, is_numeric
+from evogt_study.plots.style import COLUMN_WIDTH, label_size, min_log_ratio, scale_axis, tick_size, to_plain
 
-MOST = 40  # values of an axis
-ROOM = 44  # characters of numbers in a row
-WRITTEN = 7, 16  # cells in a row of a column's and of a page's width up to which numbers are written into them
+MAX_VALUES = 40  # of an axis
+MAX_WRITTEN = 7, 16  # cells in a row of a column and of a page up to which numbers are written into them
 
 
-def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
-    """Medians over the sample for each pair of values of `along` and `by`.
+def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw medians over two axes as colours, with k/n in cells that lack runs.
 
-    The colour scale is logarithmic for an error, or over three decades.
-
-    A cell that lacks runs says k/n; one without any value is hatched, one where no run is planned is empty.  Raises
-    InputError where there are not two axes to draw over, or for axes or variables that are none.
+    A cell without any value is hatched.  Raises InputError for fewer than two axes.
     """
-    runs = cells(data, variable, places or Places())
-    count = len(runs.panels.labels)
-    rows, columns = grid(count, ax)
-    medians = runs.medians
-    write = len(runs.along.labels) * columns <= WRITTEN[columns > 1] and len(runs.series.labels) <= 2 * WRITTEN[0]
-    size = (COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows)
-    canvas = new_canvas(rows, columns, size, ax, sharex=True, sharey=True)
-    drawn = canvas.axes
-    for spare in drawn[count:]:
-        spare.remove()
-    norm = _norm(medians, 3.0 if runs.is_error else DECADES)
-    mesh = None
-    for number, axes in enumerate(drawn[:count]):
-        mesh = axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
-        _cells(axes, runs, number, norm, write=write)
-        _named(axes, runs)
-        axes.set_title(plain(runs.panels.describe(number)), fontsize=label_size())
-        axes.tick_params(labelsize=tick_size(), labelbottom=number + columns >= count)
-        if number % columns == 0:
-            axes.set_ylabel(titled(runs.series.title, runs.series.name, 30, runs.series.short), fontsize=label_size())
-        if number + columns >= count:
-            axes.set_xlabel(
-                titled(runs.along.title, runs.along.name, canvas.characters(48), runs.along.short),
-                fontsize=label_size(),
-            )
-    if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
-        drawn[0].invert_yaxis()
-    if np.isfinite(medians).any() and mesh is not None:
-        bar = canvas.figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
-        bar.set_label(
-            labelled(runs.label, 38 if count == 1 else 80, "median {}" if runs.over else "{}"), fontsize=label_size()
-        )
-        scale_values(bar.ax, "x", medians, error=runs.is_error)
+    runs = _group_cells(data, variable, request.roles)
+    medians, count = runs.medians, len(runs.col.values)
+    canvas = new_panels(count, request, (COLUMN_WIDTH, 2.6))
+    across = len(runs.x.values) * canvas.columns
+    write = across <= MAX_WRITTEN[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_WRITTEN[0]
+    norm = _colour_norm(medians, min_log_ratio(runs.is_error))
+    meshes = [axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
+              for number, axes in enumerate(canvas.axes)]  # fmt: skip
+    canvas.label_panels(runs, runs.x.label)
+    for number, axes in enumerate(canvas.axes):
+        axes.grid(visible=False)
+        _annotate_cells(axes, runs, number, norm, write=write)
+        _label_values(axes, runs)
+        if number % canvas.columns == 0:
+            axes.set_ylabel(wrap_label(runs.hue.label, 30), fontsize=label_size())
+    if not is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
+        canvas.axes[0].invert_yaxis()
+    if np.isfinite(medians).any():
+        bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
+        label = f"median {runs.label}" if runs.over else runs.label
+        bar.set_label(wrap_label(label, 38 if count == 1 else 80), fontsize=label_size())
+        scale_axis(bar.ax, "x", medians, min_log_ratio(runs.is_error))
         if not isinstance(norm, LogNorm):  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
         bar.ax.tick_params(labelsize=tick_size(), which="both")
-    note(canvas, runs.footnote("hatched: no run has a value" if _barren(runs).any() else "", runs.lacking_told()))
-    return laid_out(canvas)
+    empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
+    canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
+    title = f"{variable} over {runs.x.name} and {runs.hue.name}"
+    return canvas.finish(title, "Colour: median of the cell.", runs.describe_medians(), runs.describe_subject())
 
 
-def cells(data: xr.Dataset, variable: str, places: Places) -> Arranged:
-    """The runs over two axes, which are chosen to have the most values where they are left open."""
-    by = places.by
-    runs = arranged(data, variable, places, most=MOST, most_series=MOST)
-    if by is None and runs.panels.name and places.panel is None:
-        swap = is_numeric(data, runs.panels.name) and runs.series.name == "dictionary"
-        if swap:  # numbers make the better scale, words the better panels
-            runs = arranged(
-                data, variable, replace(places, by=runs.panels.name, panel="dictionary"), most=MOST, most_series=MOST
-            )
-    if not (runs.series.name and runs.along.name):
-        axes = ", ".join(name for name in (runs.along.name, runs.series.name) if name) or "none"
+def _group_cells(data: xr.Dataset, variable: str, roles: PlotRoles) -> GroupedRuns:
+    """Return the runs over two axes, by default the two with the most values."""
+    runs = group_runs(data, variable, roles, max_x=MAX_VALUES, max_hue=MAX_VALUES)
+    # numbers make the better scale, strings the better panels
+    swap = runs.col.name and is_numeric(data, runs.col.name) and not is_numeric(data, runs.hue.name)
+    if swap and roles.hue is None and roles.col is None:
+        swapped = replace(roles, hue=runs.col.name, col=runs.hue.name)
+        runs = group_runs(data, variable, swapped, max_x=MAX_VALUES, max_hue=MAX_VALUES)
+    if not (runs.hue.name and runs.x.name):
+        axes = runs.x.name or runs.hue.name or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axes}")
     return runs
 
 
-def _barren(runs: Arranged) -> Any:
-    return runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)
-
-
-def _norm(medians: Array, spread: float) -> Normalize:
+def _colour_norm(medians: Array, min_ratio: float) -> Normalize:
     known = medians[np.isfinite(medians)]
     if not len(known):
         return Normalize(0.0, 1.0)
     low, high = float(known.min()), float(known.max())
-    if low > 0.0 and high > spread * low:  # as the colour bar is scaled
+    if low > 0.0 and high > min_ratio * low:  # as the colour bar is scaled
         return LogNorm(low, high)
     return Normalize(low, high if high > low else low + (abs(low) or 1.0))
 
 
-def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bool) -> None:
-    """The number of each cell where it is to be written, and what it lacks; hatching where all of its runs do."""
+def _annotate_cells(axes: Axes, runs: GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:
+    """Write the number of each cell and k/n if it lacks runs; hatch it if all of its runs lack a value."""
     medians = runs.medians[panel]
-    # 3: the largest number of panels in a row
-    digits = _digits(runs.medians, len(runs.along.labels) * min(len(runs.panels.labels), 3))
     for row, column in np.ndindex(medians.shape):
         value = medians[row, column]
-        barren = bool(runs.planned[panel, row, column].any()) and not np.isfinite(value)
-        if barren:
-            box = Rectangle(
-                (column - 0.5, row - 0.5), 1, 1, fill=False, hatch="////", edgecolor="0.5", linewidth=0, gid="barren"
-            )
-            axes.add_patch(box)
-        text = [_short(value, digits) if np.isfinite(value) else ""]
-        words = "\n".join(filter(None, [*text, runs.lacking(panel, row, column)])) if write else ""
-        if words:
+        empty = bool(runs.planned[panel, row, column].any()) and not np.isfinite(value)
+        if empty:
+            corner = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor="0.5", linewidth=0, gid="empty"))
+        number = f"{value:.3g}".replace("e-0", "e-") if np.isfinite(value) else ""
+        text = "\n".join(filter(None, [number, runs.format_missing(panel, row, column)]))
+        if write and text:
             dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
-            back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if barren else None
-            axes.text(
-                column, row, words, ha="center", va="center", fontsize=tick_size(), color="white" if dark else "black",
-                bbox=back,
-            )  # fmt: skip
+            back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
+            colour = "white" if dark else "black"
+            axes.text(column, row, text, ha="center", va="center", fontsize=tick_size(), color=colour, bbox=back)
 
 
-def _digits(medians: Array, across: int) -> int:
-    """Digits behind the point that tell all medians apart, as far as there is room in `across` cells; else one."""
-    known = np.unique(medians[np.isfinite(medians)])
-    # five characters are not behind the point, as in 4.5e-2
-    for digits in range(1, max(2, ROOM // across - 4)):
-        if len({_short(value, digits) for value in known}) == len(known):
-            return digits
-    return 1
-
-
-def _short(value: float, digits: int) -> str:
-    return f"{value:.{digits}e}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def _named(axes: Axes, runs: Arranged) -> None:
-    """Values along both axes, as many as there is room for."""
-    for which, place, room in (("x", runs.along, 9), ("y", runs.series, 12)):
-        step = -(-len(place.labels) // room)
-        positions = range(0, len(place.labels), step)
-        labels = [plain(place.labels[i]) for i in positions]
-        if which == "x":
+def _label_values(axes: Axes, runs: GroupedRuns) -> None:
+    """Label the values along both axes, as many as there is room for."""
+    for role, room in ((runs.x, 9), (runs.hue, 12)):
+        positions = range(0, len(role.values), -(-len(role.values) // room))
+        labels = [to_plain(role.values[i]) for i in positions]
+        if role is runs.x:
             axes.set_xticks(positions, labels=labels, rotation=0 if sum(map(len, labels)) < 32 else 90)
         else:
             axes.set_yticks(positions, labels=labels)

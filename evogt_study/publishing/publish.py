@@ -23,7 +23,7 @@ from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit, environment_lock
 from evogt_study.publishing.metadata import METADATA, citation, datacite, ro_crate
-from evogt_study.publishing.report import entry, overview, report
+from evogt_study.publishing.report import describe_briefly, overview, report
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
@@ -164,7 +164,7 @@ def pages(made: Deposit, root: Path) -> dict[str, str]:
     entries = []
     for study in made.studies:
         with _read(root / study.result) as groups:
-            entries.append(entry(f"../{study.result}", groups))
+            entries.append(describe_briefly(f"../{study.result}", groups))
     return {ZIPPED: overview(made.title, entries, room)}
 
 

@@ -18,8 +18,7 @@ def main(picture: Path) -> None:
         best = mean.sel(dictionary=dictionary).idxmin("gamma")
         least = float(mean.sel(dictionary=dictionary, gamma=best))
         print(f"{dictionary}: gamma = {float(best):g}, mean error {least:.2e} over {ds.sizes['seed']} seeds")
-    figure = evs.plots.dependence(ds, "error", evs.plots.Places(along="gamma", by="dictionary"))
-    picture.write_bytes(evs.plots.png(figure))
+    ds.evogt.plot("dependence", "error", x="gamma", hue="dictionary").savefig(picture, dpi=200)
 
 
 if __name__ == "__main__":  # workers are processes

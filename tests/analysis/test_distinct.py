@@ -105,8 +105,8 @@ def test_commands_count_runs(evogt, path, tmp_path):
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
     for kind, text in (
         ("distribution", "6 of 6 runs."),
-        ("rank", "A cloud of 6 points"),
-        ("histories", "6 of 6 runs."),
+        ("scatter", "A cloud of 6 points"),
+        ("time_series", "6 of 6 runs."),
     ):
         assert text in evogt("plot", path, kind, "-o", tmp_path / f"{kind}.svg")[1], kind
     assert "All 6 runs are ok." in report(path, read_result(path))

@@ -155,7 +155,7 @@ def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, r
     monkeypatch.chdir(tmp_path)
     result_of(own_study(FAILING, BOX.format(rule="saltelli", count=32)), tmp_path / "own.nc")
     assert evogt("plot", "own.nc", "trend", "-o", "p.png", "--title", "$E$", "--size", "3.4x2.6")[0] == 0
-    code, out, _ = evogt("plot", "own.nc", "dependence", "--along", "unknowns", "-o", "one.svg")
+    code, out, _ = evogt("plot", "own.nc", "dependence", "--x", "unknowns", "-o", "one.svg")
     assert (code, "A cloud of" in out) == (0, True), out
     assert evogt("plot", "own.nc", "trend", "--size", "3x") [0::2] == (
         2, "evogt: `--size` must be width x height in inches up to 50, got '3x'; use e.g. 3.4x2.6\n"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evogt_study.paper.agreement import Entry, Measure, Verdict, last_digit, verdict
+from evogt_study.paper.agreement import Entry, Measure, Verdict, judge_value, last_digit
 
 ALL, ONE, ORDER, DIFFERS = Verdict.all_digits, Verdict.one_unit, Verdict.same_order, Verdict.differs
 
 
 def entry(published, computed, measure=Measure.digits, known="", judged=None):
-    judged = verdict(published, computed, measure) if judged is None else judged
+    judged = judge_value(published, computed, measure) if judged is None else judged
     return Entry("file", "table", {"epsilon": "0.2"}, published, computed, measure, judged, 20, 20, known)
 
 
@@ -70,7 +70,7 @@ def test_one_unit_in_the_last_printed_digit(text, unit):
     ],
 )
 def test_digits(published, computed, expected):
-    assert verdict(published, computed) is expected
+    assert judge_value(published, computed) is expected
 
 
 @pytest.mark.parametrize(
@@ -88,27 +88,27 @@ def test_digits(published, computed, expected):
     ],
 )
 def test_noise_is_judged_by_its_order_of_magnitude(published, computed, expected):
-    assert verdict(published, computed, Measure.order) is expected
+    assert judge_value(published, computed, Measure.order) is expected
 
 
 @pytest.mark.parametrize(
     ("computed", "expected"), [(431.2, ALL), (500.0, ALL), (1e-9, ALL), (500.001, DIFFERS), (math.nan, DIFFERS)]
 )
 def test_a_bound_holds_or_not(computed, expected):
-    assert verdict("500", computed, Measure.bound) is expected
+    assert judge_value("500", computed, Measure.bound) is expected
 
 
 @pytest.mark.parametrize("measure", Measure)
 @pytest.mark.parametrize("computed", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_differs_from_every_number(computed, measure):
-    assert verdict("4.50e-2", computed, measure) is DIFFERS
+    assert judge_value("4.50e-2", computed, measure) is DIFFERS
 
 
 @pytest.mark.parametrize("measure", Measure)
 def test_words_agree_when_they_are_the_same(measure):
-    assert verdict("singular", "singular", measure) is ALL
-    assert verdict("singular", "resolved", measure) is DIFFERS
-    assert verdict("1e15", "singular", measure) is DIFFERS
+    assert judge_value("singular", "singular", measure) is ALL
+    assert judge_value("singular", "resolved", measure) is DIFFERS
+    assert judge_value("1e15", "singular", measure) is DIFFERS
 
 
 finite = st.floats(min_value=1e-290, max_value=1e290).flatmap(lambda size: st.sampled_from([size, -size]))
@@ -117,20 +117,20 @@ digits = st.integers(min_value=1, max_value=6)
 
 @given(finite, digits)
 def test_a_value_agrees_with_itself_rounded_once(value, k):
-    assert verdict(f"{value:.{k - 1}e}", value) is ALL
+    assert judge_value(f"{value:.{k - 1}e}", value) is ALL
 
 
 @given(finite, digits, st.floats(min_value=-3.0, max_value=3.0), st.sampled_from([Measure.digits, Measure.order]))
 def test_the_sign_of_both_does_not_matter(value, k, units, measure):
     text, mirrored = f"{value:.{k - 1}e}", f"{-value:.{k - 1}e}"
     computed = float(text) + units * last_digit(text)
-    assert verdict(text, computed, measure) is verdict(mirrored, -computed, measure)
+    assert judge_value(text, computed, measure) is judge_value(mirrored, -computed, measure)
 
 
 @given(finite, digits, st.floats(min_value=0.0, max_value=3.0))
 def test_a_value_further_off_is_not_judged_better(value, k, units):
     text = f"{value:.{k - 1}e}"
-    near, far = (verdict(text, float(text) + size * last_digit(text)) for size in (0.5 * units, units))
+    near, far = (judge_value(text, float(text) + size * last_digit(text)) for size in (0.5 * units, units))
     assert list(Verdict).index(near) <= list(Verdict).index(far)
 
 

@@ -17,16 +17,15 @@ from evogt_study.paper.published import (
     Computed,
     KnownDifference,
     Row,
-    at,
-    judged,
-    known_differences,
-    published,
-    ratio,
+    compute,
+    compute_gain,
+    judge,
     read_csv,
-    single,
-    statistic,
+    read_known_differences,
+    read_published,
+    select,
 )
-from evogt_study.paper.run import studies_at
+from evogt_study.paper.run import read_studies
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 
@@ -39,7 +38,7 @@ PAPER = ROOT / "studies" / "paper"
 
 @pytest.fixture(scope="module")
 def rows():
-    return published(FOLDER)
+    return read_published(FOLDER)
 
 
 def test_every_number_of_every_file_is_a_row(rows):
@@ -117,7 +116,7 @@ def test_a_missing_file_is_one_line(tmp_path, name):
     shutil.copytree(FOLDER, tmp_path / "copy")
     (tmp_path / "copy" / f"{name}.csv").unlink()
     with pytest.raises(InputError, match=f"cannot read the published numbers .*{name}.csv: No such file"):
-        published(tmp_path / "copy")
+        read_published(tmp_path / "copy")
 
 
 def test_a_file_that_is_no_text_is_one_line(tmp_path):
@@ -149,44 +148,45 @@ def data():
 
 
 def test_labels_that_are_dimensions_select(data):
-    found = at(data.error, {"epsilon": "1e-1", "dictionary": "gtransnet", "variable": "error", "statistic": "mean"})
+    labels = {"epsilon": "1e-1", "dictionary": "gtransnet", "variable": "error", "statistic": "mean"}
+    found = select(data, "error", labels)
     assert found.dims == ("seed",)
     assert found.values.tolist() == [10.0, 11.0, 12.0]
 
 
 def test_labels_that_are_not_dimensions_say_something_else(data):
-    xr.testing.assert_identical(at(data.error, {"dt": "1", "method": "evolution"}), data.error)
+    xr.testing.assert_identical(select(data, "error", {"dt": "1", "method": "evolution"}), data.error)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("mean", 2.0), ("std", 1.0), ("median", 2.0), ("max", 3.0)]
 )  # of 1, 2, 3; the standard deviation has n - 1
 def test_statistics_by_the_papers_names(data, name, value):
-    assert statistic(data.error.isel(dictionary=0, epsilon=0), name) == Computed(value, 3, 3)
+    assert compute(data.error.isel(dictionary=0, epsilon=0), name) == Computed(value, 3, 3)
 
 
 def test_statistics_are_over_all_that_is_left(data):
-    assert statistic(data.error, "mean") == Computed(6.5, 12, 12)
-    assert statistic(data.error, "max") == Computed(12.0, 12, 12)
+    assert compute(data.error, "mean") == Computed(6.5, 12, 12)
+    assert compute(data.error, "max") == Computed(12.0, 12, 12)
 
 
 def test_a_single_run_is_its_own_mean(data):
-    assert single(data.error.isel(dictionary=0, epsilon=0, seed=1)) == Computed(2.0, 1, 1)
+    assert compute(data.error.isel(dictionary=0, epsilon=0, seed=1)) == Computed(2.0, 1, 1)
 
 
 def test_runs_that_are_missing_are_counted(data):
     values = data.error.isel(dictionary=0, epsilon=0).copy(data=[1.0, np.nan, 4.0])
-    assert statistic(values, "max") == Computed(4.0, 2, 3)
-    assert statistic(values, "mean") == Computed(2.5, 2, 3)
+    assert compute(values, "max") == Computed(4.0, 2, 3)
+    assert compute(values, "mean") == Computed(2.5, 2, 3)
 
 
 def test_a_gain_is_a_ratio_of_statistics_and_not_of_runs(data):
     values = data.error.isel(epsilon=0).copy(data=[[1.0, 2.0, 9.0], [1.0, 1.0, 4.0]])
-    assert ratio(values, "transnet/gtransnet", "gain") == Computed(2.0, 6, 6)
-    assert ratio(values, "transnet/gtransnet", "median_gain") == Computed(2.0, 6, 6)
-    assert ratio(values, "gtransnet/transnet", "gain") == Computed(0.5, 6, 6)
+    assert compute_gain(values, "transnet/gtransnet", "gain") == Computed(2.0, 6, 6)
+    assert compute_gain(values, "transnet/gtransnet", "median_gain") == Computed(2.0, 6, 6)
+    assert compute_gain(values, "gtransnet/transnet", "gain") == Computed(0.5, 6, 6)
     with_gap = values.copy(data=[[1.0, np.nan, 9.0], [1.0, 1.0, 4.0]])
-    assert ratio(with_gap, "transnet/gtransnet", "gain") == Computed(2.5, 5, 6)
+    assert compute_gain(with_gap, "transnet/gtransnet", "gain") == Computed(2.5, 5, 6)
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def row(value, file="threshold", **labels):
 
 
 def test_an_entry_holds_both_numbers_and_the_runs():
-    (entry,) = judged([row("2.00e-1", statistic="mean")], {"threshold": threshold([0.1, 0.3])})
+    (entry,) = judge([row("2.00e-1", statistic="mean")], {"threshold": threshold([0.1, 0.3])})
     assert (entry.file, entry.table, entry.published, entry.measure) == ("threshold", "tau_diag", "2.00e-1", "digits")
     assert entry.computed == pytest.approx(0.2)
     assert (entry.n_ok, entry.n_planned, entry.known) == (2, 2, "")
@@ -220,26 +220,26 @@ def test_an_entry_holds_both_numbers_and_the_runs():
     [("3.00e-1", Verdict.all_digits), ("3.01e-1", Verdict.one_unit), ("3.02e-1", Verdict.differs)],
 )
 def test_the_verdict_is_that_of_the_digits(value, expected):
-    (entry,) = judged([row(value)], {"threshold": threshold([0.1, 0.3])})
+    (entry,) = judge([row(value)], {"threshold": threshold([0.1, 0.3])})
     assert entry.verdict is expected
 
 
 def test_noise_is_judged_by_its_order():
     defects = threshold([1e-12, 3e-12]).rename(error="mass_defect")
-    (entry,) = judged([row("2.00e-12", variable="mass_defect")], {"threshold": defects})
+    (entry,) = judge([row("2.00e-12", variable="mass_defect")], {"threshold": defects})
     assert (entry.measure, entry.verdict) == (Measure.order, Verdict.same_order)
 
 
 def test_rows_whose_studies_are_absent_are_left_out():
     two = [row("3.00e-1"), row("1", file="quadrature", quadrature="80")]
-    assert [entry.file for entry in judged(two, {"threshold": threshold([0.3])})] == ["threshold"]
-    assert judged(two, {}) == []
+    assert [entry.file for entry in judge(two, {"threshold": threshold([0.3])})] == ["threshold"]
+    assert judge(two, {}) == []
     refined = Row("cross_grid", "text", {"variable": next(iter(REFINED))}, "1")
-    assert judged([refined], {"operator_2d": threshold([0.3])}) == []  # it needs the refined study too
+    assert judge([refined], {"operator_2d": threshold([0.3])}) == []  # it needs the refined study too
 
 
 def test_a_number_over_fewer_runs_differs_whatever_it_is():
-    (entry,) = judged([row("3.00e-1")], {"threshold": threshold([0.1, np.nan, 0.3])})
+    (entry,) = judge([row("3.00e-1")], {"threshold": threshold([0.1, np.nan, 0.3])})
     assert entry.computed == 0.3
     assert (entry.n_ok, entry.n_planned) == (2, 3)
     assert entry.verdict is Verdict.differs
@@ -250,7 +250,7 @@ KNOWN_ONE = KnownDifference("threshold", {"tau": "1e-8", "statistic": "max"}, "3
 
 
 def test_a_known_difference_is_excused():
-    (entry,) = judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
+    (entry,) = judge([row("9.99e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
     assert (entry.verdict, entry.known) == (Verdict.differs, "a misprint")
     assert entry.agrees
 
@@ -258,13 +258,13 @@ def test_a_known_difference_is_excused():
 def test_a_known_difference_never_excuses_missing_runs():
     results = {"threshold": threshold([0.3, np.nan])}
     for value in ("3.00e-1", "9.99e-1"):
-        (entry,) = judged([row(value)], results, [KNOWN_ONE])
+        (entry,) = judge([row(value)], results, [KNOWN_ONE])
         assert (entry.verdict, entry.known) == (Verdict.differs, "")
         assert not entry.agrees
 
 
 def test_a_known_difference_is_not_mentioned_where_the_number_agrees():
-    (entry,) = judged([row("3.00e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
+    (entry,) = judge([row("3.00e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
     assert (entry.verdict, entry.known) == (Verdict.all_digits, "")
 
 
@@ -281,9 +281,9 @@ def test_a_known_difference_is_not_mentioned_where_the_number_agrees():
 )
 def test_a_known_difference_excuses_only_the_entries_that_it_names(other):
     right = {"file": "threshold", "labels": {}, "computed": "3.00e-1", "explanation": "a misprint"}
-    assert judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [KnownDifference(**right)])[0].agrees
+    assert judge([row("9.99e-1")], {"threshold": threshold([0.3])}, [KnownDifference(**right)])[0].agrees
     known = KnownDifference(**{**right, **other})
-    (entry,) = judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [known])
+    (entry,) = judge([row("9.99e-1")], {"threshold": threshold([0.3])}, [known])
     assert entry.known == ""
     assert not entry.agrees
 
@@ -294,21 +294,21 @@ def test_known_differences_are_read(tmp_path):
         'threshold,k=8; method=m ;statistic = mean,1.0,"one, two"\n'
         '"cross_grid","variable=relative change, fixed",2e-3,three\n'
     )
-    assert known_differences(tmp_path) == [
+    assert read_known_differences(tmp_path) == [
         KnownDifference("threshold", {"k": "8", "method": "m", "statistic": "mean"}, "1.0", "one, two"),
         KnownDifference("cross_grid", {"variable": "relative change, fixed"}, "2e-3", "three"),
     ]
     (tmp_path / f"{KNOWN}.csv").write_text("file,entries,computed,explanation\ntreshold,a=1,1.0,why\n")
     with pytest.raises(InputError, match="`file` must be one of .*, got 'treshold'"):
-        known_differences(tmp_path)
+        read_known_differences(tmp_path)
     (tmp_path / f"{KNOWN}.csv").unlink()
     with pytest.raises(InputError, match=f"cannot read .*{KNOWN}.csv"):
-        known_differences(tmp_path)
+        read_known_differences(tmp_path)
 
 
 def test_each_known_difference_of_the_paper_names_one_number(rows):
     """An explanation of more than it was written for would hide what nobody has looked at."""
-    for known in known_differences(FOLDER):
+    for known in read_known_differences(FOLDER):
         assert sum(known.explains(row, float(known.computed)) for row in rows) == 1, known
         assert len(known.explanation) > 40
 
@@ -335,19 +335,19 @@ def test_a_malformed_file_is_told_with_its_line(tmp_path, text, message):
 
 def test_values_that_are_not_on_the_axes_are_not_computed():
     results = {"threshold": threshold([0.3])}
-    assert judged([row("1", tau="1e-9"), row("1", dictionary="gtransnet")], results) == []
+    assert judge([row("1", tau="1e-9"), row("1", dictionary="gtransnet")], results) == []
 
 
 def test_a_variable_that_no_run_returned_is_missing_not_absent():
     data = threshold([0.1, 0.3]).assign(run_status=lambda data: xr.zeros_like(data.error).astype(np.int8))
-    (entry,) = judged([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
+    (entry,) = judge([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
     assert (entry.n_ok, entry.n_planned, entry.verdict) == (0, 2, Verdict.differs)
 
 
 @pytest.mark.parametrize("labels", [{"variable": "eror"}, {"statistic": "mode"}])
 def test_a_row_that_nothing_could_compute_is_told(labels):
     with pytest.raises(InputError, match=r"threshold|unknown variable"):
-        judged([row("1", **labels)], {"threshold": threshold([0.3])})
+        judge([row("1", **labels)], {"threshold": threshold([0.3])})
 
 
 # --- tables with a reading of their own -------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_a_row_that_nothing_could_compute_is_told(labels):
 def test_the_observed_order_is_of_two_step_sizes():
     data = xr.Dataset({"coefficient_error": ("dt", [4.1e-4, 1.0e-4])}, {"dt": [0.01, 0.005]})
     labels = {"dt": "5e-3", "problem": "autonomous"}
-    error, order = judged(
+    error, order = judge(
         [
             Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4"),
             Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"),
@@ -382,7 +382,7 @@ def test_raw_conditions_are_an_order_of_magnitude_or_a_word(resolutions, expecte
     )  # fmt: skip
     labels = {"epsilon": "0.2", "variable": "raw_condition", "statistic": "order_of_magnitude"}
     unresolved = {**labels, "variable": "raw_unresolved", "statistic": "count"}
-    condition, count = judged(
+    condition, count = judge(
         [Row("conditioning", "t", labels, expected), Row("conditioning", "t", unresolved, "0")],
         {"oscillatory_1d": data},
     )
@@ -403,7 +403,7 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
         {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]},
     )
     labels = {"study": "target_1d", "dictionary": "transnet", "variable": "gamma"}
-    whole, partly = judged(
+    whole, partly = judge(
         [
             Row("gamma_selected", "g", {**labels, "epsilon": "0.2"}, "10"),
             Row("gamma_selected", "g", {**labels, "epsilon": "0.1"}, "8"),
@@ -417,25 +417,25 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
 def test_finite_elements_are_compared_at_their_number_of_unknowns():
     data = xr.Dataset({"error": ("epsilon", [0.067]), "degrees_of_freedom": ("epsilon", [60.0])}, {"epsilon": [0.2]})
     labels = {"epsilon": "0.2", "problem": "oscillatory_1d", "dofs": "60", "variable": "error"}
-    (entry,) = judged([Row("p1_fem", "p1_fem", labels, "6.70e-2")], {"p1_fem_oscillatory": data})
+    (entry,) = judge([Row("p1_fem", "p1_fem", labels, "6.70e-2")], {"p1_fem_oscillatory": data})
     assert entry.verdict is Verdict.all_digits
     other = Row("p1_fem", "p1_fem", {**labels, "dofs": "61"}, "6.70e-2")
-    assert judged([other], {"p1_fem_oscillatory": data}) == []  # the study is not the published one
+    assert judge([other], {"p1_fem_oscillatory": data}) == []  # the study is not the published one
 
 
 # --- the studies ------------------------------------------------------------------------------------------------------
 
 
 def test_studies_of_files_and_folders():
-    assert [study.name for study in studies_at([PAPER])] == sorted(path.stem for path in PAPER.glob("*.toml"))
-    assert [study.name for study in studies_at([PAPER / "threshold.toml"])] == ["threshold"]
-    assert all(isinstance(study, Study) for study in studies_at([PAPER / "threshold.toml"]))
+    assert [study.name for study in read_studies([PAPER])] == sorted(path.stem for path in PAPER.glob("*.toml"))
+    assert [study.name for study in read_studies([PAPER / "threshold.toml"])] == ["threshold"]
+    assert all(isinstance(study, Study) for study in read_studies([PAPER / "threshold.toml"]))
 
 
 def test_no_studies_or_the_same_twice(tmp_path):
     with pytest.raises(InputError, match="`STUDIES` must be study files or folders that hold some, got none"):
-        studies_at([tmp_path])
+        read_studies([tmp_path])
     with pytest.raises(InputError, match="`STUDIES` must have different names, got 'threshold' twice"):
-        studies_at([PAPER, PAPER / "threshold.toml"])
+        read_studies([PAPER, PAPER / "threshold.toml"])
     with pytest.raises(InputError, match="must be study files or folders, got .*gone.toml, which does not exist"):
-        studies_at([tmp_path / "gone.toml"])
+        read_studies([tmp_path / "gone.toml"])

@@ -8,32 +8,29 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from evogt_study.paper.agreement import Entry, Measure, Verdict, verdict
+from evogt_study.paper.agreement import Entry, Measure, Verdict, judge_value
 from evogt_study.paper.report import (
     COMMAND,
-    by_severity,
-    counts,
-    csv_text,
-    explanations,
-    is_known,
-    judged,
-    markdown,
-    overview,
-    relative,
-    shown,
-    summary_line,
-    terminal_table,
+    TITLE,
+    count_by_file,
+    format_computed,
+    list_explanations,
+    sort_disagreements,
+    summarise,
+    to_csv,
+    to_markdown,
+    to_terminal,
 )
-from evogt_study.plots.catalogue import Drawn
+from evogt_study.plots.catalogue import PlottedFigure
 
-PROVENANCE = {"title": "Numbers & more", "date": "2026-11-21", "git revision": "7fd380e", "machine": "<two> cores"}
+PROVENANCE = {"date": "2026-11-21", "git revision": "7fd380e", "machine": "<two> cores"}
 MISPRINT = "Most likely a misprint, by a factor of ten."
 
 
 def entry(labels, published, computed, file="main", table="main1d", measure=Measure.digits, known="", n_ok=20):
     words = dict(pair.split("=") for pair in labels.split())
     return Entry(
-        file, table, words, published, computed, measure, verdict(published, computed, measure), n_ok, 20, known
+        file, table, words, published, computed, measure, judge_value(published, computed, measure), n_ok, 20, known
     )
 
 
@@ -79,17 +76,7 @@ ENTRIES = [GOOD, STD, OTHER, GAIN, MEDIAN, NOISE, WORD, COUNT, BOUND, KNOWN, WRO
     ],
 )
 def test_computed_values_have_three_more_digits_than_printed(published, computed, expected):
-    assert shown(published, computed) == expected
-
-
-def test_counts_have_every_verdict():
-    assert counts(ENTRIES) == {
-        Verdict.all_digits: 7,
-        Verdict.one_unit: 1,
-        Verdict.same_order: 1,
-        Verdict.differs: 3,
-    }
-    assert counts([]) == dict.fromkeys(Verdict, 0)
+    assert format_computed(published, computed) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,27 +97,17 @@ def test_counts_have_every_verdict():
         ),
     ],
 )
-def test_summary_line(entries, expected):
-    assert summary_line(entries) == expected
-
-
-def test_a_known_difference_is_told_from_an_unexplained_one():
-    assert (is_known(KNOWN), is_known(WRONG), is_known(GOOD)) == (True, False, False)
-    assert (judged(KNOWN), judged(WRONG)) == ("differs (known)", "differs")
-    assert judged(BOUND) == "within the printed bound"
-
-
-def test_relative_difference_in_two_digits():
-    assert (relative(KNOWN), relative(WRONG), relative(NOTHING), relative(WORD)) == ("+9.0e0", "+2.4e-1", "—", "—")
+def test_summary(entries, expected):
+    assert summarise(entries) == expected
 
 
 def test_what_is_worst_comes_first_and_agreement_not_at_all():
-    assert by_severity(ENTRIES) == [WRONG, NOTHING, KNOWN, STD, NOISE]
-    assert explanations([*ENTRIES, KNOWN]) == [MISPRINT]
+    assert sort_disagreements(ENTRIES) == [WRONG, NOTHING, KNOWN, STD, NOISE]
+    assert list_explanations([*ENTRIES, KNOWN]) == [MISPRINT]
 
 
 def test_overview_has_one_row_for_each_file():
-    header, body = overview(ENTRIES)
+    header, body = count_by_file(ENTRIES)
     assert header == ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     assert body == [
         ["main", "main1d", "5", "4", "1", "0", "0"],
@@ -141,7 +118,7 @@ def test_overview_has_one_row_for_each_file():
 
 
 def test_terminal_table():
-    totals, rest, note, summary = terminal_table(ENTRIES).split("\n\n")
+    totals, rest, note, summary = to_terminal(ENTRIES).split("\n\n")
     assert len(totals.splitlines()) == 2 + 4
     columns = [re.split(r"\s{2,}", line) for line in rest.splitlines()]
     assert columns[0] == ["table", "number", "published", "computed", "rel. diff.", "verdict", "runs"]
@@ -159,18 +136,18 @@ def test_terminal_table():
         ],
     ]
     assert note == f"[1] {MISPRINT}"
-    assert summary == summary_line(ENTRIES)
+    assert summary == summarise(ENTRIES)
 
 
 def test_terminal_table_of_full_agreement_has_no_list():
-    totals, summary = terminal_table([GOOD]).split("\n\n")
+    totals, summary = to_terminal([GOOD]).split("\n\n")
     assert "4.50e-2" not in totals
     assert summary.endswith("none differs")
 
 
 def test_markdown_has_a_row_for_each_number():
-    text = markdown(ENTRIES, PROVENANCE)
-    assert text.startswith(f"# Numbers & more\n\n{summary_line(ENTRIES)}.\n\n")
+    text = to_markdown(ENTRIES, PROVENANCE)
+    assert text.startswith(f"# {TITLE}\n\n{summarise(ENTRIES)}.\n\n")
     assert f"1. {MISPRINT}" in text
     section = text.split("## main: main1d")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
@@ -187,12 +164,12 @@ def test_markdown_has_a_row_for_each_number():
 
 def test_a_bar_or_a_line_break_in_a_label_does_not_break_the_markdown_table():
     odd = Entry("f", "t", {"variable": "a|b\nc"}, "1.0", 1.0, Measure.digits, Verdict.all_digits, 1, 1)
-    (line,) = [line for line in markdown([odd], {}).splitlines() if "a\\|b c" in line]
+    (line,) = [line for line in to_markdown([odd], {}).splitlines() if "a\\|b c" in line]
     assert len(re.findall(r"(?<!\\)\|", line)) == 7
 
 
 def test_csv_reads_back_in_full_precision():
-    rows = list(csv.DictReader(io.StringIO(csv_text(ENTRIES))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(ENTRIES))))
     assert len(rows) == len(ENTRIES)
     assert rows[0] == {
         "file": "main",
@@ -216,6 +193,6 @@ def test_csv_reads_back_in_full_precision():
     assert (rows[-1]["computed"], rows[-1]["relative_difference"]) == ("nan", "nan")
 
 
-def test_figures_are_linked_beside_the_markdown():
-    figure = Drawn("field", "Field", "A caption.", "Three panels.", Figure())
-    assert "\n\n## Field\n\n![Three panels.](field.png)\n\nA caption.\n\n" in markdown(ENTRIES, PROVENANCE, [figure])
+def test_figures_are_linked_beside_the_to_markdown():
+    figure = PlottedFigure("field", "Field", "A caption.", "Three panels.", Figure())
+    assert "\n\n## Field\n\n![Three panels.](field.png)\n\nA caption.\n\n" in to_markdown(ENTRIES, PROVENANCE, [figure])

@@ -1,245 +1,404 @@
-"""Pictures: the right values at the right place, on the right scale, and the same bytes each time."""
+"""Plots of small results: every run is drawn or counted, positions and intervals are right, labels are the user's."""
 
+import itertools
+import json
 import re
-import subprocess
-import sys
-import threading
+from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
+from drawable import AXES, PILOT, check_layout, draw, footnote, lines, own, pilot_runs, points, runs, small, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from scipy.stats import qmc
 
+import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.plots import STYLES, energy_histories, field_panels, png, svg
+from evogt_study.plots.distribution import MAX_POINTS_OF_GROUP
+from evogt_study.plots.groups import MAX_PANELS, PlotRoles, group_runs
+from evogt_study.plots.style import encode
+from evogt_study.plots.trend import fit_trend
+from evogt_study.study.study import Study
+
+RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 
 
-def field(values, x=None, y=None, dims=("x", "y")):
-    x = np.linspace(0.0, 1.0, values.shape[0]) if x is None else x
-    y = np.linspace(0.0, 1.0, values.shape[1]) if y is None else y
-    array = xr.DataArray(values, dims=("x", "y"), coords={"x": x, "y": y})
-    return array.transpose(*dims)
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """36 runs: 12 of kind "bad" fail, 2 diverge."""
+    return runs(own(tmp_path_factory.mktemp("failing"), AXES))
 
 
-def nonseparable(points=21, time=0.06):
-    """The exact solution of the nonseparable benchmark."""
-    x = np.linspace(0.0, 1.0, points)
-    modes = [(2, 3, 1.0, 1), (6, 5, 0.45, 4), (9, 7, 0.25, 7)]
-    terms = [
-        amplitude * np.exp(-rate * time) * np.outer(np.sin(kx * np.pi * x), np.sin(ky * np.pi * x))
-        for kx, ky, amplitude, rate in modes
-    ]
-    return field(sum(terms))
+@pytest.fixture(scope="module")
+def piloted():
+    return pilot_runs(Study.from_text(PILOT))
 
 
-def history(values, end=0.5):
-    return xr.DataArray(values, dims="time", coords={"time": np.linspace(0.0, end, len(values))})
+@pytest.fixture(scope="module")
+def published():
+    return evs.open(RESULT).load()
 
 
-def mesh(axes):
-    (found,) = axes.collections
-    return found
+@pytest.fixture(scope="module")
+def sample():
+    """error = gamma^2 (1 + [dictionary = b]) with noise of the seed; runs of large gamma failed."""
+    unit = qmc.Sobol(3, rng=np.random.default_rng(0)).random(64)
+    gamma, word = 2.0 * 15.0 ** unit[:, 0], np.where(unit[:, 2] < 0.5, "a", "b")
+    error = gamma[:, None] ** 2 * np.where(word == "b", 2.0, 1.0)[:, None]
+    error = error * np.random.default_rng(0).lognormal(0.0, 0.1, (64, 2))
+    error[gamma > 24.0] = np.nan
+    parameters = {"gamma": {}, "k": {}, "dictionary": {}}
+    design = json.dumps({"kind": "sample", "rule": "sobol", "parameters": parameters})
+    along = {"gamma": ("point", gamma), "k": ("point", 1.0 + unit[:, 1]), "dictionary": ("point", word)}
+    data = with_runs(xr.Dataset({"error": (("point", "seed"), error, {"long_name": "relative error"})}))
+    return data.assign_coords(point=("point", np.arange(64), {"design": design}), seed=[0, 1], **along)
 
 
-EXACT = nonseparable()
-FIELDS = (EXACT, EXACT + 0.01 * EXACT["x"])
-HISTORIES = {"finite differences": history([4.0, 3.0, 2.0]), "GTransNet": history([8.0, 6.5, 4.5, 4.0])}
+def with_runs(data, variable="error"):
+    """The data with the status and the key of each run, as a result has them."""
+    dims = [dim for dim in data[variable].dims if dim != "time"]
+    shape = [data.sizes[dim] for dim in dims]
+    known = np.isfinite(data[variable]).any("time") if "time" in data[variable].dims else np.isfinite(data[variable])
+    status = np.where(known.transpose(*dims), 1, 2).astype(np.int8)
+    keys = np.arange(status.size).astype(str).astype(object).reshape(shape)
+    return data.assign(run_status=(dims, status), run_key=(dims, keys))
 
 
-def test_three_panels_with_a_name_each():
-    figure = field_panels(*FIELDS)
-    assert isinstance(figure, Figure)
-    assert [axes.get_title() for axes in figure.axes] == ["exact", "numerical", "absolute error"]
-    assert all(axes.get_aspect() == 1.0 for axes in figure.axes)
+def many(count, groups=("a", "b"), **coords):
+    """A result of `count` seeds for each group."""
+    values = np.random.default_rng(0).lognormal(size=(len(groups), count))
+    data = xr.Dataset({"error": (("word", "seed"), values)}, {"word": list(groups), "seed": np.arange(count)})
+    return with_runs(data.assign_coords(coords))
 
 
-def test_exact_and_numerical_share_a_scale_that_is_symmetric_and_the_error_has_its_own():
-    exact, numerical, error = (mesh(axes) for axes in field_panels(EXACT, 1.5 * EXACT).axes)
-    limit = 1.5 * float(np.abs(EXACT).max())
-    assert exact.get_clim() == numerical.get_clim() == (-limit, limit)
-    assert exact.get_cmap().name == numerical.get_cmap().name == "RdBu_r"
-    assert error.get_clim() == pytest.approx((0.0, 0.5 * float(np.abs(EXACT).max())))
-    assert error.get_cmap().name == "viridis"
-    assert [mapped.colorbar is not None for mapped in (exact, numerical, error)] == [False, True, True]
+def traces(counts, steps=3):
+    """A time series for each word, of which the later ones lack runs."""
+    values = np.random.default_rng(2).lognormal(size=(len(counts), max(counts), steps))
+    for number, count in enumerate(counts):
+        values[number, count:] = np.nan
+    coords = {"word": list("abc")[: len(counts)], "seed": np.arange(max(counts)), "time": np.arange(float(steps))}
+    return with_runs(xr.Dataset({"trace": (("word", "seed", "time"), values)}, coords), "trace")
 
 
-@pytest.mark.parametrize("dims", [("x", "y"), ("y", "x")])
-def test_x_is_horizontal_and_y_vertical(dims):
+# --- axes, labels and counts of each plot -----------------------------------------------------------------------------
+
+MADE = {
+    "small": small, "flat": lambda: small(2), "box": lambda: small(3), "pilot": lambda: evs.open(RESULT, True).load(),
+}  # fmt: skip
+PLOTS = [  # result, kind, options, labels of x and y of the first panel, panels, number of points, footnote
+    ("small", "distribution", {}, ("k", "relative $L^2$ error"), 1, 12, "12 of 12 runs; points: runs over seed; bar"),
+    ("small", "distribution", {"col": "k"}, ("dictionary", "relative $L^2$ error"), 2, 12, "12 of 12 runs"),
+    ("small", "distribution", {"over": ("seed", "k")}, ("dictionary", "relative"), 1, 12, "points: runs over seed, k"),
+    ("small", "distribution", {"at": {"k": "2"}}, ("dictionary", "relative"), 1, 6, "6 of 6 runs; points: .*at k = 2"),
+    ("small", "distribution", {"variable": "rank"}, ("k", "rank $r$"), 1, 12, "12 of 12 runs"),
+    ("failing", "distribution", {}, ("N", "error"), 1, 22, r"22 of 36 runs \(12 failed, 2 diverged\); points"),
+    ("published", "distribution", {}, ("epsilon", "relative $L^2$ error"), 1, 240, "black line: its 95 % interval"),
+    ("failing", "dependence", {}, ("N", "error"), 1, 22, r"22 of 36 runs \(12 failed, 2 diverged\); line: median"),
+    ("failing", "dependence", {"x": "count", "hue": "kind"}, ("count", "error"), 1, 22, "22 of 36 runs"),
+    ("pilot", "dependence", {}, ("gamma", "relative"), 3, 600, "600 of 600 runs; ring: the pilot's choice"),
+    ("published", "dependence", {}, ("epsilon", "relative"), 1, 240, "bars: its 95 % interval"),
+    ("sample", "dependence", {"x": "gamma"}, ("gamma", "relative error"), 1, 118, "line: local linear fit"),
+    ("sample", "dependence", {"x": "dictionary"}, ("dictionary", "relative error"), 1, 118, "118 of 128 runs"),
+    ("sample", "trend", {}, ("gamma", "relative error"), 3, 354, r"118 of 128 runs \(10 failed\); line: local"),
+    ("failing", "heat_map", {}, ("N", "kind"), 1, 0, r"22 of 36 runs \(.*; hatched: no run has a value"),
+    ("piloted", "heat_map", {}, ("index of the candidate", "dictionary"), 1, 0, "10 of 10 runs$"),
+    ("small", "time_series", {}, ("time $t$", "relative $L^2$ error"), 2, 0, "line: median; band: all runs over seed"),
+    ("failing", "time_series", {"variable": "trace"}, ("index of checkpoint", "trace"), 3, 0, "0/4 at bad, N = 10"),
+    ("small", "spectrum", {}, ("index $i$", r"singular value $\sigma_i / \sigma_1$"), 2, 0, "12 of 12 runs"),
+    ("small", "scatter", {}, ("rank $r$", "relative $L^2$ error"), 1, 12, "^12 of 12 runs$"),
+    ("small", "scatter", {"x": "run_seconds", "col": "k"}, ("wall time (s)", "relative"), 2, 12, "^12 of 12 runs$"),
+    ("small", "fields", {}, ("", "solution"), 2, 0, "dictionary = transnet, k = 1, seed = 0, time = 0.1"),
+    ("small", "fields", {"at": {"k": "2", "time": "0.04"}}, ("", "solution"), 2, 0, "k = 2, seed = 0, time = 0.05"),
+    ("flat", "fields", {}, ("coordinate $x$", "coordinate $y$"), 3, 0, "time = 0.1"),
+    ("box", "fields", {}, ("coordinate $x$", "coordinate $y$"), 3, 0, "z = 0.5"),
+    ("box", "fields", {"at": {"x": 0.3}}, ("coordinate $y$", "coordinate $z$"), 3, 0, "x = 0.25"),
+    ("published", "comparison", {}, ("relative $L^2$ error: ratio", ""), 1, 0, "95 % confidence intervals; open"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "kind", "options", "labels", "panels", "count", "note"), PLOTS)
+def test_axes_labels_and_counts(result, kind, options, labels, panels, count, note, request):
+    data = MADE[result]() if result in MADE else request.getfixturevalue(result)
+    before = data.copy(deep=True)
+    made = draw(data, kind, **options)
+    axes = [each for each in made.figure.axes if each.get_label() != "<colorbar>"]
+    assert (axes[0].get_xlabel().startswith(labels[0]), axes[0].get_ylabel().startswith(labels[1])) == (True, True)
+    assert len(axes) == panels
+    assert sum(len(points(each)) for each in axes) == count
+    assert re.search(note, footnote(made.figure))
+    assert made.alt.endswith(".")
+    assert made.caption.endswith(".")
+    assert made.figure.get_figwidth() in (3.4, 6.5)  # a column, or a page
+    check_layout(made.figure)
+    assert encode(made.figure, "svg").startswith(b"<?xml")
+    bare = draw(data, kind, **options, notes=False)
+    assert footnote(bare.figure) == ""
+    assert not [text for text in texts(bare.figure) if "/4" in text and kind != "heat_map"]
+    assert footnote(made.figure).split("; ")[-1].lower() in bare.caption.lower()
+    xr.testing.assert_identical(data, before)  # drawing changes nothing
+
+
+# --- what each plot draws ---------------------------------------------------------------------------------------------
+
+
+def test_a_distribution_has_each_run_beside_its_median_and_counts_of_missing_runs(failing):
+    (axes,) = draw(failing, "distribution").figure.axes
+    drawn = points(axes)
+    for place, (kind, n) in enumerate(itertools.product(("fast", "slow"), (10, 20, 40))):
+        expected = failing["error"].sel(kind=kind, N=n).dropna("seed")
+        centre = place % 3 + (place // 3 - 1) * 0.8 / 3
+        near = drawn[np.abs(drawn[:, 0] - centre) < 0.13]
+        np.testing.assert_array_equal(np.sort(near[:, 1]), np.sort(expected))
+    assert texts(axes.figure).count("0/4") == 3
+    assert [text.get_position()[0] > 1.5 for text in axes.texts if text.get_text() == "3/4"] == [True, True]  # N = 40
+
+
+def test_of_many_runs_a_distribution_has_boxes_of_letter_values_and_the_runs_beyond():
+    data = many(8334)
+    data["error"][0, :5] = np.nan
+    figure = draw(with_runs(data), "distribution").figure
+    (axes,) = figure.axes
+    values = data["error"].values[1]
+    boxes = [box.get_paths()[0].get_extents() for box in axes.collections if box.get_gid() == "band"]
+    boxes = [box for box in boxes if box.x0 > 0.5]
+    assert len(boxes) == 10
+    for depth, box in enumerate(boxes, 2):
+        np.testing.assert_allclose([box.y0, box.y1], np.quantile(values, [0.5**depth, 1 - 0.5**depth]))
+    drawn = points(axes)
+    beyond = values[(values < boxes[-1].y0) | (values > boxes[-1].y1)]
+    np.testing.assert_array_equal(np.sort(drawn[drawn[:, 0] > 0.5][:, 1]), np.sort(beyond))
+    assert "16,663 of 16,668 runs (5 failed)" in footnote(figure)
+    assert "8329/8334" in texts(figure)
+
+
+def test_intervals_are_those_of_the_statistics(published):
+    expected = evs.summary(published["error"], statistics=["median_ci"])["median_ci"].values.reshape(-1, 2)
+    drawn = [line.get_ydata() for line in lines(draw(published, "distribution").figure, "interval")]
+    bars = [each for each in draw(published, "dependence").figure.axes[0].collections if each.get_gid() == "interval"]
+    ends = [segment[:, 1] for each in bars for segment in each.get_segments()]
+    for found in (drawn, ends):
+        np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0))
+    assert not lines(draw(small(), "distribution").figure, "interval")  # of three seeds there is none
+    pooled = group_runs(published, "error", PlotRoles(over=("epsilon", "seed")), wanted=("hue",)).median_intervals()
+    seeds = evs.summary(published["error"], ["epsilon", "seed"], statistics=["median_ci"])["median_ci"]
+    np.testing.assert_allclose(pooled[0, :, 0], seeds.values)
+
+
+def test_a_dependence_joins_medians_in_the_order_of_their_numbers(failing, piloted):
+    line = lines(draw(failing.isel(N=[1, 0, 2]), "dependence").figure, "median")[0]
+    np.testing.assert_allclose(line.get_xdata(), [10, 20, 40])
+    np.testing.assert_allclose(line.get_ydata(), failing["error"].sel(kind="fast").median("seed"))
+    both = failing.assign_coords(h=(("kind", "N"), np.outer([1.0, 2.0, 3.0], 1.0 / failing["N"].values)))
+    x = [line.get_xdata() for line in lines(draw(both, "dependence", x="h").figure, "median")]
+    np.testing.assert_allclose(np.unique(np.concatenate(x)), [1 / 40, 1 / 20, 1 / 10, 2 / 10])
+    for roles in ({}, {"x": "gamma"}):  # the candidates, not their numbers
+        found = [line.get_xdata().tolist() for line in lines(draw(piloted, "dependence", **roles).figure, "median")]
+        assert found == [[1.0, 2.0, 4.0], [2.0, 5.0]]
+    assert "gamma = " in draw(piloted, "dependence").alt
+
+
+@pytest.mark.parametrize("slope", [(), (1.0, -2.0)])
+def test_reference_lines_have_the_requested_slopes_and_there_are_none_without(failing, slope):
+    figure = draw(failing, "dependence", slope=slope).figure
+    for line, power in zip(lines(figure, "reference"), slope, strict=True):
+        x, y = line.get_data()
+        np.testing.assert_allclose(np.diff(np.log(y)) / np.diff(np.log(x)), power)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [label for label in labels if "slope" in label] == ["slope 1", "slope −2"][: len(slope)]
+    assert not lines(draw(many(3, word=[1.0, 2.0]), "dependence", slope=slope).figure, "reference")  # linear scales
+
+
+def test_bands_of_one_figure_have_the_same_quantiles():
+    for counts, quantile in (([8, 5], 1.0), ([25, 16], 0.95)):
+        data = traces(counts)
+        bands = draw(data, "time_series").figure.axes[0].collections
+        top = [band.get_paths()[0].get_extents().y1 for band in bands]
+        np.testing.assert_allclose(top, np.nanquantile(data["trace"], quantile, axis=1).max(axis=1))
+    band = draw(many(8334, word=[1.0, 2.0]), "dependence").figure.axes[0].collections[0]
+    expected = np.quantile(many(8334)["error"], 0.95, axis=1).max()
+    np.testing.assert_allclose(band.get_paths()[0].get_extents().y1, expected)
+    data = many(MAX_POINTS_OF_GROUP + 20)
+    data["error"][1, 180:] = np.nan
+    boxes = draw(with_runs(data), "distribution").figure.axes[0].collections
+    assert len([box for box in boxes if box.get_gid() == "band"]) == 4 + 4  # of 220 and of 180 runs
+
+
+def test_cells_have_their_median_and_missing_runs(failing):
+    axes = draw(failing, "heat_map").figure.axes[0]
+    image = np.ma.filled(axes.get_images()[0].get_array(), np.nan)
+    np.testing.assert_allclose(image[:2], failing["error"].isel(kind=slice(2)).median("seed"))
+    assert np.isnan(image[2]).all()
+    assert len([patch for patch in axes.patches if patch.get_gid() == "empty"]) == 3
+    assert sum("3/4" in text for text in texts(axes.figure)) == 2
+    assert axes.yaxis_inverted()  # strings from the top
+
+
+def test_a_spectrum_falls_from_one_and_is_cut_at_the_root_of_each_tau():
+    data = small()
+    figure = draw(data, "spectrum").figure
+    sigma = data["singular_values"].isel(dictionary=0, k=0)
+    np.testing.assert_allclose(lines(figure, "median")[0].get_ydata(), (sigma / sigma.isel(feature=0)).median("seed"))
+    both = xr.concat([data.assign_coords(tau=1e-12), data.assign_coords(tau=1e-6)], "tau", data_vars="all")
+    both["singular_values"][0, 0, 0, 1] = np.nan  # the first tau with a value has the curve
+    cut = draw(both, "spectrum").figure
+    np.testing.assert_array_equal(lines(cut, "median")[0].get_ydata(), lines(figure, "median")[0].get_ydata())
+    for options, roots in (({}, [1e-6, 1e-3]), ({"at": {"tau": 1e-6}}, [1e-3])):
+        drawn = lines(draw(both, "spectrum", **options).figure, "cut")
+        assert sorted({line.get_ydata()[0] for line in drawn}) == pytest.approx(roots)
+
+
+def test_a_scatter_has_each_run_and_thins_a_large_cloud():
+    data = small()
+    drawn = points(draw(data, "scatter").figure.axes[0])
+    expected = np.stack([data["rank"].values.ravel(), data["error"].values.ravel()], axis=1)
+    np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
+    large = many(5000, ("a",)).assign(other=lambda data: data["error"] * 2)
+    figure = draw(large, "scatter", x="other").figure
+    assert len(points(figure.axes[0])) == 2000
+    assert "3,000 of them are not drawn, evenly chosen" in footnote(figure)
+
+
+def test_a_trend_is_a_smooth_line_through_the_runs_of_a_sample(sample):
+    sample = sample.copy()
+    sample["error"].attrs["estimand"] = "geometric_mean"  # an error has a logarithmic scale
+    x, y = points(draw(sample, "trend", x="gamma").figure.axes[0], "trend").T
+    slope = np.diff(np.log(y)) / np.diff(np.log(x))
+    assert 1.5 < slope.min() < slope.max() < 2.5
+    measured = sample.assign(unknowns=sample.run_status * (1 + sample.point))
+    assert draw(measured, "dependence", x="unknowns").alt.startswith("A cloud of 118 points: unknowns from 1 to ")
+    line = np.linspace(1.0, 2.0, 30)
+    np.testing.assert_allclose(fit_trend(line, 3.0 * line - 1.0)[1], 3.0 * fit_trend(line, line)[0] - 1.0)
+    np.testing.assert_allclose(fit_trend(line, line**2, True, True)[1], fit_trend(line, line, True, True)[0] ** 2)
+    assert len(fit_trend(line[:3], line[:3])[0]) == 0
+
+
+def test_fields_are_of_one_run_beside_the_exact_field_and_the_error():
+    data = small()
+    axes = draw(data, "fields", at={"dictionary": "gtransnet", "k": "2", "seed": "1", "time": "0.04"}).figure.axes
+    run = data.isel(dictionary=1, k=1, seed=1, time=1)
+    exact, numerical = axes[0].get_lines()
+    np.testing.assert_allclose(exact.get_ydata(), run["exact_field"])
+    np.testing.assert_allclose(numerical.get_ydata(), run["field"])
+    error = axes[1].get_lines()[0].get_ydata()
+    np.testing.assert_allclose(error[1:-1], np.abs(run["field"] - run["exact_field"])[1:-1])
+    for dimension in (1, 2):
+        assert len(draw(small(dimension).drop_vars("exact_field"), "fields").figure.axes) == 1
+
+
+@pytest.mark.parametrize("order", [("x", "y"), ("y", "x")])
+def test_panels_of_a_field_have_x_across_and_scales_around_zero(order):
     """A spot at large x and small y is drawn at the lower right, in whatever order the dimensions come."""
     values = np.zeros((5, 4))
-    values[4, 0] = 1.0
-    axes = field_panels(field(values, dims=dims), field(values)).axes[0]
-    drawn = np.asarray(mesh(axes).get_array()).reshape(4, 5)
-    assert drawn[0, 4] == 1.0
-    assert drawn.sum() == 1.0
-    assert axes.get_xlim() == (0.0, 1.0)
-    assert axes.get_ylim() == (0.0, 1.0)  # upwards
+    values[4, 0] = 2.0
+    coords = {"x": np.linspace(0.0, 1.0, 5) ** 2, "y": np.linspace(0.0, 1.0, 4)}
+    field = xr.DataArray(values, coords, ("x", "y")).transpose(*order)
+    data = xr.Dataset({"field": field, "exact_field": 1.5 * field}).expand_dims(seed=[0])
+    axes = draw(with_runs(data.assign(error=("seed", [1.0]))), "fields").figure.axes
+    exact, numerical, error = (each.collections[0] for each in axes)
+    for mesh, spot in ((exact, 3.0), (numerical, 2.0), (error, 1.0)):
+        drawn = np.asarray(mesh.get_array()).reshape(4, 5)
+        assert (drawn[0, 4], drawn.sum()) == (spot, spot)
+    assert exact.get_clim() == numerical.get_clim() == (-3.0, 3.0)
+    assert error.get_clim() == (0.0, 1.0)
+    assert axes[0].get_xlim() == axes[0].get_ylim() == (0.0, 1.0)
 
 
-def test_in_the_picture_the_spot_is_at_the_lower_right():
-    values = np.zeros((21, 21))
-    values[14:19, 2:7] = 1.0
-    figure = field_panels(field(values), field(values))
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    image = np.asarray(canvas.buffer_rgba())[..., :3] / 255.0
-    box = figure.axes[0].get_window_extent()
-    height = image.shape[0]
-    panel = image[round(height - box.y1) + 3 : round(height - box.y0) - 3, round(box.x0) + 3 : round(box.x1) - 3]
-    red = np.abs(panel - np.asarray(to_rgb(matplotlib.colormaps["RdBu_r"](1.0)))).max(axis=-1) < 0.05
-    rows, columns = np.nonzero(red)
-    assert rows.mean() / panel.shape[0] == pytest.approx(0.8, abs=0.05)
-    assert columns.mean() / panel.shape[1] == pytest.approx(0.8, abs=0.05)
+# --- roles, labels and scales -----------------------------------------------------------------------------------------
 
 
-def test_the_error_is_the_absolute_difference():
-    drawn = np.asarray(mesh(field_panels(*FIELDS).axes[2]).get_array()).reshape(EXACT.T.shape)
-    np.testing.assert_allclose(drawn, np.abs(FIELDS[1] - FIELDS[0]).T)
+def test_labels_are_long_names_with_units_else_names():
+    data = many(3, word=[1.0, 2.0])
+    axes = draw(data, "dependence").figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("word", "error")
+    data["error"].attrs = {"long_name": "$\\broken{ error", "units": "m"}
+    data["word"].attrs = {"long_name": "wave number", "units": "1/m"}
+    axes = draw(data, "dependence").figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("wave number (1/m)", "\\$\\broken{ error (m)")
+    data["word"].attrs = {"long_name": "ε"}  # a letter says less than the name
+    data["error"].attrs |= {"label": "$e$"}
+    made = draw(data, "dependence")
+    assert (made.figure.axes[0].get_xlabel(), made.figure.axes[0].get_ylabel()) == ("word", "$e$ (m)")
+    assert "Labels: e (m) = $\\broken{ error (m)." in made.caption
 
 
-def test_points_may_be_spaced_unevenly():
-    nodes = np.polynomial.legendre.leggauss(6)[0] / 2 + 0.5
-    points = field(np.ones((6, 6)), nodes, nodes)
-    corners = mesh(field_panels(points, points).axes[0]).get_coordinates()[0, :, 0]
-    np.testing.assert_allclose(corners[1:-1], (nodes[1:] + nodes[:-1]) / 2)
-
-
-@pytest.mark.long
-def test_axes_are_named_as_the_coordinates_are():
-    plain = field_panels(*FIELDS).axes
-    assert (plain[0].get_xlabel(), plain[0].get_ylabel()) == ("x", "y")
-    named = EXACT.copy()
-    named["x"].attrs["label"], named["y"].attrs["label"] = "coordinate $x$", "coordinate $y$"
-    axes = field_panels(named, named).axes
-    assert [panel.get_xlabel() for panel in axes] == ["coordinate $x$"] * 3
-    assert axes[0].get_ylabel() == "coordinate $y$"
-
-
-def test_a_field_of_zeros_and_one_with_holes_can_be_drawn():
-    nothing = field(np.zeros((4, 4)))
-    assert mesh(field_panels(nothing, nothing).axes[0]).get_clim() == (-1.0, 1.0)
-    holes = nothing.copy()
-    holes[1, 1] = np.nan
-    assert png(field_panels(nothing, holes), 50).startswith(b"\x89PNG")
+def test_roles_assign_axes_and_the_rest_is_fixed_or_thinned():
+    legend = draw(small(), "distribution", "rank", x="dictionary", hue="k").figure.legends[0]
+    assert (legend.get_title().get_text(), [text.get_text() for text in legend.get_texts()]) == ("k", ["1", "2"])
+    sizes = {"n": 2, "p": 9, "s": 40, "d": 2, "seed": 2}
+    data = xr.Dataset({"error": (tuple(sizes), np.ones(tuple(sizes.values())))})
+    data = with_runs(data.assign_coords({name: np.arange(1, size + 1) for name, size in sizes.items()}))
+    figure = draw(data, "dependence", x="n", hue="s", col="p").figure
+    assert len(figure.axes) == MAX_PANELS
+    for note in ("at d = 1, the first of 2", "6 of 9 values of p", "12 of 40 values of s"):
+        assert note in footnote(figure)
 
 
 @pytest.mark.parametrize(
-    ("exact", "numerical", "said"),
+    ("values", "attributes", "scale"),
     [
-        (EXACT.isel(y=0), EXACT, "the exact field must have points over dimensions x and y, got {'x': 21}"),
-        (EXACT, EXACT.rename(y="z"), "the numerical field must have points"),
-        (EXACT, nonseparable(11), "must be at the same points, they differ in x"),
-        (EXACT, EXACT.assign_coords(y=EXACT["y"] ** 2), "they differ in y"),
-        (EXACT.isel(x=[]), EXACT, "the exact field must have points"),
+        ([0.1, 0.9], {}, "linear"),
+        ([1e-4, 0.9], {}, "log"),
+        ([0.1, 0.9], {"estimand": "geometric_mean"}, "log"),
+        ([0.0, 0.9], {"estimand": "geometric_mean"}, "symlog"),
+        ([-1.0, 0.9], {"estimand": "geometric_mean"}, "linear"),
     ],
 )
-def test_fields_that_cannot_be_compared(exact, numerical, said):
+def test_scales_are_linear_except_of_errors_and_over_three_decades(values, attributes, scale):
+    data = many(10)
+    data["error"].values[:] = np.linspace(*values, 20).reshape(2, 10)
+    data["error"].attrs = attributes
+    assert draw(data, "distribution").figure.axes[0].get_yscale() == scale
+    assert draw(data, "distribution", yscale="linear").figure.axes[0].get_yscale() == "linear"
+
+
+def test_counts_do_not_overlap(failing):
+    lost = failing.copy()
+    lost["error"] = xr.where(lost["kind"] == "bad", np.nan, lost["error"].isel(kind=0)).where(lost["seed"] > 0)
+    crowded = [many(count, "abcdef") for count in (9, 400)]
+    for data in crowded:
+        data["error"][:, 0] = np.nan
+    cases = [(lost, "dependence", 9), *((with_runs(data), "distribution", 6) for data in crowded)]
+    for data, kind, count in cases:
+        figure = draw(data, kind).figure
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        marks = [text for axes in figure.axes for text in axes.texts if "/" in text.get_text()]
+        boxes = [text.get_window_extent(renderer) for text in marks]
+        assert len(boxes) == count
+        assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
+MISTAKES = {
+    "`KIND` must be one of distribution, dependence, heat_map,": ("bars", {}),
+    "`--variable` must be one of error, initial_error, rank": ("distribution", {"variable": "eror"}),
+    "`--x` must be one of dictionary, k, seed": ("distribution", {"x": "K"}),
+    "`--x` must be an axis with numbers (k, seed), got dictionary": ("dependence", {"x": "dictionary"}),
+    "`--hue` must be one of the axes dictionary, k, seed, got 'x'": ("distribution", {"hue": "x"}),
+    "must name different axes, got k twice": ("distribution", {"hue": "k", "x": "k"}),
+    "`--over` must be one of the axes dictionary, k, seed, got 'epsilon'": ("distribution", {"over": "epsilon"}),
+    "`--over` must name the dimension of a sample": ("trend", {}),
+    "`--at` must name axes (dictionary, k, seed), got 'tau'": ("distribution", {"at": {"tau": 1}}),
+    "`k` must be one of 1, 2, got '7'": ("distribution", {"at": {"k": "7"}}),
+    "must have one dimension besides the axes, as time (error_history": ("time_series", {"variable": "error"}),
+    "one number of each run here, error_history has more": ("dependence", {"variable": "error_history"}),
+    "`--at` must name dimensions of the field (dictionary, k, seed, time, x), got 'z'": ("fields", {"at": {"z": 1}}),
+    "`time` must be a number, got 'late'": ("fields", {"at": {"time": "late"}}),
+    "a heat map must have two axes": ("heat_map", {"at": {"k": 1}}),
+    "`--hue` must be an axis of several values, and --over have 6 points": ("comparison", {"variable": "rank"}),
+    "`--yscale` must be one of linear, log, got 'cubic'": ("distribution", {"yscale": "cubic"}),
+    "`--xscale` must be linear where values or places are not positive": ("distribution", {"xscale": "log"}),
+    "`--xlabel` must have mathematics between its dollars": ("distribution", {"xlabel": r"$\unknown$"}),
+    "`ax` must be left out if a title, labels or a size are given": ("distribution", {"title": "one", "ax": []}),
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_gets_one_line_that_lists_the_names(message):
+    kind, options = MISTAKES[message]
     with pytest.raises(InputError) as caught:
-        field_panels(exact, numerical)
-    assert said in str(caught.value)
+        draw(small(), kind, **options)
+    assert message in str(caught.value)
 
 
-def test_coordinates_may_differ_by_rounding():
-    moved = EXACT.assign_coords(x=EXACT["x"] + 1e-16)
-    assert len(field_panels(EXACT, moved).axes) == 3
-
-
-def test_energies_start_at_one_and_keep_their_times():
-    (axes,) = energy_histories(HISTORIES).axes
-    first, second = axes.get_lines()
-    np.testing.assert_allclose(first.get_ydata(), [1.0, 0.75, 0.5])
-    np.testing.assert_allclose(second.get_ydata(), [1.0, 0.8125, 0.5625, 0.5])
-    np.testing.assert_allclose(first.get_xdata(), [0.0, 0.25, 0.5])
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(HISTORIES)
-    assert axes.get_xlabel() == "time $t$"
-    assert "E_q(t)" in axes.get_ylabel()
-    assert "E_q(0)" in axes.get_ylabel()
-
-
-def test_lines_differ_in_dashes_and_in_colour():
-    (axes,) = energy_histories(HISTORIES).axes
-    first, second = axes.get_lines()
-    assert (first.get_linestyle(), second.get_linestyle()) == ("-", "--")
-    assert first.get_color() != second.get_color()
-    assert len({colour for colour, _ in STYLES}) == len({dashes for _, dashes in STYLES}) == len(STYLES)
-
-
-def test_more_histories_than_styles():
-    many = {str(number): history([2.0, 1.0]) for number in range(len(STYLES) + 2)}
-    assert len(energy_histories(many).axes[0].get_lines()) == len(many)
-
-
-@pytest.mark.parametrize(
-    ("histories", "said"),
-    [
-        ({}, "must hold at least one"),
-        ({"a": history([0.0, 1.0])}, "the history 'a' cannot be divided by its first value, 0.0"),
-        ({"a": history([np.nan, 1.0])}, "first value, nan"),
-        ({"a": history([])}, "must have values over time alone"),
-        ({"a": history([1.0, 2.0]).expand_dims(seed=[0])}, "over time alone, got {'seed': 1, 'time': 2}"),
-    ],
-)
-def test_histories_that_cannot_be_drawn(histories, said):
-    with pytest.raises(InputError) as caught:
-        energy_histories(histories)
-    assert said in str(caught.value)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", [lambda: field_panels(*FIELDS), lambda: energy_histories(HISTORIES)])
-def test_the_same_input_gives_the_same_bytes(make):
-    figure = make()
-    assert svg(figure) == svg(figure) == svg(make())
-    assert png(figure) == png(figure) == png(make())
-    assert "<dc:date>" not in svg(figure)
-
-
-@pytest.mark.parametrize("make", [lambda: field_panels(*FIELDS), lambda: energy_histories(HISTORIES)])
-def test_letters_are_large_enough_and_nothing_is_cut_off(make):
-    figure = make()
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    inside = figure.bbox
-    for axes in figure.axes:
-        box = axes.get_tightbbox(renderer)
-        assert box.x0 >= inside.x0
-        assert box.y0 >= inside.y0
-        assert box.x1 <= inside.x1
-        assert box.y1 <= inside.y1
-        parts = [axes, *axes.child_axes]  # a panel's colour bar is its child
-        labels = [axes.title, axes.xaxis.label, axes.yaxis.label]
-        labels += [label for part in parts for label in [*part.get_xticklabels(), *part.get_yticklabels()]]
-        assert min(label.get_fontsize() for label in labels) >= 7.0
-
-
-def test_svg_has_the_paper_s_width_and_png_the_resolution():
-    figure = field_panels(*FIELDS)
-    assert float(re.search(r'width="([\d.]+)pt"', svg(figure))[1]) == pytest.approx(6.5 * 72)
-    assert int.from_bytes(png(figure, 100)[16:20]) == 650
-
-
-def test_threads_draw_what_one_thread_draws():
-    expected, found = svg(energy_histories(HISTORIES)), []
-
-    def draw():
-        found.append(svg(energy_histories(HISTORIES)))
-
-    threads = [threading.Thread(target=draw) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [expected] * 4
-
-
-def test_settings_are_left_as_they_were():
-    before = dict(matplotlib.rcParams)
-    svg(energy_histories(HISTORIES))
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_no_pyplot_and_no_display_is_needed():
-    code = "import sys, evogt_study.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_a_parameter_that_differs_within_a_sample_is_not_along_x(piloted):
+    with pytest.raises(InputError, match="must be the same within a sample, gamma follows dictionary"):
+        draw(piloted, "dependence", x="gamma", over=("dictionary", "seed"))

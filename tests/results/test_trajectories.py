@@ -93,7 +93,7 @@ def test_on_grid_refuses_what_it_has_not(result):
 
 def test_a_history_is_drawn_against_the_coordinate_of_the_runs(result):
     with evs.open(result[1]) as data:
-        axes = evs.plots.histories(data, "I").axes[0]
+        axes = data.evogt.plot("time_series", "I").axes[0]
         assert axes.get_xlabel().startswith("t")
         (line, *_) = [line for line in axes.lines if line.get_gid() == "median"]
         assert line.get_xdata().max() > 20

@@ -25,10 +25,9 @@ look();
 
 def test_every_name_of_the_package_has_a_page():
     pages = {path.stem for path in (SITE / "reference" / "generated").glob("*.html")}
-    modules = {"errors", "pde", "plots", "problems"}
+    modules = {"errors", "pde", "problems"}
     assert {f"evogt_study.{name}" for name in {*evs.__all__, "open"} - modules} <= pages
     assert {f"evogt_study.pde.{name}" for name in {*pde.__all__} - modules} <= pages
-    assert {f"evogt_study.plots.{name}" for name in ("distribution", "dependence", "comparison")} <= pages
 
 
 def test_no_path_of_the_machine_is_on_a_page():

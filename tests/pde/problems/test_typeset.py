@@ -1,19 +1,15 @@
-"""Parts of a report page: formulas and problems as MathML, and the finding."""
+"""Formulas and problems of a report page as MathML."""
 
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from drawable import own, runs, small
 
-import evogt_study as evs
 from evogt_study.pde.problems.typeset import formula, problem_lines
 from evogt_study.publishing.page import stated_problems
-from evogt_study.publishing.report import comparison_of, finding
-from evogt_study.results.netcdf import read_result
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def read(text):
@@ -26,9 +22,6 @@ def _read(node):
     if node.tag == "mfrac":
         return f"({parts[0]}/{parts[1]})"
     return {"msup": "^", "msub": "_"}.get(node.tag, "").join(parts) + (node.text or "")
-
-
-# --- formulas ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,56 +100,3 @@ def test_a_parameter_and_a_coefficient_have_different_letters():
 )
 def test_what_states_no_problem_has_none(study):
     assert stated_problems(study) == []
-
-
-# --- the finding ------------------------------------------------------------------------------------------------------
-
-
-def test_the_finding_is_the_conclusion_of_the_comparison():
-    data = read_result(ROOT / "data" / "results" / "oscillatory_1d.nc")["main"].sel(epsilon=[0.05])
-    found = evs.compare(data["error"].isel(epsilon=0), "dictionary", planned=data["run_key"].isel(epsilon=0))
-    assert finding(comparison_of(data)).sentence == found["conclusion"].item()
-    assert found["leader"].item() == "gtransnet"
-
-
-def test_a_finding_over_setups_counts_them_and_says_what_is_open(tmp_path):
-    source = """
-import numpy as np
-
-def method(seed, kind, N):
-    rng = np.random.default_rng([seed, N, len(kind)])
-    if kind == "other" and N == 20 and seed == 0:
-        raise ValueError("no")
-    return {"error": float(rng.lognormal()) * (0.01 if kind == "fine" and N == 10 else 1.0)}
-"""
-    axes = '[axes]\nkind = ["other", "fine"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
-    found = finding(comparison_of(runs(own(tmp_path, axes, source))))
-    assert found.sentence.startswith(
-        "In 1 of 2 setups one kind has the lowest error of all significantly (fine in 1), at 95 % confidence in each "
-    )
-    first, second = found.setups
-    assert first.startswith("At N = 10: fine has a lower error than other on 12 of 12 seeds (p < 0.001, sign test).")
-    assert second.startswith("At N = 20: No significant difference in error. ")
-    assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
-
-
-@pytest.mark.parametrize(("better", "leader"), [("", "tree"), ("higher", "net")])
-def test_the_finding_follows_the_declared_direction_and_no_text_says_best_without(tmp_path, better, leader):
-    source = """
-import numpy as np
-
-def method(seed, model):
-    return {"accuracy": {"tree": 0.78, "net": 0.94}[model] + 0.02 * float(np.random.default_rng(seed).random())}
-"""
-    axes = '[axes]\nmodel = ["tree", "net"]\nseed = { start = 0, count = 12 }\n'
-    axes += f'[output.better]\naccuracy = "{better}"\n' if better else ""
-    data = runs(own(tmp_path, axes, source))
-    found = finding(comparison_of(data)).sentence
-    assert found.startswith(f"{leader} has a {better or 'lower'} accuracy than ")
-    assert "best" not in found
-
-
-def test_there_is_no_finding_without_enough_seeds():
-    few = small().copy()
-    few["error"].attrs = {}
-    assert comparison_of(few) is None  # three seeds
