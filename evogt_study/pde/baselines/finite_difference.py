@@ -17,7 +17,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.domains.box import check_domain
+from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import in_blocks
@@ -160,7 +160,7 @@ def _in_modes(integrator: Integrator, eigenvalues: Array, grid: TimeGrid) -> Mod
 def _interior(points: int, dimension: int) -> Array:
     """The interior grid points, (n^d, d), in C order."""
     along = np.arange(1, points + 1) / (points + 1)
-    return np.stack([axis.ravel() for axis in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
+    return tensor_points([along] * dimension)
 
 
 def _laplacian(points: int, dimension: int) -> Array:

@@ -25,7 +25,7 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.pde.dictionaries.base import Dictionary, Features, node_blocks
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.box import check_domain
+from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
@@ -139,9 +139,7 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
     """Evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
     # without the boundary and t = 0, where the ansatz has the data exactly (tab:global_diagnostic)
     along = np.linspace(0.0, 1.0, points + 2)[1:-1]
-    grids = np.meshgrid(*[along] * dimension, indexing="ij")
-    nodes = np.stack([grid.ravel() for grid in grids], axis=1)
-    return nodes, np.linspace(0.0, final_time, levels + 1)[1:]
+    return tensor_points([along] * dimension), np.linspace(0.0, final_time, levels + 1)[1:]
 
 
 # the diffusion is checked with equal weights: only the sign of its values matters here

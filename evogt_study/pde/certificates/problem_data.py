@@ -19,7 +19,7 @@ import numpy as np
 from evogt_study.errors import ProblemError
 from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.box import DIRECTIONS, as_box
+from evogt_study.pde.domains.box import DIRECTIONS, as_box, tensor_points
 from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor
 from evogt_study.pde.numerics.arrays import Array
 
@@ -55,8 +55,7 @@ class UnitBox:
         """The nodes on a face, (Q^(d - 1), d)."""
         along = [grid.along[0]] * grid.dimension
         along[axis] = BOTH[side : side + 1]
-        points = np.stack([each.ravel() for each in np.meshgrid(*along, indexing="ij")], axis=1)
-        return self.mapped(points)
+        return self.mapped(tensor_points(along))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,18 @@ DEGREE = 5
 GAUSS = 6
 """Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
 that alternate from step to step are integrated exactly too."""
-KRONROD = 7
-"""Gauss points of the whole time, to which Kronrod's 8 are added: half as many as three in each of ten intervals, which
-differ a hundred times as much from a coarser rule.  With 10 and 11 certificates in 1-D take no less time."""
-
-
+KRONROD_NODES = np.array([
+    0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
+    0.586087235467691130294, 0.405845151377397166907, 0.207784955007898467601, 0.0,
+])  # fmt: skip
+KRONROD_WEIGHTS = np.array([
+    0.022935322010529224964, 0.063092092629978553291, 0.104790010322250183840, 0.140653259715525918745,
+    0.169004726639267902827, 0.190350578064785409913, 0.204432940075298892414, 0.209482141084727828013,
+])  # fmt: skip
+GAUSS_WEIGHTS = np.array(
+    [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
+)
+"""7 Gauss points of (-1, 1) with 8 of Kronrod (QUADPACK), from the outermost to the middle, for the whole time."""
 BETWEEN = 4
 """Points on a line for each node, at which `is_seen_in_space` looks."""
 TIMES = 499
@@ -98,29 +105,11 @@ class TimeRule:
     @lru_cache(maxsize=8)  # as below
     def whole(final_time: float) -> TimeRule:
         """Gauss and Kronrod's points of (0, T); the coarser rule has Gauss's alone."""
-        nodes, weights, coarse = kronrod(KRONROD)
-        return TimeRule(
-            np.append(final_time * nodes, final_time),
-            np.append(final_time * weights, 0.0),
-            np.append(final_time * coarse, 0.0),
-        )
-
-
-def kronrod(points: int) -> tuple[Array, Array, Array]:
-    """Gauss points of (0, 1) and those that Kronrod adds (2 n + 1,), their weights, and Gauss's at the same nodes."""
-    legendre = np.polynomial.legendre
-    x, w = QuadratureRule("gauss_legendre", 2 * points + 1).on_unit_interval
-    table = legendre.legvander(2.0 * x - 1.0, points + 1)
-    # int P_n P_k P_j: a column for each polynomial that E is made of, E's own degree last
-    products = table[:, :-1].T @ ((w * table[:, points])[:, None] * table)
-    zeros = legendre.legroots(np.append(np.linalg.solve(products[:, :-1], -products[:, -1]), 1.0))
-    gauss, weights = QuadratureRule("gauss_legendre", points).on_unit_interval
-    nodes, coarse = np.empty(2 * points + 1), np.zeros(2 * points + 1)
-    nodes[::2], nodes[1::2], coarse[1::2] = (np.sort(zeros.real) + 1.0) / 2.0, gauss, weights
-    moments = np.zeros(2 * points + 1)
-    moments[0] = 1.0
-    fine = np.linalg.solve(legendre.legvander(2.0 * nodes - 1.0, 2 * points).T, moments)
-    return nodes, np.asarray(fine, dtype=np.float64), coarse
+        nodes = 0.5 + 0.5 * np.concatenate([-KRONROD_NODES[:-1], KRONROD_NODES[::-1]])
+        coarse, weights = np.zeros(len(nodes)), np.concatenate([KRONROD_WEIGHTS[:-1], KRONROD_WEIGHTS[::-1]])
+        coarse[1::2] = np.concatenate([GAUSS_WEIGHTS[:-1], GAUSS_WEIGHTS[::-1]])
+        times = final_time * np.append(nodes, 1.0)
+        return TimeRule(times, final_time / 2.0 * np.append(weights, 0.0), final_time / 2.0 * np.append(coarse, 0.0))
 
 
 # which all runs of a study have in common: a twentieth of what their certificates take

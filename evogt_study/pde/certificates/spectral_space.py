@@ -14,6 +14,7 @@ import scipy.linalg
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.domains.box import tensor_points
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, Rule
 
@@ -54,8 +55,7 @@ class TensorGrid:
     @cached_property
     def nodes(self) -> Array:
         """All nodes in C order, (Q^d, d)."""
-        grids = np.meshgrid(*[self.along[0]] * self.dimension, indexing="ij")
-        return np.stack([grid.ravel() for grid in grids], axis=1)
+        return tensor_points([self.along[0]] * self.dimension)
 
     @cached_property
     def weights(self) -> Array:
