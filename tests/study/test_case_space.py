@@ -51,18 +51,6 @@ def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
     assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32, "e": 42}
 
 
-def test_later_rules_win_and_hold_only_where_they_match():
-    found = {(v["d"], v["e"]): (v["gamma"], v.get("tau")) for v in map(SPACE.values, range(SPACE.size))}
-    assert found == {
-        ("t", 0.2): (4.0, None),
-        ("t", 0.1): (4.0, None),
-        ("t", 0.05): (4.0, None),
-        ("g", 0.2): (20.0, None),
-        ("g", 0.1): (22.0, 0.5),
-        ("g", 0.05): (22.0, 0.5),
-    }
-
-
 def test_cases_are_numbered_in_c_order():
     for index, point in enumerate(points(SPACE)):
         assert SPACE.values(index) == SPACE.resolve(point)
@@ -189,14 +177,6 @@ def test_every_case_has_its_number_its_values_and_a_key_of_its_own():
     assert list(plan.cases(np.array([5, 2]))) == [plan.case(5), plan.case(2)]
 
 
-def test_cases_that_share_their_early_stages_are_neighbours():
-    """The axes are written the other way round; still each dictionary's seeds are met once."""
-    plan = study_plan(tiny(epsilon="[1, 2, 3]", tau="[0.1, 0.2]", seed="[0, 1]", dictionary=DICTIONARIES))
-    met = [(case.values["dictionary"], case.values["seed"]) for case in plan.cases()]
-    assert len(met) == 24
-    assert len(list(itertools.groupby(met))) == 4
-
-
 def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
     plan, _ = provisional_plans(
         piloted('["dictionary"]', "{ transnet = [2, 4, 6], uniform_elm = [3] }", dictionary=DICTIONARIES, seed="[0, 1]")
@@ -263,13 +243,6 @@ def test_shared_work_of_the_papers_pilot(oscillatory):
     assert found["reference"] == 3
 
 
-def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(oscillatory):
-    found, cases = distinct(provisional_plans(oscillatory)[-1])
-    assert cases == 240
-    assert found["trial functions"] == found["validation features"] == 4 * 20
-    assert found["Galerkin system"] == 240
-
-
 def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
     """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
     (choice,) = provisional_plans(oscillatory)[-1].space.chosen
@@ -295,12 +268,6 @@ def test_what_each_stage_depends_on(axes, expected):
     found, cases = distinct(study_plan(tiny(seed="[0, 1]", **axes)))
     assert cases == 4
     assert {stage: found[stage] for stage in expected} == expected
-
-
-def test_a_large_study_is_counted_from_its_start():
-    found, cases = distinct(study_plan(tiny(seed="{ count = 50 }", tau="[0.1, 0.2]")), limit=10)
-    assert cases == 10
-    assert found["trial functions"] == 5
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -77,13 +77,6 @@ def test_ranges_of_an_axis(read, given, values):
     assert [type(value) for value in study.axes["gamma"]] == [type(value) for value in values]
 
 
-def test_a_logarithmic_range_has_equal_ratios(read):
-    values = read('[axes]\ngamma = { from = 1, to = 30, count = 12, scale = "log" }').axes["gamma"]
-    assert {type(value) for value in values} == {float}  # of the ends too, though they are written as integers
-    np.testing.assert_allclose(np.diff(np.log(values)), math.log(30) / 11, rtol=1e-10)
-    assert (values[0], values[-1]) == (1, 30)
-
-
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 

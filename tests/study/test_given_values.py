@@ -134,16 +134,6 @@ def test_a_constant_arrives_to_the_bit_and_with_its_type(value):
     assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
-@given(VALUES)
-@pytest.mark.filterwarnings("ignore:.*has no literal form:evogt_study.errors.CodeWarning")
-def test_a_default_arrives_as_a_constant_does(value):
-    def function(seed, x=value):
-        return {"what": describe(x)}
-
-    assert arrived(evs.Study(function, axes={"seed": [0]})) == {0: describe(value)}
-
-
 @st.composite
 def values_of_an_axis(draw):
     """Values of any kinds with different coordinates, which are strings."""
@@ -487,17 +477,6 @@ def test_method_and_problem_are_names_of_parameters(client, axes):
     data = evs.run(evs.Study(named, axes=axes), client=client)
     assert all(data[name].values.tolist() == list(values) for name, values in axes.items())
     assert str(data.v.values.ravel()[0]).startswith("bfgs ")
-
-
-def test_names_that_begin_with_run_are_refused():
-    with pytest.raises(StudyError, match="`run_key` must have another name"):
-        evs.Study(lambda run_key: 1.0, axes={"run_key": [1]})
-
-
-def test_candidate_is_refused_in_a_study_with_a_pilot():
-    pilot = {"parameter": "gamma", "seeds": [7, 8], "by": [], "candidates": [1, 2]}
-    with pytest.raises(StudyError, match="`candidate` must have another name in a study with a pilot"):
-        evs.Study(lambda seed, gamma, candidate: 1.0, axes={"seed": [0]}, constants={"candidate": 1}, pilot=pilot)
 
 
 def test_the_examples_of_the_documentation():

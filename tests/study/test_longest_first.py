@@ -10,7 +10,6 @@ from evogt_study.operations import run as run_module
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.run import run_all
 from evogt_study.pde.methods.evolution import Evolution
-from evogt_study.study import plan as case_work_module
 from evogt_study.study.plan import longest_first, provisional_plans, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
@@ -107,12 +106,6 @@ def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
     assert study_plan(study).work is None
     assert met(study, "N", "seed") == [(1, 0), (1000, 0), (1, 1), (1000, 1)]  # the cells of a seed, as they stand
-
-
-def test_with_too_many_combinations_the_order_is_left(monkeypatch):
-    monkeypatch.setattr(case_work_module, "MAX_COMBINATIONS", 19)
-    plan = study_plan(study_of(N=MANY_N))
-    assert plan.order.tolist() == natural(plan)
 
 
 def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):

@@ -10,7 +10,6 @@ import types
 
 import numpy as np
 import pytest
-import xarray as xr
 from helpers import read_study
 
 import evogt_study as evs
@@ -132,23 +131,12 @@ def test_the_packages_methods_and_problems(small_study):
     assert plans[0].keys.tolist() == plans[1].keys.tolist()
 
 
-def test_rules_follow_the_axes():
-    rule = {"match": {"a": 2}, "set": {"b": 7}}
-    study = evs.Study(lambda a, b: a, axes={"a": [1, 2]}, constants={"b": 1}, when=[rule])
-    assert [study.space.values(index)["b"] for index in range(2)] == [1, 7]
-
-
 @pytest.mark.parametrize("text", ["\U0001f600", "a\x7fb\x00", 'C:\\"x"', "\u2028\x85\ufeff", "\ue000\n"])
 def test_any_text_is_stated_as_it_is(text):
     word = text.replace("\0", "")  # of which a label has none
     study = evs.Study(lambda word: 1.0, axes={"word": [word]}, title=text)
     assert tomllib.loads(study.text)["title"] == study.title == text
     assert study.space.values(0)["word"] == word
-
-
-def test_a_problem_is_no_method():
-    with pytest.raises(StudyError, match="`method` must be a function or the name of a method, got a problem"):
-        evs.Study(pde.FormulaProblem(1, initial="x*(1-x)"), axes={"seed": [1]})
 
 
 def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):
@@ -184,6 +172,10 @@ MISTAKES = {
         "`constants.scale` must be a number.*give any other object a name",
     ),
     "no function": (lambda: evs.Study(3, axes={"seed": [1]}), "`method`"),
+    "a problem for a method": (
+        lambda: evs.Study(pde.FormulaProblem(1, initial="x*(1-x)"), axes={"seed": [1]}),
+        "`method` must be a function or the name of a method, got a problem",
+    ),
     "no axes": (lambda: evs.Study(local, axes={}), "`axes` must be a table with at least 1 entry"),
     "any arguments": (lambda: evs.Study(lambda *a: 1, axes={"a": [1]}), "must have named arguments only"),
     "what cannot be sent": (
@@ -225,11 +217,6 @@ def test_a_script_of_a_few_lines(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     first, second = (eval(line) for line in done.stdout.splitlines())
     np.testing.assert_allclose([first, second], [[160 / 3 + 4.5, 224 / 3 + 4.5], [54.5, 74.5]])
-
-
-def test_a_dataset_comes_back_whole(client):
-    study = evs.Study(lambda seed: xr.Dataset({"u": ("x", [seed, 2.0])}, {"x": [0.0, 1.0]}), axes={"seed": [0, 1]})
-    assert evs.run(study, client=client).u.sel(x=0.0).values.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
