@@ -8,7 +8,7 @@
 - `orders`: observed orders of convergence, and their table
 - `performance`: performance of estimators, shares of runs, methods over many problems
 - `sensitivity`: `sensitivity`, `variance_shares`: shares of parameters and seeds in the variance, and their table
-- `status_counts`: number of runs by status, their messages, and what is missing
+- `status_counts`: number of runs by status, their messages, and missing runs
 - `export`: one row for each run, as CSV or Parquet; trajectories on a grid, or in contiguous ragged form
 - `tables`: rows and pivots in text, Markdown, LaTeX and CSV
 - `summary_table`: tables of `evogt summary` and `evogt compare`; the choice of a pilot

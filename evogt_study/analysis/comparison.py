@@ -41,7 +41,7 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared: variable, estimand, direction with its target, scale of the effect, unit, and options."""
+    """The question: variable, estimand, direction with its target, scale of the effect, unit, and options."""
 
     variable: str
     estimand: str
@@ -110,7 +110,7 @@ class Pair(NamedTuple):
     withheld: str
 
     @property
-    def decided(self) -> int:
+    def n_decided(self) -> int:
         """Units that differ."""
         return self.wins + self.losses
 
@@ -299,8 +299,8 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
     still = [names[j] for j in rivals if pairs.p[lead, j] > question.alpha]
     least = min(low for low, _ in ends)
     pair = Pair(int(wins[rival]), int(pairs.losses[lead, rival]), len(part), still, least, withheld)
-    if question.estimand == WIN and pair.decided:
-        found["probability"], found["probability_ci"] = pair.wins / pair.decided, np.array(ends[0])
+    if question.estimand == WIN and pair.n_decided:
+        found["probability"], found["probability_ci"] = pair.wins / pair.n_decided, np.array(ends[0])
     each = np.nan_to_num(kernels.mean(setup.values[[lead, rival]].reshape(2, -1)), nan=0.0).tolist()
     conclusion = conclude(replace(question, scale=found["scale"]), found, pair, each if question.two_valued else None)
     found["conclusion"] = conclusion + message
@@ -355,7 +355,7 @@ def _nearest_share(values: Array, part: npt.NDArray[np.intp], target: float) -> 
     """The share that is nearest to a target, its rivals, the closest first, and their p-values.
 
     |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor, and the interval
-    of the mean of both shares that of the second.  Both have to reject.
+    of the mean of both shares decides the second.  Both have to reject.
     """
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
     lead = int(part[np.abs(shares[part] - target).argmin()])
@@ -466,15 +466,15 @@ def conclude(question: Question, found: Mapping[str, Any], pair: Pair, shares: S
     if question.estimand != WIN:
         claim += "" if significant else f" {first} over {second}"
         return f"{claim}: {kind} {amount}, {p} ({level} interval, paired t-test, {n} {unit}s)."
-    if not pair.decided:
+    if not pair.n_decided:
         return f"{first} and {second} are equal on all {n} {unit}s."
-    ties = f", equal on {n - pair.decided}" if n > pair.decided else ""
+    ties = f", equal on {n - pair.n_decided}" if n > pair.n_decided else ""
     times = f"on {pair.wins} of {n} {unit}s{ties}"
     score = f"{more} than {second} {times}"
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
-    if pair.decided < fewest:
-        reach = f"{pair.decided} {unit}s that differ give p = {2.0 ** (1 - pair.decided):.2g} at least"
+    if pair.n_decided < fewest:
+        reach = f"{pair.n_decided} {unit}s that differ give p = {2.0 ** (1 - pair.n_decided):.2g} at least"
         few = f"Too few {unit}s: {first} is {score}; {chance} ({level} interval)"
         return f"{few}; {reach}, {fewest} are needed for {alpha:.2g}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
@@ -488,12 +488,12 @@ def conclude(question: Question, found: Mapping[str, Any], pair: Pair, shares: S
         within = f"{100.0 * margin:g} %" if ratio else f"{margin:g}"
         claim = f"{first} and {second} are equal within {within}:"
         return f"{claim} {first} is {score} ({p}, sign test). {numbers}."
-    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{_needed(pair, n, unit)}"
+    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{_describe_needed(pair, n, unit)}"
 
 
-def _needed(pair: Pair, n: int, unit: str) -> str:
+def _describe_needed(pair: Pair, n: int, unit: str) -> str:
     """Number of units at which the test would probably reject if the share of wins stays, as a sentence."""
-    share = (pair.wins + 1.0) / (pair.decided + 2.0)
-    units = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / pair.decided
+    share = (pair.wins + 1.0) / (pair.n_decided + 2.0)
+    units = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / pair.n_decided
     stays = n < units < 10_000 and pair.wins > pair.losses
     return f" About {math.ceil(units)} {unit}s would decide it if this share stays." if stays else ""

@@ -212,6 +212,14 @@ def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:
     ------
     InputError
         If runs do not differ in length along `dim`.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr, evogt_study as evs
+    >>> columns = {"event_count": ("seed", [2, 1]), "run_status": ("seed", ["ok", "ok"])}
+    >>> data = xr.Dataset({"I": (("seed", "event"), [[1.0, 2.0], [5.0, np.nan]]), **columns})
+    >>> evs.to_ragged(data, "event").I.values
+    array([1., 2., 5.])
     """
     count = f"{dim.removesuffix('_index')}_count"
     if count not in data:

@@ -117,8 +117,8 @@ def _add_orders(
         error = found[f"{name}_se"].transpose(*data[name].dims)
         data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")
         ends = xr.concat([data[name] - t * error, data[name] + t * error], dim=BOUND).transpose(..., BOUND)
-        words = f"{100.0 * interval.confidence:g}% confidence interval of the {names[name]}"
-        data[f"{name}_ci"] = ends.drop_attrs(deep=False).assign_attrs(long_name=words)
+        text = f"{100.0 * interval.confidence:g}% confidence interval of the {names[name]}"
+        data[f"{name}_ci"] = ends.drop_attrs(deep=False).assign_attrs(long_name=text)
     return data.assign_coords({BOUND: ["lower", "upper"]})
 
 

@@ -32,11 +32,10 @@ DRAWN = "seed"
 
 
 def run_numbers(planned: xr.DataArray) -> Numbers:
-    """Number of the run in each cell, -1 where none is planned; equal numbers where case keys are equal.
+    """Number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
 
-    planned: case keys, "" if no run is planned; or booleans, with which each planned cell is a run of its own.
-    Keys are read slab by slab.  64 bits of each hash are kept: the probability that two of a million runs collide is
-    3e-8.
+    planned: run keys, "" if no run is planned; or booleans, with which each planned cell has a run.  Keys are read slab
+    by slab.  64 bits of each hash are kept: the probability that two of a million runs collide is 3e-8.
     """
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
@@ -45,17 +44,12 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
         keys = np.asarray(planned.variable[slab].values, dtype=object)
         hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
         there[slab] = keys != ""
-    # a mask copies: the sort in place leaves `hashes` in the order of the cells
-    numbers = np.arange(planned.size) if _all_differ(hashes[there]) else pd.factorize(hashes.ravel())[0]
-    numbers = numbers.reshape(planned.shape)
+    # in most studies no two are equal.  A sort needs a third of the memory of a hash table
+    ordered = np.sort(hashes[there])
+    distinct = bool((ordered[1:] != ordered[:-1]).all())
+    numbers = (np.arange(planned.size) if distinct else pd.factorize(hashes.ravel())[0]).reshape(planned.shape)
     numbers[~there] = -1
     return numbers
-
-
-def _all_differ(hashes: npt.NDArray[np.uint64]) -> bool:
-    """Test that no two are equal, as in most studies.  A sort needs a third of the memory of a hash table."""
-    hashes.sort()
-    return bool((hashes[1:] != hashes[:-1]).all())
 
 
 def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
@@ -176,7 +170,7 @@ def layout(
 
 
 def each_once(names: str | Iterable[str]) -> list[str]:
-    """Return one name or several as a list without duplicates.  The caller has to refuse what is not a name."""
+    """Return one name or several as a list without duplicates.  The caller refuses other objects."""
     return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 

@@ -65,7 +65,7 @@ def summary(
         Dimensions in `over` whose points are independent: their values at the other pooled points belong together, and
         are resampled together.  Default: seed if it is pooled, else each run is a unit.
     incomplete : {"blocks", "setups", "omit"}, default "blocks"
-        Pooled units of which runs failed.  blocks: the mean is the mean of the least-squares means of all setups, value
+        Pooled units with failed runs.  blocks: the mean is the mean of the least-squares means of all setups, value
         = setup + unit + rest, so a failed run costs one value; setups: the mean of the setups' own means; omit: the
         mean over whole units.  Other statistics are over whole units.
     missing : {"warn", "drop", "raise"}, default "warn"

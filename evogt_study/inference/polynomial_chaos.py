@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from math import comb
 
 import numpy as np
@@ -71,7 +71,6 @@ class Bases:
     """The bases of points (n, D), each decomposed once for all outputs.  simple: total degree only."""
 
     def __init__(self, points: Array, *, simple: bool = False) -> None:
-        self.count = len(points)
         polynomials = [_polynomials(column) for column in points.T]
         self.bases: list[Basis] = []
         for terms, ends in _bases([len(each) - 1 for each in polynomials], len(points), NORMS[:1] if simple else NORMS):
@@ -187,15 +186,14 @@ def _polynomials(column: Array) -> Array:
 def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Iterator[tuple[list[Term], list[int]]]:
     """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
     # one less, for the constant
-    most = min(points // POINTS_A_TERM - 1, MAX_TERMS, MAX_NUMBERS // points)
-    seen: set[tuple[Term, ...]] = set()
+    most, seen = min(points // POINTS_A_TERM - 1, MAX_TERMS, MAX_NUMBERS // points), set[tuple[Term, ...]]()
     for factors in range(1, min(MAX_FACTORS, len(degrees)) + 1):
         for norm in norms if factors > 1 else norms[:1]:
-            terms: list[Term] = []
-            ends: list[int] = []
+            terms, ends = list[Term](), list[int]()
             for degree in range(1, MAX_DEGREE + 1):
-                new = _terms(degrees, degree, norm, factors, most - len(terms))
-                if new is None:
+                room = most - len(terms)
+                new = list(islice(_terms(degrees, degree, norm, factors), room + 1))
+                if len(new) > room:
                     break
                 terms += new
                 ends += [len(terms)] if new else []
@@ -204,20 +202,14 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
                 yield terms, ends
 
 
-def _terms(degrees: Sequence[int], degree: int, norm: float, factors: int, most: int) -> list[Term] | None:
-    """Terms whose degree is in (degree - 1, degree]; None where there are more than `most`."""
-    found: list[Term] = []
-    for count in range(1, min(factors, len(degrees)) + 1):
+def _terms(degrees: Sequence[int], degree: int, norm: float, factors: int) -> Iterator[Term]:
+    """Terms whose degree is in (degree - 1, degree]."""
+    for count in range(1, factors + 1):
         exponents = _exponents(degree, norm, count)
         for chosen in combinations(range(len(degrees)), count) if exponents else ():
-            found += [
-                tuple(zip(chosen, each, strict=True))
-                for each in exponents
-                if all(e <= degrees[j] for j, e in zip(chosen, each, strict=True))
-            ]
-            if len(found) > most:
-                return None
-    return found
+            for each in exponents:
+                if all(e <= degrees[j] for j, e in zip(chosen, each, strict=True)):
+                    yield tuple(zip(chosen, each, strict=True))
 
 
 @lru_cache(maxsize=1024)  # all bases of all numbers have the same, and sorting them out takes longer than a fit

@@ -3,7 +3,7 @@
 - Saltelli's blocks and Morris' trajectories, in the order of SALib, are recognised by their points: `saltelli_block`
   and `is_morris`.
 - Saltelli's blocks give `moments_of_blocks`, and trajectories give elementary effects (`effects`).
-- `corners` finds the parameters on which it depends whether a run fails.
+- `find_corners` finds the parameters on which it depends whether a run fails.
 - `dependence` tests whether parameters depend on each other.
 """
 
@@ -162,38 +162,26 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
     return Effects(found.mean(axis=0), middle, limits, found.std(axis=0, ddof=1), count)
 
 
-class Corner(NamedTuple):
-    """A parameter on which failures depend: its place, values between which 80 % of these lie, and p."""
-
-    parameter: int
-    lower: float
-    upper: float
-    p: float
-
-
-def corners(failed: Bools, points: Array) -> list[Corner]:
-    """Parameters on which it depends whether a point (n, D) failed (n,), the smallest p first.
+def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
+    """p (D,) of parameters on which it depends whether a point (n, D) failed (n,), and ranges of failures (D, 2).
 
     For each parameter chi^2 = sum over `CORNER_BINS` ranges of (failed - expected)^2 / expected.  With chi^2 of
-    `CORNER_PERMUTATIONS` permutations of the failed points, p = (1 + number of those as large) / (1 + all).  A
-    parameter is reported if Bonferroni's p D is below `CORNER_LEVEL`.
+    `CORNER_PERMUTATIONS` permutations of the failed points, p = (1 + number of those as large) / (1 + all).  80 % of
+    the failed points are in the range.  NaN unless Bonferroni's p D is below `CORNER_LEVEL`.
     """
     count = int(failed.sum())
-    if count < 2 or count > len(failed) - 2:
-        return []
-    found = []
-    for place, column in enumerate(points.T):
+    found, ends = np.full(points.shape[1], np.nan), np.full((points.shape[1], 2), np.nan)
+    for place, column in enumerate(points.T) if 2 <= count <= len(failed) - 2 else ():
         bins = _bins(column)
         sizes, own = np.bincount(bins), np.bincount(bins[failed], minlength=int(bins.max()) + 1)
         # as many points drawn from the ranges as failed: the permutations, without permuting
         drawn = np.random.default_rng(CORNER_SEED).multivariate_hypergeometric(sizes, count, CORNER_PERMUTATIONS)
-        expected = np.maximum(sizes * count / len(failed), 1e-300)  # a range may be empty where values are tied
+        expected = np.maximum(sizes * count / len(failed), 1e-300)  # a range may be empty if values are tied
         chi = ((np.concatenate([own[None], drawn]) - expected) ** 2 / expected).sum(axis=1)
         p = float((chi >= chi[0] * (1.0 - 1e-12)).mean())
         if p * points.shape[1] < CORNER_LEVEL:
-            lower, upper = np.quantile(column[failed], CORNER_QUANTILES, method="nearest")
-            found.append(Corner(place, float(lower), float(upper), p))
-    return sorted(found, key=lambda corner: corner.p)
+            found[place], ends[place] = p, np.quantile(column[failed], CORNER_QUANTILES, method="nearest")
+    return found, ends
 
 
 def _bins(column: Array) -> npt.NDArray[np.int64]:
@@ -206,11 +194,11 @@ def _bins(column: Array) -> npt.NDArray[np.int64]:
 
 
 def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
-    """Which two parameters of points (n, D) depend on each other by a test, in words; "" if none do.
+    """Say which two parameters of points (n, D) depend on each other, "" if none do.
 
-    Of each pair the rank correlation, and chi^2 over `CORNER_BINS` ranges each, at level / (number of tests).
+    Each pair has two tests, rank correlation and chi^2 over `CORNER_BINS` ranges each, at level / (number of tests).
     """
-    (n, d), least, words = points.shape, 1.0, ""
+    (n, d), least, text = points.shape, 1.0, ""
     ranks, bins = scipy.stats.rankdata(points, axis=0), [_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):
         table = np.zeros((bins[j].max() + 1, bins[k].max() + 1))
@@ -223,8 +211,8 @@ def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LE
         by_rank = 2.0 * float(scipy.special.ndtr(-abs(rho) * np.sqrt(n - 1)))
         for p, what in ((by_rank, f"rank correlation {rho:.2f}"), (chi, "chi^2")):
             if p < least:
-                least, words = p, f"{names[j]} and {names[k]} depend on each other ({what}, p = {p:.1g})"
-    return words if least * d * (d - 1) < level else ""
+                least, text = p, f"{names[j]} and {names[k]} depend on each other ({what}, p = {p:.1g})"
+    return text if least * d * (d - 1) < level else ""
 
 
 def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:

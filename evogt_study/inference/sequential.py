@@ -89,7 +89,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     """Decide from the values of a setup, in the order of its seeds, whether it needs more seeds.
 
     values: (n,), for a ratio (2, n); NaN for seeds without a value.  Values beyond the number that the goal needs are
-    ignored: they may come from a stricter goal.  A sample of equal values is never taken as known before `CONSTANT`
+    ignored: they may come from a stricter goal.  A sample of equal values never counts as known before `CONSTANT`
     values.  A mean of two different values is a share of one of them, with Wilson's interval.
     """
     columns = np.atleast_2d(values)
@@ -102,7 +102,7 @@ def decide(values: Array, goal: Goal) -> Decision:
         if reason:
             return Decision(tuple(looks), size, size, reason)
         size = int(next_sizes(np.array([wanted if wanted > goal.half_width else np.inf]), size, goal)[0])
-    expected = predicted(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
+    expected = predict_sizes(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
     return Decision(tuple(looks), size, int(max(expected, size)), "")
 
 
@@ -148,7 +148,7 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
     return value, limits[:, 0], limits[:, 1], np.where(np.isnan(half), np.inf, half)
 
 
-def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
+def predict_sizes(half_widths: Array, size: int, goal: Goal) -> Array:
     """Return the seeds that setups need if `half_widths` are after `size` seeds: they fall like 1 / sqrt(n)."""
     with np.errstate(over="ignore"):
         return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
@@ -156,7 +156,7 @@ def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
 
 def next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
     """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
-    wanted = np.clip(predicted(half_widths, size, goal), size + 1, GROWTH * size)
+    wanted = np.clip(predict_sizes(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
     return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.max_seeds), dtype=np.int64)
 

@@ -17,7 +17,7 @@ def pilot(minimise):
 
 def test_how_far_the_choice_is():
     np.testing.assert_array_equal(pilot_distance(pilot("error_upper")), [1.0, 2.0])
-    told = describe_pilot(pilot("error_upper"))
-    assert "1 of 2 choices also minimise the error" in told
-    assert "at most 2 times (k = 7)" in told
+    text = describe_pilot(pilot("error_upper"))
+    assert "1 of 2 choices also minimise the error" in text
+    assert "at most 2 times (k = 7)" in text
     assert describe_pilot(pilot("error")) == ""

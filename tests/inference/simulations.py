@@ -36,7 +36,7 @@ DISTRIBUTIONS = {
     "gamma 1/2": (lambda rng, shape: rng.gamma(0.5, 1.0, shape), 0.5, 0.22746821155978636),
     "5 % ten times": (contaminated, 1.45 * np.exp(0.125), None),
 }
-"""How each is drawn, its mean, and its median; that of the last is found from a million draws."""
+"""How each is drawn, its mean, and its median; the median of the last is of a million draws."""
 PROTOTYPE = {
     "normal(5, 1)": (0.96, 0.95, 0.96), "lognormal 0.8": (0.91, 0.93, 0.92), "lognormal 1.2": (0.88, 0.91, 0.90),
     "lognormal 2": (0.77, 0.78, 0.84), "gamma 1/2": (0.94, 0.93, 0.94), "5 % ten times": (0.71, 0.71, 0.88),
@@ -67,7 +67,7 @@ def covered(name, size, how, samples=SAMPLES):
 
 
 def noted(name, size):
-    """Share of samples by which the note on a heavy tail stands."""
+    """Share of samples with a note on a heavy tail."""
     return float((tail_index(drawn(name, size)) < HEAVY).mean())
 
 
@@ -88,7 +88,7 @@ def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
 
 
 def pooled_with_failures(correlation, lost, how, incomplete, draws=1_000):
-    """Coverage of the pooled mean of 12 setups and 20 seeds, of which runs fail, and the median width.
+    """Coverage of the pooled mean of 12 setups and 20 seeds with failed runs, and the median width.
 
     how: runs fail at "random", or more often for a "seed" with large values.
     """
