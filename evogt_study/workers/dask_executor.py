@@ -188,7 +188,7 @@ class _Flow:
     ) -> None:
         self.executor, self.plan, self.cases = executor, plan, cases
         self.client = executor.client
-        self.n_threads, self.counted = 0, -math.inf
+        self.n_threads, self.counted, self.n_most = 0, -math.inf, 0
         self.size = BatchSize(n_cases, self.count_threads(), plan.group)
         self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
         self.n_trials = len(trials)  # that have no record yet
@@ -252,6 +252,7 @@ class _Flow:
             for future, attempt in zip(futures, attempts, strict=True):
                 self.in_flight[future] = attempt
                 future.add_done_callback(self.ended.put)
+        self.n_most = max(self.n_most, len(self.in_flight))
         return bool(self.in_flight)
 
     def n_wanted(self) -> int:
@@ -260,9 +261,8 @@ class _Flow:
         wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
         if self.size.runs:
             left = self.size.expected(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
-            wanted = min(
-                wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), 1 + int(left / ALONE_SECONDS)
-            )
+            few = max(self.n_most, 1 + int(left / ALONE_SECONDS))  # runners that have started cost no start any more
+            wanted = min(wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), few)
         elif time.monotonic() < self.begun + ALONE_SECONDS and self.n_threads:
             wanted = 1
         return wanted - len(self.in_flight)
