@@ -27,7 +27,7 @@ from evogt_study.publishing.report import describe_briefly, overview, report
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
-from evogt_study.storage.atomic import folder_written_whole
+from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
 from evogt_study.text import shown
 
@@ -62,7 +62,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
         raise conflict
     made = deposit([Path(path) for path in results], title)
     try:
-        with TemporaryDirectory() if exists else folder_written_whole(folder) as place:
+        with TemporaryDirectory() if exists else written_whole(folder, tidy=True, folder=True) as place:
             _write(made, Path(place))
             tags = (Path(place) / TAG_MANIFEST).read_bytes()
             if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):

@@ -32,32 +32,44 @@ RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 
 
 @contextmanager
-def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
-    """Write a file atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.
+def written_whole(path: Path, *, tidy: bool = False, folder: bool = False) -> Iterator[Path]:
+    """Write a file or a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed.
 
     If the body raises, the temporary file is removed and `path` is unchanged.  A link stays a link: its target is
-    written.  Raises ResultError if the target cannot be written.
+    written.  Raises ResultError if the target cannot be written, and OSError for a folder that exists by then.
 
-    tidy: first remove the temporary files that killed processes of this machine left.  This lists the folder, which
-    takes long if it has many files.
+    tidy: first remove what killed processes of this machine left.  This lists the folder, which takes long if it has
+    many files.
     """
     path = followed(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
+    missing = make_folder(path.parent) if folder else []
     # in the same folder, since a rename is atomic within one file system only
     temporary = _beside(path)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp") if tidy else ():
         if was_left(left.name):
-            left.unlink(missing_ok=True)
+            _remove(left)
     try:
+        if folder:
+            temporary.mkdir()
         yield temporary
-        sync(temporary)
+        for each in (*temporary.rglob("*"), temporary):
+            sync(each)
         # content is on disk before its name, and its name before the old content is removed: in this order a result
         # survived all of 21 power cuts on ext4, with and without its journal
-        os.replace(temporary, path)
+        (os.rename if folder else os.replace)(temporary, path)
         sync(path.parent)
     # Ctrl-C too must not leave half a file behind
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+        unmake(missing)
         raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
@@ -71,32 +83,6 @@ def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
             temporary.write_bytes(content)
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def folder_written_whole(path: Path) -> Iterator[Path]:
-    """Write a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.
-
-    If the body raises, the temporary folder is removed.  Temporary folders that killed processes of this machine
-    left are removed first.  Raises OSError if `path` exists by then.
-    """
-    missing = make_folder(path.parent)
-    temporary = _beside(path)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if was_left(left.name):
-            shutil.rmtree(left, ignore_errors=True)
-    try:
-        temporary.mkdir()
-        yield temporary
-        for each in (*temporary.rglob("*"), temporary):
-            sync(each)
-        os.rename(temporary, path)
-        sync(path.parent)
-    # Ctrl-C too must not leave half a folder behind
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        unmake(missing)
-        raise
 
 
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
@@ -130,15 +116,10 @@ def followed(path: Path) -> Path:
             raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
     if not target.name:
         raise ResultError(f"{path} must be a file, got a folder; name another")
-    if is_special(target):
+    # functions of `os.path` do not raise for a name that is too long
+    if os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target)):
         raise ResultError(f"{path} must be a file, got a pipe or a device; name another")
     return target
-
-
-def is_special(path: Path) -> bool:
-    """Return True for a path that exists and is neither a file nor a folder: a pipe or a device."""
-    # functions of `os.path` do not raise for a name that is too long
-    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 # each writer replaces the file once, so a reader looks again at most once for each writer
@@ -229,8 +210,7 @@ def check_writable(path: Path) -> None:
         probe.touch()
         probe.unlink(missing_ok=True)  # who holds the lock may have removed it
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ResultError(f"cannot write {path}: {reason}; choose another place with -o") from None
+        raise ResultError(f"cannot write {path}: {error.strerror or error}; choose another place with -o") from None
     finally:
         unmake(made)
 

@@ -17,10 +17,7 @@ from evogt_study.results.finished import describe, description, read_partial_res
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import (
-    check_result_place,
     check_writable,
-    folder_written_whole,
-    make_folder,
     own_mark,
     remove_unfinished,
     written_whole,
@@ -42,12 +39,6 @@ def synced(monkeypatch):
     return found
 
 
-def test_the_parent_of_a_new_folder_is_on_disk(tmp_path, synced):
-    assert make_folder(tmp_path / "a" / "b") == [tmp_path / "a" / "b", tmp_path / "a"]
-    assert synced == [tmp_path, tmp_path / "a"]
-    assert make_folder(tmp_path / "a" / "b") == []
-
-
 def test_folders_of_results_and_shards_are_on_disk(own_study, result_of, tmp_path, synced):
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0]\n")
     path = tmp_path / "new" / "own.nc"
@@ -56,12 +47,6 @@ def test_folders_of_results_and_shards_are_on_disk(own_study, result_of, tmp_pat
     synced.clear()
     result_of(study, tmp_path / "newer" / "own.nc")
     assert tmp_path in synced
-
-
-def test_a_folder_that_cannot_be_made_leaves_no_other(tmp_path):
-    with pytest.raises(OSError, match="File name too long"):
-        make_folder(tmp_path / "a" / ("b" * 300))
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_once(tmp_path):
@@ -91,22 +76,6 @@ def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_pat
     assert sorted(os.listdir(tmp_path)) == sorted(kept)
 
 
-DIE = """
-import os, sys
-from pathlib import Path
-from evogt_study.storage import atomic as files
-Path.unlink = lambda *_, **__: os._exit(0)  # killed before what is tried is removed
-files.check_writable(Path(sys.argv[1]))
-"""
-
-
-def test_what_a_killed_check_leaves_is_known(tmp_path):
-    subprocess.run([sys.executable, "-c", DIE, str(tmp_path / "r.nc")], check=True)
-    assert len(os.listdir(tmp_path)) == 1
-    remove_unfinished(tmp_path, "r.nc")
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".png", ".NC~"])
 def test_a_result_has_no_name_that_belies_it(own_study, tmp_path, suffix):
     study = own_study(PARABOLA, PILOTED)
@@ -115,12 +84,6 @@ def test_a_result_has_no_name_that_belies_it(own_study, tmp_path, suffix):
     with pytest.raises(ResultError, match="a result is NetCDF"):
         merge([tmp_path / "a.nc", tmp_path / "b.nc"], tmp_path / f"r{suffix}")
     assert sorted(os.listdir(tmp_path)) == ["method.py", "own.toml"]
-
-
-@pytest.mark.parametrize("name", ["r.nc", "r.nc4", "r.h5", "r"])
-def test_names_of_results(tmp_path, name):
-    check_result_place(tmp_path / name)
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_name_that_is_not_utf_8_is_refused_before_anything_runs(own_study, evogt, tmp_path, monkeypatch, no_workers):
@@ -201,19 +164,19 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     whole = tmp_path / "new/whole"
 
     def interrupted():
-        with folder_written_whole(whole) as temporary:
+        with written_whole(whole, tidy=True, folder=True) as temporary:
             (temporary / "part").write_text("half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
-    with folder_written_whole(whole) as temporary:
+    with written_whole(whole, tidy=True, folder=True) as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner/part").write_text("all")
         assert not whole.exists()
     assert [path.name for path in whole.parent.iterdir()] == ["whole"]
-    with pytest.raises(OSError, match="not empty"), folder_written_whole(whole) as temporary:
+    with pytest.raises(OSError, match="not empty"), written_whole(whole, tidy=True, folder=True) as temporary:
         (temporary / "other").touch()
     assert [path.name for path in whole.parent.iterdir()] == ["whole"]
     assert (whole / "inner/part").read_text() == "all"
@@ -225,6 +188,6 @@ def test_what_a_killed_process_left_of_a_folder_is_removed(tmp_path):
     mark = own_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
     for name in ("whole", "other"):
         (tmp_path / f".{name}.{mark}00000000.tmp/inner").mkdir(parents=True)
-    with folder_written_whole(tmp_path / "whole"):
+    with written_whole(tmp_path / "whole", tidy=True, folder=True):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {"whole", f".other.{mark}00000000.tmp"}
