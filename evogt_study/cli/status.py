@@ -227,9 +227,9 @@ def list_(places: tuple[Path, ...]) -> None:
     found = [stored_runs(result) for result in _results(places)]
     for each in found:
         tell(_told(each))
-        for path, head in each.shards:
+        for path, keys, about, size in each.shards:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
-            tell(f"  {when}  {len(head.keys):,} runs, {_size(head.size)}: {head.about or 'no reason recorded'}")
+            tell(f"  {when}  {len(keys):,} runs, {_size(size)}: {about or 'no reason recorded'}")
         for error in each.unread:
             tell(f"  {error}")
     if not found:

@@ -34,7 +34,7 @@ from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import metadata
-from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
+from evogt_study.results.shards import remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
 from evogt_study.schema.records import RunRecords
@@ -210,8 +210,8 @@ class FinishedRuns:
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
         store = ShardFolder(store_folder(self.path))
-        for path, head in store.heads():
-            if self.is_planned(head.keys).all():  # a shard is removed as a whole, or stays as a whole
+        for path, index in store.indices():
+            if self.is_planned(index.keys).all():  # a shard is removed as a whole, or stays as a whole
                 path.unlink(missing_ok=True)
         _remove_empty(store.path)
 
@@ -345,27 +345,28 @@ def _load_partial(result: Path, variables: Sequence[str] | None) -> dict[str, xr
 
 @dataclass(frozen=True)
 class Kept:
-    """A store: its shards with their heads, and the shards that cannot be read."""
+    """A store: its shards with their run keys, descriptions and sizes, and the shards that cannot be read."""
 
     folder: Path
-    shards: Sequence[tuple[Path, Head]]
-    unread: Sequence[ResultError]
+    shards: Sequence[tuple[Path, Keys, str, int]]
+    unread: Sequence[ResultError] = ()
 
     @property
     def runs(self) -> int:
         """Number of different runs in the store."""
-        return len({key for _, head in self.shards for key in head.keys})
+        return len({key for _, keys, *_ in self.shards for key in keys.tolist()})
 
     @property
     def size(self) -> int:
         """Bytes of the shards."""
-        return sum(head.size for _, head in self.shards)
+        return sum(size for *_, size in self.shards)
 
 
 def stored_runs(result: Path) -> Kept:
-    """Read the heads of the shards in the store of a result."""
+    """Read the indices of the shards in the store of a result."""
     folder = ShardFolder(store_folder(result))
-    return Kept(folder.path, list(folder.heads()), list(folder.unread.values()))
+    shards = [(path, index.keys, index.about, path.stat().st_size) for path, index in folder.indices()]
+    return Kept(folder.path, shards, list(folder.unread.values()))
 
 
 def stores_in(folder: Path) -> Iterator[Path]:
@@ -379,15 +380,15 @@ def stores_in(folder: Path) -> Iterator[Path]:
 def prune_store(result: Path, before: float | None = None) -> Kept:
     """Empty the store of a result, and return what was in it; before: only shards older than this time."""
     found = stored_runs(result)
-    gone = [(path, head) for path, head in found.shards if before is None or path.stat().st_mtime < before]
-    for path, _ in gone:
+    gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
+    for path, *_ in gone:
         path.unlink(missing_ok=True)
     if before is None:
         for path in shard_files(found.folder):  # damaged ones too
             path.unlink(missing_ok=True)
         remove_unfinished(found.folder)
     _remove_empty(found.folder)
-    return Kept(found.folder, gone, ())
+    return Kept(found.folder, gone)
 
 
 # copied and then removed, since a rename does not reach another disk

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
 
 from evogt_study.errors import DamagedResultError, DamagedShardError, ResultError
@@ -46,18 +45,19 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path) -> RunRecords:
-    """Read the records of a shard; packed arrays stay in the file.
+    """Read the records of a shard; arrays stay in the file.
 
     Raises DamagedShardError if its content is damaged, ResultError for any other failure.
     """
-    index = _index(path)
+    index = read_shard_index(path)
     found = next(damage(path, index), None)
     if found is not None:
         raise DamagedShardError(f"{path} is damaged: {found}")
     return index.phases[""]
 
 
-def _index(path: Path) -> Index:
+def read_shard_index(path: Path) -> Index:
+    """Read the index of a shard: the keys of its runs, and their description."""
     try:
         index = read_index(path)
         if index is None and path.is_file() and other_format(path):
@@ -69,21 +69,6 @@ def _index(path: Path) -> Index:
     if index is None or "" not in index.phases:
         raise DamagedShardError(f"{path} is damaged: it has no valid index")
     return index
-
-
-@dataclass(frozen=True)
-class Head:
-    """Head of a shard, read without its arrays: keys of its runs, their description, and its size in bytes."""
-
-    keys: tuple[str, ...]
-    about: str
-    size: int
-
-
-def read_head(path: Path) -> Head:
-    """Read only the index of a shard."""
-    index = _index(path)
-    return Head(index.phases[""].keys, index.about, path.stat().st_size)
 
 
 # the description first: the next run reuses shards without a description, but a description without shards would look

@@ -21,7 +21,7 @@ from evogt_study.results.dataset import records_of
 from evogt_study.results.index import NO_INDEX, Index, inspect, read_index
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, metadata
-from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
+from evogt_study.results.shards import read_shard, read_shard_index, shard_files, shard_folder
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import SLAB, slabs
@@ -123,28 +123,26 @@ class ShardFolder:
 
     def keys(self) -> Keys:
         """Keys of the runs in shards that can be read."""
-        return np.array([key for _, head in self.heads() for key in head.keys], dtype=np.bytes_)
+        return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
 
     def check(self) -> None:
         """Do nothing: reading a shard checks its checksum."""
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """See `ResultFile`; shards that cannot be read are left out, so their runs count as not run."""
-        for path, head in self.heads():
-            records = self._tried(read_shard, path) if knows(head.keys).any() else None
+        for path, index in self.indices():
+            records = self._read(read_shard, path) if knows(index.keys).any() else None
             if records is not None:
                 yield _with_variables(records, variables)
 
-    def heads(self) -> Iterator[tuple[Path, Head]]:
-        """Read the heads of the shards that can be read."""
+    def indices(self) -> Iterator[tuple[Path, Index]]:
+        """Read the indices of the shards that can be read."""
         for path in shard_files(self.path):
-            if self.among is not None and path not in self.among:
-                continue
-            head = self._tried(read_head, path)
-            if head is not None:
-                yield path, head
+            index = self._read(read_shard_index, path) if self.among is None or path in self.among else None
+            if index is not None:
+                yield path, index
 
-    def _tried(self, read: Callable[[Path], Read], path: Path) -> Read | None:
+    def _read(self, read: Callable[[Path], Read], path: Path) -> Read | None:
         try:
             return read(path)
         except ResultError as error:
