@@ -138,8 +138,8 @@ def _align(
                 if key != name:
                     cells[key] = _reindex(cells.get(key) or each.loaded(), each.dims.index(name), known, unions[name])
     lengths: dict[str, int] = {name: len(union) for name, union in unions.items()}
-    for column in columns.values():
-        for dim, length in zip(column.dims, column.lengths, strict=True):
+    for column in (each for each in columns.values() if isinstance(each, ArrayColumn)):
+        for dim, length in zip(column.dims, column.data.shape[1:], strict=True):
             if dim not in unions:
                 lengths[dim] = max(length, lengths.get(dim, 0))
     return cells, unions, index_of, lengths
@@ -150,8 +150,8 @@ def _counts(
 ) -> dict[str, npt.NDArray[np.int32]]:
     """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
     found: dict[str, npt.NDArray[np.int32]] = {}
-    for column in columns.values():
-        for dim, counts in zip(column.dims, column.own_lengths.T, strict=True):
+    for column in (each for each in columns.values() if isinstance(each, ArrayColumn)):
+        for dim, counts in zip(column.dims, column.data.shapes.T, strict=True):
             is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
             if not is_label and (counts[column.present] != lengths[dim]).any():
                 there = np.where(column.present, counts, 0).astype(np.int32)

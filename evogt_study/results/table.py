@@ -177,18 +177,17 @@ class Table:
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         is_open = np.isin(self.status[case], replaced)
         number, case = number[is_open], case[is_open]
-        records = self._checked(records, number)
+        records = self._check(records, number)
         self.left_out |= set(records.left_out)
         # also for records that are not added: a failure that runs again has been tried
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
         # a run that is ok stays: another one with its key is equal, and a failure says less
         is_better = (self.status[case] == Status.not_run) | (new == Status.ok)
-        takes: npt.NDArray[np.bool_] = is_better & np.isin(new, list(filter(wanted, Status)))
-        number, case = number[takes], case[takes]
-        self.status[case] = records.status[number]
+        is_taken: npt.NDArray[np.bool_] = is_better & np.isin(new, list(filter(wanted, Status)))
+        number, case = number[is_taken], case[is_taken]
+        self.status[case], self.wall_seconds[case] = records.status[number], records.wall_seconds[number]
         self.messages[case] = np.array(records.messages, dtype=object)[number]
-        self.wall_seconds[case] = records.wall_seconds[number]
         if any(records.outputs):
             self.outputs = np.full(self.size, "", dtype=object) if self.outputs is None else self.outputs
             self.outputs[case] = np.array(records.outputs, dtype=object)[number]
@@ -196,7 +195,16 @@ class Table:
         software = np.array([sets.setdefault(text, len(sets)) for text in records.software], dtype=np.int32)
         self.software_sets, self.software[case] = list(sets), software[number]
         for stack in records.stacks:
-            self._add_stack(stack, len(records.keys), number, case)
+            place_of = np.full(len(records.keys), -1)  # -1: the record has no value of this variable
+            place_of[stack.rows] = np.arange(len(stack.rows))
+            place = place_of[number]
+            if not (place >= 0).any():
+                continue
+            columns = self.attributes if stack.role == ATTRIBUTE else self.columns
+            if stack.name not in columns:
+                columns[stack.name] = (ArrayColumn if stack.dims else Column).empty(self.size, stack)
+            types = self.shapes.known[key_of(stack)].types
+            columns[stack.name].put(case[place >= 0], stack.taken(place[place >= 0]), types)
         return case
 
     def add_all(
@@ -221,9 +229,10 @@ class Table:
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         before = np.zeros_like(records.attempts)
         before[number] = self.attempts[case]
-        return self._checked(replace(records, attempts=records.attempts + before), number)
+        return self._check(replace(records, attempts=records.attempts + before), number)
 
-    def _checked(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
+    def _check(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
+        """Return the records, in which those of `number` with values of another shape are failed."""
         counts = np.isin(np.arange(len(records.keys)), number)
         stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
@@ -231,8 +240,7 @@ class Table:
         if all(shapes.add(stack) is None for stack in stacks):  # the usual case
             self.shapes = shapes
             return records
-        wrong: dict[int, str] = {}
-        own: dict[int, list[Stack]] = {}
+        wrong, own = dict[int, str](), dict[int, list[Stack]]()
         for stack in stacks:
             for place, row in enumerate(stack.rows.tolist()):
                 own.setdefault(row, []).append(stack.taken(np.array([place])))
@@ -245,28 +253,12 @@ class Table:
                 wrong[row] = f"RunError: {message}"
         return records.failed(wrong)
 
-    def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
-        """Put the values of the records `number`, out of `count`, into the rows `case`."""
-        row_of = np.full(count, -1)  # -1: the record has no value of this variable
-        row_of[stack.rows] = np.arange(len(stack.rows))
-        has_value = row_of[number] >= 0
-        source, target = row_of[number[has_value]], case[has_value]
-        if not len(target):
-            return
-        columns = self.attributes if stack.role == ATTRIBUTE else self.columns
-        if stack.name not in columns:
-            columns[stack.name] = (ArrayColumn if stack.dims else Column).empty(self.size, stack)
-        columns[stack.name].put(target, stack.taken(source), self.shapes.known[key_of(stack)].types)
-
     def records(self, columns: Mapping[str, AnyColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs, and their cases: of equal keys the first.
 
         columns: the variables and coordinates; None: all of the table.
         """
-        cases = np.flatnonzero((self.status != Status.not_run) & (self.keys != b""))
-        if not self._index.distinct:
-            _, first = np.unique(self.keys[cases], return_index=True)
-            cases = cases[np.sort(first)]
+        cases = self._distinct(np.flatnonzero((self.status != Status.not_run) & (self.keys != b"")))
         row_of = np.full(self.size, -1)
         row_of[cases] = np.arange(len(cases))
         found = [*(self.columns if columns is None else columns).items(), *self.attributes.items()]
@@ -285,11 +277,13 @@ class Table:
     def missing(self) -> npt.NDArray[np.int64]:
         """The cases without a record, in the order of the plan; only the first case with each key."""
         order = self.plan.order
-        open_ = order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")]
+        return self._distinct(order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")])
+
+    def _distinct(self, cases: Order) -> Order:
+        """Return the first case with each key."""
         if self._index.distinct:  # the usual case: finding equal keys takes five times their memory
-            return np.asarray(open_)
-        _, first = np.unique(self.keys[open_], return_index=True)
-        return np.asarray(open_[np.sort(first)])
+            return cases
+        return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
@@ -379,16 +373,6 @@ class Column(_Described):
         return self.cells.dtype
 
     @property
-    def lengths(self) -> tuple[int, ...]:
-        """No length: there is one value."""
-        return ()
-
-    @property
-    def own_lengths(self) -> npt.NDArray[np.int64]:
-        """No lengths of each case."""
-        return np.zeros((len(self.cells), 0), np.int64)
-
-    @property
     def is_number(self) -> bool:
         """True for a variable of numbers."""
         return self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
@@ -447,16 +431,6 @@ class ArrayColumn(_Described):
         """The common type of the arrays of all runs, in memory."""
         return _in_memory(self.data.dtype)
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The longest array along each dimension."""
-        return self.data.shape[1:]
-
-    @property
-    def own_lengths(self) -> npt.NDArray[np.int64]:
-        """The lengths of the array of each case."""
-        return self.data.shapes
-
     def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
         """Set the arrays of `cases`, which are in order."""
         self.describe(cases, stack)
@@ -477,7 +451,7 @@ class ArrayColumn(_Described):
 
     def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
         """Return the arrays in memory, filled up to `lengths`."""
-        lengths, dtype = self.lengths if lengths is None else lengths, self.dtype
+        lengths, dtype = self.data.shape[1:] if lengths is None else lengths, self.dtype
         values = self.data.padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
         return Cells(values, self.data.lacks(lengths))
 
