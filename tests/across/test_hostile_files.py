@@ -461,7 +461,3 @@ def test_a_hostile_file_ends_in_one_line(server, tmp_path, name):
     subprocess.run(["rm", "-rf", tmp_path / "bag"], check=True)  # pytest cannot remove folders that are so deep
     written = {"t.csv", "m.nc", "c.nc", "folder", "own.html"} | ({"own.nc.lock"} if "lock" not in name else set())
     assert not written & {each.name for each in tmp_path.iterdir()}
-
-
-def test_there_are_at_least_eighty():
-    assert len(CASES) >= 80

@@ -41,23 +41,6 @@ def test_a_dimension_of_ones_own_is_an_index_whatever_its_name(own_result):
     assert time.attrs == {"long_name": "index of time"}
 
 
-def test_a_coordinate_of_ones_own_is_not_the_packages_of_that_name(own_study, result_of, tmp_path):
-    source = """
-        import xarray as xr
-        def method(seed):
-            time = xr.DataArray([0.5, 7.0], dims="time", attrs={"units": "s"})
-            return {"path": xr.DataArray([1.0, 2.0], dims="time", coords={"time": time})}
-    """
-    data = read_study(result_of(own_study(source, "[axes]\nseed = [0]"), tmp_path / "own.nc"))
-    assert data["time"].attrs == {"long_name": "time", "units": "s"}
-
-
-def test_keywords_are_those_of_the_study(own_result, small_study, result_of, tmp_path):
-    assert read_study(own_result).attrs["keywords"] == "parametric study, own, level, seed"
-    ours = read_study(result_of(Study.from_text(small_study), tmp_path / "small.nc"))
-    assert ours.attrs["keywords"] == "parametric study, random features, parabolic partial differential equations"
-
-
 def test_a_result_taken_up_again_has_the_words_of_now(small_study, result_of, tmp_path):
     path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
 

@@ -8,7 +8,6 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.results.finished import describe, read_finished_runs
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
-from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -48,16 +47,6 @@ def write_runs(path, plan, which):
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
-def test_there_is_nothing_before_the_first_run(own_study, folder):
-    assert read_finished_runs(own_study(OWN, AXES), folder / "results" / "own.nc") is None
-
-
-def test_seeds_that_are_added_are_not_run(own_study, result):
-    found = read_finished_runs(own_study(OWN, GROWN), result)
-    assert counts(found.tables["main"]) == {"not_run": 6, "ok": 3, "failed": 1}
-    assert (found.count("main"), found.count_unplanned()) == (4, 0)
-
-
 def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
     path = result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
     constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
@@ -75,12 +64,6 @@ def test_numbers_are_not_read(own_study, result):
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
     assert not read_finished_runs(study, result).tables["main"].columns
-
-
-def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
-    found = read_finished_runs(own_study(OWN, AXES.replace("count = 2", "count = 1")), result)
-    assert counts(found.tables["main"]) == {"ok": 2}
-    assert found.count_unplanned() == 2
 
 
 def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):
@@ -173,17 +156,6 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     assert UNASKED in evogt("run", "-n", "own.toml")[1].splitlines()
 
 
-def test_a_plan_before_the_first_run_has_nothing_to_tell(evogt, own_study, folder):
-    own_study(OWN, AXES)
-    assert "are finished" not in evogt("run", "-n", "own.toml")[1]
-
-
-def test_fates_are_those_of_the_file(own_study, result):
-    found = read_finished_runs(own_study(OWN, AXES), result).runs()["main"]
-    assert found["run_status"].values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.failed]]
-    assert found["run_message"].values[1, 1] == "AssertionError: no luck"
-
-
 # --- failed runs of a pilot -------------------------------------------------------------------------------------------
 
 UNLUCKY = PARABOLA.replace(":\n", ':\n    assert gamma != 6 or seed != 100, f"no luck with {target}"\n', 1)
@@ -200,8 +172,3 @@ def test_failed_runs_of_a_pilot_are_printed(evogt, own_study, result_of, folder,
         "  2 x AssertionError: no luck with 2 (e.g. target=2, candidate=2, seed=100)",
         "  traceback: evogt try results/own.nc target=2 candidate=2 seed=100 --pilot",
     ]
-
-
-def test_a_pilot_whose_runs_are_ok_is_not_told_of(evogt, own_study, result_of, folder, no_workers):
-    result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
-    assert evogt("run", "-q", "own.toml") == (0, "results/own.nc: 4 runs, 4 ok\n", "")

@@ -73,14 +73,6 @@ def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
             read_shard(path)
 
 
-@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
-def test_readers_of_netcdf_do_not_see_the_index(arrays, engine):
-    assert len(read_index(arrays).keys) == 6
-    with xr.open_dataset(arrays, engine=engine) as data:
-        assert data["large"].shape == (6, 20, 500)
-        assert data["word"].values.tolist() == ["a" * seed for seed in range(6)]
-
-
 # --- adding runs ------------------------------------------------------------------------------------------------------
 
 

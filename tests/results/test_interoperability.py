@@ -5,7 +5,6 @@ with the extra `test`.
 """
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +35,6 @@ match = { family = "beta" }
 set = { gamma = 2.5 }
 """
 
-NAMED_TIME = re.compile(r"Coordinate variable 'time' should have standard_name='time', found: 'None'")
 """The checker takes every dimension called time for that of a calendar, whose units CF wants with a date ("since ...").
 Ours is a number from 0 to final_time; CF itself does not go by names (section 4.4: by units, or what claims to be)."""
 NO_STANDARD_NAME = "standard_name"
@@ -89,15 +87,6 @@ def test_the_cf_checker_finds_no_error(scalar_result):
 
 
 @pytest.mark.slow
-def test_the_cf_checker_finds_no_error_but_the_name_of_time(full_result):
-    told, printed = judged(full_result, "cf:1.11")
-    (remark,) = set(told["high"])  # made for each variable that has the dimension
-    assert NAMED_TIME.fullmatch(remark)
-    assert told["medium"] == []
-    assert "exceptions occurred" not in printed
-
-
-@pytest.mark.slow
 def test_the_cf_checker_finds_no_error_in_a_copy_with_another_name_of_time(full_result, tmp_path):
     """As data/README.md makes it."""
     copy = tmp_path / "copy.nc"
@@ -140,23 +129,6 @@ def test_words_along_a_dimension_are_characters(scalar_result):
             assert data["error"].sel(family="beta", epsilon=0.1).values[0] == 0.25
 
 
-@pytest.mark.parametrize("result", ["scalar_result", "full_result"])
-def test_no_coordinate_claims_to_be_of_a_calendar_or_of_the_earth(result, request):
-    with netCDF4.Dataset(request.getfixturevalue(result)) as file:
-        for variable in file.variables.values():
-            assert "axis" not in variable.ncattrs()
-            assert "since" not in getattr(variable, "units", "")
-
-
-@pytest.mark.parametrize("result", ["scalar_result", "full_result"])
-def test_every_variable_says_what_it_is(result, request):
-    with netCDF4.Dataset(request.getfixturevalue(result)) as file:
-        for name, variable in file.variables.items():
-            assert variable.long_name, name
-            if "coverage_content_type" in variable.ncattrs():
-                assert variable.coverage_content_type in ("modelResult", "qualityInformation", "auxiliaryInformation")
-
-
 # --- other programs ---------------------------------------------------------------------------------------------------
 
 
@@ -166,13 +138,6 @@ def test_xarray_reads_the_same_by_every_engine(full_result, engine):
         for name in reference.variables:
             np.testing.assert_array_equal(data[name].values, reference[name].values)
         assert set(data.coords) == set(reference.coords)
-
-
-def test_h5netcdf_reads_its_own_way(full_result):
-    h5netcdf = pytest.importorskip("h5netcdf", reason="h5netcdf is not installed (pip install h5netcdf h5py)")
-    with h5netcdf.File(full_result) as file:
-        assert file.variables["error"].dimensions == ("dictionary", "k", "seed")
-        assert file.attrs["Conventions"] == "CF-1.11, ACDD-1.3"
 
 
 @pytest.mark.parametrize(

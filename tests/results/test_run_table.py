@@ -5,13 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import read_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evogt_study.results.dataset import SCHEMA_VERSION, dataset, records_of
-from evogt_study.results.netcdf import write_result
-from evogt_study.results.shards import read_shard, write_shard
+from evogt_study.results.dataset import dataset, records_of
 from evogt_study.results.table import Table
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
@@ -134,51 +131,7 @@ def test_coordinates_likewise(plan, name):
     assert_same_in_any_order(plan, VARIANTS[name], coordinates=("v",))
 
 
-def test_a_filled_table(plan):
-    table = filled(plan, *VARIANTS["floats"])
-    np.testing.assert_array_equal(column(table, "v"), [0.5, 1.5, 2.5, np.nan, 4.5, np.nan])
-    assert table.status.tolist() == [1, 1, 1, Status.failed, 1, Status.diverged]
-    assert table.messages.tolist() == ["", "", "", "failed!", "", "diverged!"]
-    assert table.wall_seconds.tolist() == [1, 2, 3, 4, 5, 6]
-    assert table.attempts.tolist() == [1] * 6
-    assert table.counts()[Status.ok] == 4
-    assert table.missing().tolist() == []
-
-
-def test_what_has_not_been_run(plan):
-    table = filled(plan, {1: {"v": 1.0}})
-    assert table.missing().tolist() == [0, 2, 3, 4, 5]
-    assert table.counts() == {**dict.fromkeys(Status, 0), Status.ok: 1, Status.not_run: 5}
-    assert np.isnan(table.wall_seconds[[0, 2, 3, 4, 5]]).all()
-    assert table.attempts.tolist() == [0, 1, 0, 0, 0, 0]
-
-
-def test_shorter_arrays_are_padded_with_nan(plan):
-    table = filled(
-        plan, {0: {"v": (("k",), [1.0, 2.0])}}, {1: {"v": (("k",), [3.0])}, 2: {"v": (("k",), [4.0, 5.0, 6.0])}}
-    )
-    nan = np.nan
-    expected = [[1, 2, nan], [3, nan, nan], [4, 5, 6], *[[nan] * 3] * 3]
-    np.testing.assert_array_equal(column(table, "v"), expected)
-
-
-def test_shorter_lists_of_words_are_padded_with_nothing(plan):
-    table = filled(plan, {0: {"v": (("k",), ["a"])}}, {1: {"v": (("k",), ["b", "ccc"])}})
-    assert column(table, "v").tolist()[:2] == [["a", ""], ["b", "ccc"]]
-
-
-def test_long_words_are_not_cut(plan):
-    table = filled(plan, {0: {"v": "a"}}, {1: {"v": "x" * 1000}})
-    assert column(table, "v").tolist()[:3] == ["a", "x" * 1000, ""]
-
-
 # --- which records count ----------------------------------------------------------------------------------------------
-
-
-def test_a_case_keeps_the_record_it_has(plan):
-    table = filled(plan, {0: {"v": 1.0}}, {0: {"v": 2.0}})
-    assert column(table, "v")[0] == 1.0
-    assert table.attempts[0] == 1
 
 
 def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
@@ -194,24 +147,6 @@ def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
         table.add(again)
     assert table.attempts.tolist()[:3] == [2, 1, 1]
     assert column(table, "v")[0] == 5.0
-
-
-def test_a_run_that_is_told_twice_counts_once(plan):
-    """An earlier result holds a run once for each of the cases that are this computation."""
-    twice = records(plan, {0: Status.failed, 3: {"v": 1.0}, 1: {"v": 2.0}})
-    doubled = RunRecords(
-        twice.keys[:2] * 2,
-        np.tile(twice.status[:2], 2),
-        twice.messages[:2] * 2,
-        np.tile(twice.wall_seconds[:2], 2),
-        np.tile(twice.attempts[:2], 2),
-        twice.software[:2] * 2,
-        (Stack("v", (), np.array([1, 3]), np.array([7.0, 8.0])),),
-    )
-    table = Table(plan)
-    assert table.add(doubled).tolist() == [0, 3]
-    assert table.attempts.tolist() == [1, 0, 0, 1, 0, 0]
-    assert column(table, "v")[3] == 7.0
 
 
 RUNS = st.dictionaries(st.integers(0, 5), st.sampled_from([{"v": 1.0}, *list(Status)[2:]]), min_size=1)
@@ -231,18 +166,6 @@ def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan
         assert table.messages[number] == (f"{taken[0].name}!" if taken and taken[0] != Status.ok else "")
 
 
-def test_what_a_table_knows(plan):
-    keys = [plan.case(2).key, "no such key", plan.case(0).key, "", plan.case(0).key + "0"]
-    assert Table(plan).knows(keys).tolist() == [True, False, True, False, False]
-    assert Table(plan).knows([]).tolist() == []
-
-
-def test_a_table_knows_a_key_however_often_it_is_asked(plan):
-    """A result holds a run once for each of the cases that are this computation, and is to be taken up again."""
-    key = plan.case(2).key
-    assert Table(plan).knows([key, "no such key", key, key]).tolist() == [True, False, True, True]
-
-
 def test_runs_of_different_software_keep_their_own(own_study, plan):
     table = Table(plan)
     for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
@@ -250,15 +173,6 @@ def test_runs_of_different_software_keep_their_own(own_study, plan):
     data = dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
     assert data.run_software.attrs["software_sets"] == '[{"v": 1}, {"v": 2}]'
     assert data.run_software.values.tolist() == [-1, 0, 1, -1, 1, -1]
-
-
-def test_records_of_other_plans_are_ignored(plan):
-    foreign = records(plan, {0: {"v": 1.0}})
-    foreign = RunRecords(("no such key",), *[getattr(foreign, name) for name in list(vars(foreign))[1:]])
-    table = Table(plan)
-    table.add(foreign)
-    assert table.columns == {}
-    assert len(table.missing()) == 6
 
 
 def test_cases_with_equal_keys_are_filled_by_one_record():
@@ -310,14 +224,6 @@ def test_a_run_of_another_shape_than_the_first_fails_and_has_no_values(plan, nam
     assert not {"n", "s"} & set(table.columns)
 
 
-def test_a_name_is_a_variable_or_a_coordinate_for_all_runs(plan):
-    table = Table(plan)
-    table.add(records(plan, {0: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
-    table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": 2.0}}))
-    assert table.columns["k"].role == COORDINATE
-    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
-
-
 NUMBERS = st.sampled_from(
     [np.int8(-3), np.uint8(200), np.int32(7), np.int64(9), np.float32(0.1), 0.1, True, np.float16(2)]
 )
@@ -334,58 +240,6 @@ def test_numbers_of_several_types_have_the_common_type_of_numpy_in_any_order(pla
 
 
 # --- from function to file: nothing that is missing looks like a value ------------------------------------------------
-
-SOURCES = {
-    "float": ("0.5 + seed", [0.5, None, 2.5]),
-    "integer": ("seed", [0, None, 2]),
-    "negative integer": ("-seed", [0, None, -2]),
-    "unsigned integer": ("np.uint8(seed)", [0, None, 2]),
-    "integers of two sizes": ("np.int32(seed) if seed < 2 else np.int64(seed)", [0, None, 2]),
-    "truth value": ("seed > 1", [False, None, True]),
-    "single precision": ("np.float32(seed)", [0.0, None, 2.0]),
-    "word": ("'ab'[:seed]", ["", None, "ab"]),
-}
-
-
-@pytest.mark.parametrize("size", [1, 3])
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path, name, size):
-    expression, expected = SOURCES[name]
-    source = f"import numpy as np\ndef method(seed):\n    assert seed != 1\n    return {{'v': {expression}}}\n"
-    study = own_study(source, "[axes]\nseed = [0, 1, 2]\n")
-    plan = study_plan(study)
-    cases = list(plan.cases())
-    table = Table(plan)
-    for start in range(0, 3, size):
-        table.add(compute_here(Batch.of(plan.spec, cases[start : start + size])))
-    data = dataset(table, study)
-    data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
-    write_result(tmp_path / "own.nc", {"main": data})
-    for found in (data["v"].values, read_study(tmp_path / "own.nc")["v"].values):
-        present = [value for value in found.tolist() if not is_missing(value)]
-        assert present == [value for value in expected if value not in (None, "")]
-        assert is_missing(found.tolist()[1])
-
-
-def is_missing(value):
-    return value == "" or (isinstance(value, float) and np.isnan(value))
-
-
-@pytest.mark.parametrize(
-    "expression", ["seed", "seed > 1", "0.5 + seed", "'ab'[:seed]", "('k', [True, False])", "('k', [1, 2])"]
-)
-def test_records_from_disk_give_the_same_table_as_those_from_a_worker(own_study, tmp_path, expression):
-    """So that a study that was interrupted ends with the file of one that was not, down to the types."""
-    source = f"def method(seed):\n    assert seed != 1\n    return {{'v': {expression}}}\n"
-    plan = study_plan(own_study(source, "[axes]\nseed = [0, 1, 2]\n"))
-    fresh = compute_here(Batch.of(plan.spec, list(plan.cases())))
-    (tmp_path / "shards").mkdir()
-    stored = read_shard(write_shard(tmp_path / "shards", fresh))
-    tables = []
-    for found in (fresh, stored):
-        tables.append(Table(plan))
-        tables[-1].add(found)
-    assert state(tables[0]) == state(tables[1])
 
 
 def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):

@@ -10,10 +10,10 @@ import xarray as xr
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.results.index import pack_records
 from evogt_study.results.netcdf import read_result, write_result
-from evogt_study.results.shards import read_head, read_shard, remove_shards, write_shard
+from evogt_study.results.shards import read_shard, remove_shards, write_shard
 from evogt_study.results.sources import ShardFolder
 from evogt_study.schema.records import RunRecords, Stack
-from evogt_study.storage.atomic import check_writable, written_whole
+from evogt_study.storage.atomic import check_writable
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -36,10 +36,6 @@ def assert_equal(one, other):
         assert (a.name, a.dims, a.role, a.attributes) == (b.name, b.dims, b.role, b.attributes)
         np.testing.assert_array_equal(a.rows, b.rows)
         np.testing.assert_array_equal(a.values, b.values)
-
-
-def test_round_trip(records, tmp_path):
-    assert_equal(read_shard(write_shard(tmp_path, records)), records)
 
 
 def test_text_truth_and_odd_characters_round_trip(tmp_path):
@@ -69,12 +65,6 @@ def unread(folder):
     shards = ShardFolder(folder)
     assert list(shards.records(lambda keys: np.ones(len(keys), dtype=bool))) == []
     return [type(error) for error in shards.unread.values()]
-
-
-def test_a_head_is_read_without_the_numbers(records, tmp_path):
-    path = write_shard(tmp_path, records, "constants.gamma: 2 -> 3")
-    head = read_head(path)
-    assert (head.keys, head.about, head.size) == (records.keys, "constants.gamma: 2 -> 3", path.stat().st_size)
 
 
 def zeroed(content, at):
@@ -111,23 +101,6 @@ def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     assert path.exists()
 
 
-def test_nothing_half_written_is_left(tmp_path):
-    with pytest.raises(RuntimeError, match="disk"), written_whole(tmp_path / "a.nc") as temporary:  # noqa: PT012  # both belong together
-        temporary.write_text("half")
-        raise RuntimeError("disk on fire")
-    assert os.listdir(tmp_path) == []
-
-
-def test_failing_result_leaves_the_old_one(tmp_path):
-    path = tmp_path / "a.nc"
-    write_result(path, {"main": xr.Dataset({"error": ("seed", [1.0])})})
-    before = path.read_bytes()
-    with pytest.raises(TypeError):
-        write_result(path, {"main": xr.Dataset({"error": ("seed", [2.0])}, attrs={"bad": {"a": 1}})})
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["a.nc"]
-
-
 def test_unwritable_place_is_told_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError, match="choose another place"):
@@ -142,23 +115,6 @@ def test_other_netcdf_is_no_result(tmp_path):
     xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "a.nc")
     with pytest.raises(ResultError, match="not a result of this package"):
         read_result(tmp_path / "a.nc")
-
-
-WORDS = {
-    "nothing": ["", ""],
-    "short": ["a", "größe ε"],
-    "keys": ["0123456789abcdef0123", ""],
-    "long": ["x" * 500, "ü"],
-}
-
-
-@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
-@pytest.mark.parametrize("name", WORDS)
-def test_words_are_read_as_they_were(tmp_path, name, engine):
-    for dtype in (object, str):
-        data = xr.Dataset({"v": ("seed", np.array(WORDS[name], dtype=dtype), {"units": ""})})
-        write_result(tmp_path / "a.nc", {"main": data})
-        xr.testing.assert_identical(xr.load_dataset(tmp_path / "a.nc", engine=engine).drop_attrs(deep=False), data)
 
 
 def test_words_in_fields_of_one_width_are_compressed(tmp_path):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError
@@ -106,8 +105,3 @@ def test_the_cf_checker_passes_it(result):
         pytest.skip("compliance-checker is not installed (pip install compliance-checker)")
     done = subprocess.run([checker, "-t", "cf:1.11", result[1]], capture_output=True, text=True, check=False)
     assert "All tests passed" in done.stdout, done.stdout
-
-
-def test_xarray_alone_opens_it(result):
-    with xr.open_dataset(result[1]) as data:
-        assert data.t.dims == data.I.dims

@@ -332,26 +332,6 @@ def test_a_lease_for_which_the_disk_has_no_room_is_none(tmp_path, bytes_):
     assert os.listdir(tmp_path / "claims/plan") == []
 
 
-def test_an_unwritable_folder_is_told(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match="choose another place with -o"):
-        only_writer(tmp_path / "file" / "a.nc").__enter__()
-
-
-def test_a_lease_that_cannot_be_removed_hides_nothing(tmp_path):
-    """Where the disk takes nothing any more, what the command says of it is what counts."""
-    folder = tmp_path / "results"
-
-    def fails():
-        with only_writer(folder / "r.nc"):
-            folder.rename(tmp_path / "away")
-            folder.touch()
-            raise ResultError("the disk takes nothing")
-
-    with pytest.raises(ResultError, match="the disk takes nothing"):
-        fails()
-
-
 def test_a_lease_that_somebody_removed_is_told(tmp_path):
     with only_writer(tmp_path / "r.nc") as check:
         (tmp_path / "r.nc.lock").unlink()

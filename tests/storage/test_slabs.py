@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.storage.arrays import slab_shape, slabs
+from evogt_study.storage.arrays import slabs
 
 quick = settings(derandomize=True, deadline=None, max_examples=200)
 SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
@@ -19,13 +19,3 @@ def test_slabs_meet_every_value_once_in_c_order(shape, limit):
     parts = [numbers[slab] for slab in slabs(shape, limit)]
     assert [value for part in parts for value in part.ravel().tolist()] == numbers.ravel().tolist()
     assert all(part.size <= limit for part in parts)
-
-
-@quick
-@given(SHAPES.filter(all), st.integers(1, 40))
-def test_no_slab_could_be_twice_as_long(shape, limit):
-    found = slab_shape(shape, limit)
-    cut = next((axis for axis in reversed(range(len(shape))) if found[axis] < shape[axis]), None)
-    if cut is not None:
-        assert math.prod(found) * (found[cut] + 1) > limit * found[cut]
-        assert set(found[:cut]) <= {1}
