@@ -1,14 +1,15 @@
 """Metadata of a deposit for other programs.
 
-`citation` writes CITATION.cff, `datacite` the record for a DOI (DataCite 4.5), and `ro_crate` the description of each
-file and of the run that made it (RO-Crate 1.2, Workflow Run Crate 0.5).
+`to_citation` makes CITATION.cff, `to_datacite` the record for a DOI (DataCite 4.5), and `write_crate` the description
+of each file and of the run that made it (RO-Crate 1.2, Workflow Run Crate 0.5).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,42 +18,32 @@ from evogt_study.study.model import ORCID, CreatorTable
 
 UNKNOWN = "(:unav)"
 """Value of DataCite for an unknown entry (schema 4.5, appendix 3), which the repository fills in."""
-METADATA = "ro-crate-metadata.json"
-CRATE = "https://w3id.org/ro/crate/1.2"
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
     "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
 """Profiles of the crate.  The second extends the others and requires their names."""
-FORMATS = {
-    ".nc": "application/x-netcdf",
-    ".toml": "application/toml",
-    ".py": "text/x-python",
-    ".html": "text/html",
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-    ".cff": "application/yaml",
-    ".json": "application/json",
-}
+MEDIA_TYPES = {
+    ".nc": "application/x-netcdf", ".toml": "application/toml", ".py": "text/x-python", ".html": "text/html",
+    ".txt": "text/plain", ".md": "text/markdown", ".cff": "application/yaml", ".json": "application/json",
+}  # fmt: skip
 """Media types by suffix.  Files with other suffixes get none."""
 LANGUAGE = {
-    "@id": "#evogt-study",
     "@type": ["ComputerLanguage", "SoftwareApplication"],
     "name": "evogt-study",
     "description": "Study files: TOML that states a parametric study, which `evogt run` computes.",
     "url": "https://pypi.org/project/evogt-study/",
 }
-PYTHON = {"@id": "#python", "@type": "ComputerLanguage", "name": "Python", "url": "https://www.python.org/"}
-OF_ALL = {
-    "README.md": "what is here, how to read it, check it and compute it again",
+COMMON_FILES = {
+    "README.md": "contents; how to read, check and compute them again",
     "CITATION.cff": "how to cite it",
     "datacite.json": "the record from which a DOI is registered",
 }
 Entity = Mapping[str, Any]
 
 
-def citation(deposit: Deposit) -> str:
+def to_citation(deposit: Deposit) -> str:
     """Return the text of CITATION.cff.  Strings are JSON, which YAML includes, so that no text acts as YAML."""
     publication = deposit.publication
     address = "://" in publication.license
@@ -62,33 +53,33 @@ def citation(deposit: Deposit) -> str:
         "type": "dataset",
         "title": deposit.title,
         "abstract": deposit.description,
-        "authors": [cff_author(each) for each in publication.creators],
+        "authors": [_cff_author(each) for each in publication.creators],
         "date-released": deposit.created,
         "license-url" if address else "license": publication.license,  # `license` takes identifiers of SPDX alone
         "keywords": deposit.keywords,
         "doi": publication.doi,
     }
-    return "\n".join(line for name, value in known.items() if value for line in _lines(name, value)) + "\n"
+    return "\n".join(line for name, value in known.items() if value for line in _to_yaml(name, value)) + "\n"
 
 
-def _lines(name: str, value: Any) -> Iterator[str]:
+def _to_yaml(name: str, value: Any) -> Iterator[str]:
     if not isinstance(value, list):
-        yield f"{name}: {_quoted(value)}"
+        yield f"{name}: {_quote_yaml(value)}"
         return
     yield f"{name}:"
     for each in value:
-        items = [f"{key}: {_quoted(text)}" for key, text in each.items()] if isinstance(each, Mapping) else None
-        for number, line in enumerate(items or [_quoted(each)]):
+        items = [f"{key}: {_quote_yaml(text)}" for key, text in each.items()] if isinstance(each, Mapping) else None
+        for number, line in enumerate(items or [_quote_yaml(each)]):
             yield f"  {'-' if number == 0 else ' '} {line}"
 
 
-def _quoted(text: str) -> str:
+def _quote_yaml(text: str) -> str:
     # in ASCII: YAML ends lines at characters at which JSON does not; eight digits: JSON has two escapes beyond 16 bits
     return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", json.dumps(text, ensure_ascii=False))
 
 
-def datacite(deposit: Deposit) -> dict[str, Any]:
-    """The record of a deposit, of type Dataset."""
+def to_datacite(deposit: Deposit) -> dict[str, Any]:
+    """Return the record of a deposit, of type Dataset."""
     publication = deposit.publication
     rights = {"rights": publication.license, "rightsUri": deposit.license_address}
     if "://" not in publication.license:
@@ -96,7 +87,7 @@ def datacite(deposit: Deposit) -> dict[str, Any]:
     descriptions = {"Abstract": deposit.description, "Other": publication.references}  # free text: no relatedIdentifier
     record: dict[str, Any] = {
         "types": {"resourceTypeGeneral": "Dataset", "resourceType": "Results of parametric studies"},
-        "creators": [datacite_creator(each) for each in publication.creators],
+        "creators": [_datacite_creator(each) for each in publication.creators],
         "titles": [{"title": deposit.title}],
         "publisher": {"name": publication.publisher or publication.institution or UNKNOWN},
         "publicationYear": deposit.created[:4],
@@ -111,142 +102,120 @@ def datacite(deposit: Deposit) -> dict[str, Any]:
     return record | ({"doi": publication.doi} if publication.doi else {})
 
 
-def ro_crate(deposit: Deposit, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Return the metadata file; sizes: bytes of every other file of the deposit by its path."""
-    described = {each["@id"]: each for study in deposit.studies for each in _files(study)}
-    described |= {each["@id"]: each for each in _shared(deposit)}
-    described |= {_id(path): {"@id": _id(path), "name": path, "description": text} for path, text in OF_ALL.items()}
-    files = [_file(path, size, described.get(_id(path), {})) for path, size in sorted(sizes.items())]
-    people = [crate_entity(each, number) for number, each in enumerate(deposit.publication.creators, 1)]
-    graph = [
-        {"@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": CRATE}, "about": {"@id": "./"}},
-        _root(deposit, files, people),
-        *files,
-        *(_action(study) for study in deposit.studies),
-        {**LANGUAGE, "version": deposit.studies[0].attributes.get("product_version", "unknown")},
-        {**PYTHON, "version": deposit.studies[0].versions.get("python", "unknown")},
-        *people,
-        *_around(deposit),
-    ]
-    return {"@context": f"{CRATE}/context", "@graph": graph}
+def write_crate(deposit: Deposit, folder: Path) -> None:
+    """Write the metadata file of a folder that holds all other files of the deposit."""
+    from rocrate.model import ContextEntity
+    from rocrate.rocrate import ROCrate
 
+    crate, publication = ROCrate(version="1.2"), deposit.publication
 
-def _root(deposit: Deposit, files: Iterable[Entity], people: Iterable[Entity]) -> Entity:
-    publication = deposit.publication
+    def add(identifier: str, properties: Entity) -> Entity:
+        known = {name: value for name, value in properties.items() if value}
+        return {"@id": crate.add(ContextEntity(crate, identifier, known)).id}
+
+    version = deposit.studies[0].attributes.get("product_version", "unknown")
+    add("#evogt-study", {**LANGUAGE, "version": version})
+    python = {"@type": "ComputerLanguage", "name": "Python", "url": "https://www.python.org/"}
+    add("#python", {**python, "version": deposit.studies[0].versions.get("python", "unknown")})
+    described = _describe_files(deposit)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        known = {"name": name, **described.get(name, {}), "encodingFormat": MEDIA_TYPES.get(path.suffix)}
+        properties = {key: value for key, value in known.items() if value}
+        crate.add_file(path, dest_path=name, properties=properties, record_size=True)
+    terms = {"@type": "CreativeWork", "name": publication.license, "description": "terms of use of the results"}
+    publisher = {"@type": "Organization", "name": publication.publisher}
     known = {
-        "@id": "./",
-        "@type": "Dataset",
         "name": deposit.title,
         "description": deposit.description,
         "datePublished": deposit.created,
-        "license": {"@id": deposit.license_address},
-        "author": _references(people),
-        "publisher": {"@id": "#publisher"} if publication.publisher else None,
+        "license": add(deposit.license_address, terms),
+        "author": _one_or_list(_add_creator(add, each, i) for i, each in enumerate(publication.creators, 1)),
+        "publisher": add("#publisher", publisher) if publication.publisher else None,
         "identifier": f"https://doi.org/{publication.doi}" if publication.doi else None,
         "keywords": ", ".join(deposit.keywords),
-        "conformsTo": [{"@id": profile} for profile in PROFILES],
-        "mainEntity": {"@id": _id(deposit.studies[0].text)},
-        "mentions": _references(map(_action, deposit.studies)),
-        "hasPart": _references(files),
+        "conformsTo": [
+            add(profile, {"@type": ["CreativeWork", "Profile"], "name": name, "version": number})
+            for profile, (name, number) in PROFILES.items()
+        ],
+        "mainEntity": _refer(deposit.studies[0].text),
+        "mentions": _one_or_list(add(f"#run-{quote(each.name)}", _describe_run(each)) for each in deposit.studies),
     }
-    return {name: value for name, value in known.items() if value}
+    for name, value in known.items():
+        if value:
+            crate.root_dataset[name] = value
+    crate.write(folder)
 
 
-def _files(study: DepositedStudy) -> Iterator[Entity]:
-    """Entities that describe each file of a study."""
-    yield {
-        "@id": _id(study.text),
-        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-        "name": study.title,
-        "description": study.attributes.get("source") or "the study: which runs, with which parameters",
-        "programmingLanguage": {"@id": LANGUAGE["@id"]},
-    }
-    result = "; ".join(f"{phase}: {counts}" for phase, counts in study.runs.items())
-    yield {"@id": _id(study.result), "name": f"Result: {study.title}", "description": result}
-    for name in study.beside:
-        path = f"studies/{study.name}/{name}"
-        code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": PYTHON["@id"]}}
-        entity = {"name": name, "description": "needed by the runs of the study"}
-        yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **entity}
-
-
-def _shared(deposit: Deposit) -> Iterator[Entity]:
-    """Yield entities of files that several studies may share: pages, and lists of packages."""
-    for page, studies in _users(deposit, "page"):
-        results = _references({"@id": _id(study.result)} for study in studies)
+def _describe_files(deposit: Deposit) -> dict[str, Entity]:
+    """Return properties of files by their path."""
+    found: dict[str, Entity] = {name: {"description": text} for name, text in COMMON_FILES.items()}
+    for study in deposit.studies:
+        runs = "; ".join(f"{phase}: {counts}" for phase, counts in study.runs.items())
+        found[study.result] = {"name": f"Result: {study.title}", "description": runs}
+        found[study.text] = {
+            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+            "name": study.title,
+            "description": study.attributes.get("source") or "the study: method, axes and constants",
+            "programmingLanguage": {"@id": "#evogt-study"},
+        }
+        for name in study.beside:
+            code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": "#python"}}
+            entity = {"name": name, "description": "file that the runs of the study need"}
+            found[f"studies/{study.name}/{name}"] = {**(code if name.endswith(".py") else {}), **entity}
+    for page, studies in _group_by_file(deposit, "page"):
         title = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
-        yield {"@id": _id(page), "name": f"Report: {title}", "description": "on one page", "isBasedOn": results}
-    for lock, studies in _users(deposit, "lock"):
+        results = _one_or_list(_refer(study.result) for study in studies)
+        found[page] = {"name": f"Report: {title}", "description": "report page", "isBasedOn": results}
+    for lock, studies in _group_by_file(deposit, "lock"):
         names = ", ".join(study.name for study in studies)
-        yield {"@id": _id(lock), "name": f"Environment of {names}", "description": "packages for pip"}
+        found[lock] = {"name": f"Environment of {names}", "description": "packages for pip"}
+    return found
 
 
-def _users(deposit: Deposit, kind: str) -> Iterator[tuple[str, list[DepositedStudy]]]:
-    """Yield each file of one kind with its studies."""
+def _group_by_file(deposit: Deposit, kind: str) -> Iterator[tuple[str, list[DepositedStudy]]]:
+    """Yield each page or list of packages with the studies that share it."""
     for path in dict.fromkeys(getattr(study, kind) for study in deposit.studies):
         yield path, [study for study in deposit.studies if getattr(study, kind) == path]
 
 
-# a string: contentSize is text in schema.org
-def _file(path: str, size: int, described: Entity) -> Entity:
-    suffix = path[path.rfind(".") :]
-    form = {"encodingFormat": FORMATS[suffix]} if suffix in FORMATS else {}
-    return {"@id": _id(path), "@type": "File", "name": path, **described, **form, "contentSize": str(size)}
-
-
-def _action(study: DepositedStudy) -> Entity:
-    """The computation of one study, as far as its result records it: when it ended, not when it began or by whom."""
+def _describe_run(study: DepositedStudy) -> Entity:
+    """Return the computation of one study, as its result records it: the end, not the beginning or the person."""
     inputs = [study.lock, *(f"studies/{study.name}/{name}" for name in study.beside)]
     return {
-        "@id": f"#run-{quote(study.name)}",
         "@type": "CreateAction",
         "name": f"Computation of {study.title}",
         "description": study.attributes.get("history", ""),
         "endTime": study.attributes["date_created"],
-        "instrument": {"@id": _id(study.text)},
-        "object": _references({"@id": _id(path)} for path in inputs),
-        "result": {"@id": _id(study.result)},
+        "instrument": _refer(study.text),
+        "object": _one_or_list(map(_refer, inputs)),
+        "result": _refer(study.result),
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
 
 
-def _around(deposit: Deposit) -> Iterator[Entity]:
-    """Yield entities that others refer to: licence, publisher, affiliations and profiles."""
-    publication = deposit.publication
-    yield {"@id": deposit.license_address, "@type": "CreativeWork", "name": publication.license,
-           "description": "the terms on which the results may be used"}  # fmt: skip
-    if publication.publisher:
-        yield {"@id": "#publisher", "@type": "Organization", "name": publication.publisher}
-    for number, creator in enumerate(publication.creators, 1):
-        if creator.affiliation:
-            yield {"@id": f"#affiliation-{number}", "@type": "Organization", "name": creator.affiliation}
-    for profile, (name, version) in PROFILES.items():
-        yield {"@id": profile, "@type": ["CreativeWork", "Profile"], "name": name, "version": version}
+def _refer(path: str) -> Entity:
+    """Return a reference to a file."""
+    return {"@id": quote(path)}
 
 
-def _references(entities: Iterable[Entity]) -> Any:
-    """References to entities, to one of them alone without a list (RO-Crate 1.2, on compact JSON-LD)."""
-    found = [{"@id": each["@id"]} for each in entities]
+def _one_or_list(entities: Iterable[Entity]) -> Any:
+    """Return references, a single one without a list (RO-Crate 1.2, on compact JSON-LD)."""
+    found = list(entities)
     return found[0] if len(found) == 1 else found
 
 
-def _id(path: str) -> str:
-    """The identifier of a file: its path as part of an address."""
-    return quote(path)
-
-
-def family_and_given(creator: CreatorTable) -> tuple[str, str] | None:
-    """The two parts of a person's name; None for an organisation, whose name has no comma."""
+def _split_name(creator: CreatorTable) -> tuple[str, str] | None:
+    """Return family and given name of a person; None for an organisation, whose name has no comma."""
     family, comma, given = creator.name.partition(",")
     return (family.strip(), given.strip()) if comma else None
 
 
-def cff_author(creator: CreatorTable) -> dict[str, str]:
-    """An author of CITATION.cff: a person or an entity."""
-    parts = family_and_given(creator)
-    named = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
-    known = {
-        **named,
+def _cff_author(creator: CreatorTable) -> dict[str, str]:
+    """Return an author of CITATION.cff: a person or an entity."""
+    parts = _split_name(creator)
+    known = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
+    known |= {
         "orcid": ORCID + creator.orcid if creator.orcid else "",
         "affiliation": creator.affiliation if parts else "",  # of a person only
         "email": creator.email,
@@ -254,9 +223,9 @@ def cff_author(creator: CreatorTable) -> dict[str, str]:
     return {name: text for name, text in known.items() if text}
 
 
-def datacite_creator(creator: CreatorTable) -> dict[str, Any]:
-    """A creator of DataCite 4.5."""
-    parts = family_and_given(creator)
+def _datacite_creator(creator: CreatorTable) -> dict[str, Any]:
+    """Return a creator of DataCite 4.5."""
+    parts = _split_name(creator)
     found: dict[str, Any] = {"name": creator.name, "nameType": "Organizational" if parts is None else "Personal"}
     if parts is not None:
         found |= {"familyName": parts[0], "givenName": parts[1]}
@@ -268,16 +237,17 @@ def datacite_creator(creator: CreatorTable) -> dict[str, Any]:
     return found
 
 
-def crate_entity(creator: CreatorTable, number: int) -> dict[str, Any]:
-    """A Person or an Organization of schema.org, known by ORCID iD where there is one."""
-    parts = family_and_given(creator)
+def _add_creator(add: Callable[[str, Entity], Entity], creator: CreatorTable, number: int) -> Entity:
+    """Add a Person or an Organization of schema.org, identified by the ORCID iD if there is one."""
+    parts, affiliation = _split_name(creator), None
+    if creator.affiliation:
+        affiliation = add(f"#affiliation-{number}", {"@type": "Organization", "name": creator.affiliation})
     known = {
-        "@id": ORCID + creator.orcid if creator.orcid else f"#creator-{number}",
         "@type": "Organization" if parts is None else "Person",
         "name": creator.name if parts is None else f"{parts[1]} {parts[0]}",
         "familyName": parts[0] if parts else "",
         "givenName": parts[1] if parts else "",
-        "affiliation": {"@id": f"#affiliation-{number}"} if creator.affiliation else "",
+        "affiliation": affiliation,
         "email": creator.email,
     }
-    return {name: value for name, value in known.items() if value}
+    return add(ORCID + creator.orcid if creator.orcid else f"#creator-{number}", known)

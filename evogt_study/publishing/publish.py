@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +23,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit, environment_lock
-from evogt_study.publishing.metadata import METADATA, citation, datacite, ro_crate
+from evogt_study.publishing.metadata import to_citation, to_datacite, write_crate
 from evogt_study.publishing.report import describe_briefly, overview, report
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
@@ -42,7 +43,7 @@ LITTLE, PART = 1_000_000, 20
 """Largest number of bytes that a deposit adds to its results, or this part of their size if that is more."""
 AROUND = 5_500
 """Bytes that a study adds besides its page (22 studies of the paper).  Shared files take twice as many."""
-ZIPPED = "reports/overview.html"
+OVERVIEW = "reports/overview.html"
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -55,6 +56,9 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
     not a result, is not intact, or lacks a file that its runs need.
     """
+    missing = [name for name in ("bagit", "rocrate") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"`evogt publish` needs {' and '.join(missing)}: pip install 'evogt-study[publish]'")
     folder = Path(folder)
     conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
     exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
@@ -72,18 +76,20 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     return made
 
 
-# sizes come before the metadata file, which cannot hold its own size
 def _write(made: Deposit, folder: Path) -> None:
-    """Write the payload, its metadata, and last the manifests, which hold all checksums."""
-    root = folder / PAYLOAD
+    """Write all files of the deposit, their metadata, and last the manifests, which hold all checksums."""
+    import bagit  # extra `publish`
+
     for study in made.studies:
-        _write_study(study, root)
-    made = _with_locks(_with_pages(made, root), root)
-    _write_file(root / "README.md", guide(made))
-    _write_file(root / "CITATION.cff", citation(made))
-    _write_file(root / "datacite.json", _json(datacite(made)))
-    sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if path.is_file()}
-    _write_file(root / METADATA, _json(ro_crate(made, sizes)))
+        _copy(study.path, folder / study.result)
+        for name, path in study.beside.items():
+            _copy(path, folder / "studies" / study.name / name)
+        _write_text(folder / study.text, study.attributes["study"])
+    made = _write_locks(_write_pages(made, folder), folder)
+    _write_text(folder / "README.md", guide(made))
+    _write_text(folder / "CITATION.cff", to_citation(made))
+    _write_text(folder / "datacite.json", json.dumps(to_datacite(made), indent=1, ensure_ascii=False) + "\n")
+    write_crate(made, folder)
     info = {
         "Bag-Software-Agent": f"evogt-study {package_version()}",
         "Bagging-Date": made.created,
@@ -91,43 +97,37 @@ def _write(made: Deposit, folder: Path) -> None:
         "External-Description": made.title,
         "External-Identifier": made.publication.doi or "",
     }
-    write_bag(folder, {name: text for name, text in info.items() if text})
+    known = {name: shown(" ".join(text.split())) for name, text in info.items() if text}
+    bag = bagit.make_bag(folder, known, checksums=["sha256"])
+    # bagit.py states version 0.97, of which 1.0 (RFC 8493) is an extension
+    _write_text(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    bag.save()
 
 
-def _write_study(study: DepositedStudy, root: Path) -> None:
-    result = root / study.result
-    result.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(study.path, result)
-    for name, path in study.beside.items():
-        place = root / "studies" / study.name / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
-    _write_file(root / study.text, study.attributes["study"])
+def _copy(path: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, place)
 
 
-def _with_pages(made: Deposit, root: Path) -> Deposit:
+def _write_pages(made: Deposit, root: Path) -> Deposit:
     texts = pages(made, root)
     for path, text in texts.items():
-        _write_file(root / path, text)
+        _write_text(root / path, text)
     own = [(study, page_of(study)) for study in made.studies]
-    return replace(made, studies=[replace(study, page=page if page in texts else ZIPPED) for study, page in own])
+    return replace(made, studies=[replace(study, page=page if page in texts else OVERVIEW) for study, page in own])
 
 
-def _with_locks(made: Deposit, root: Path) -> Deposit:
+def _write_locks(made: Deposit, root: Path) -> Deposit:
     """Write one list for all studies with the same packages, under the name of the first."""
     texts = [environment_lock(study) for study in made.studies]
     places: dict[str, str] = {}
     for study, text in zip(made.studies, texts, strict=True):
-        _write_file(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
+        _write_text(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
     locked = zip(made.studies, texts, strict=True)
     return replace(made, studies=[replace(study, lock=places[text]) for study, text in locked])
 
 
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _write_file(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     """Write text with its own line ends on every system, because they enter the checksums."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
@@ -165,7 +165,7 @@ def pages(made: Deposit, root: Path) -> dict[str, str]:
     for study in made.studies:
         with _read(root / study.result) as groups:
             entries.append(describe_briefly(f"../{study.result}", groups))
-    return {ZIPPED: overview(made.title, entries, room)}
+    return {OVERVIEW: overview(made.title, entries, room)}
 
 
 def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
@@ -271,38 +271,10 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def write_bag(folder: Path, info: Mapping[str, str]) -> None:
-    """Make a bag of a folder that has its payload.
-
-    info: lines of bag-info.txt.  The size of the payload is added.
-    """
-    payload = _files(folder / PAYLOAD)
-    size = sum(path.stat().st_size for path in payload)
-    # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
-    lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
-    _write_file(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
-    _write_file(
-        folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
-    )
-    _write_file(folder / MANIFEST, _manifest(folder, payload))
-    # after the other tag files, which this manifest lists; itself it cannot
-    tags = [path for path in _files(folder) if path not in payload]
-    _write_file(folder / TAG_MANIFEST, _manifest(folder, tags))
-
-
 def _files(folder: Path) -> list[Path]:
     """All files below a folder, also links, which are not followed, pipes and devices."""
     found = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
     return sorted(path for path in found if path.is_symlink() or not path.is_dir())
-
-
-def _manifest(folder: Path, paths: list[Path]) -> str:
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return "".join(f"{hash_file(path)}  {_escaped(name)}\n" for name, path in names.items())
-
-
-def _escaped(name: str) -> str:
-    return "".join(_ESCAPES.get(letter, letter) for letter in name)
 
 
 def bag_findings(folder: Path) -> Iterator[str]:

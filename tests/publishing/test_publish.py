@@ -286,6 +286,12 @@ def refused(evogt, tmp_path, *results, said, code=2):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_without_the_extra_one_line_names_it(evogt, tmp_path, monkeypatch):
+    monkeypatch.setattr("evogt_study.publishing.publish.find_spec", lambda name: None)
+    message = "`evogt publish` needs bagit and rocrate: pip install 'evogt-study[publish]'"
+    refused(evogt, tmp_path, PAPER, said=message)
+
+
 def test_what_cannot_be_published_is_refused(evogt, result_of, tmp_path):
     own = result_of(study_in(tmp_path / "work"), tmp_path / "own.nc")
     silent = result_of(study_in(tmp_path / "silent", "", "silent"), tmp_path / "silent.nc")
