@@ -6,7 +6,7 @@ second.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -46,10 +46,9 @@ from evogt_study.workers.runner import prestart
 if TYPE_CHECKING:
     from distributed import Client
 
-    from evogt_study.results.finished import FinishedRuns
+    from evogt_study.operations.forecast import PhaseForecast
     from evogt_study.results.table import Table
     from evogt_study.study.phases import Precision
-    from evogt_study.study.plan import Order, Plan
     from evogt_study.study.study import Study
 
 PrintLine = Callable[[str], None]
@@ -235,10 +234,10 @@ def submit(
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:
-    """Print what would run: cases, shared work, time and memory."""
+    """Print what would run: cases, shared stages, time and memory."""
     from dask.system import CPU_COUNT
 
-    from evogt_study.operations.forecast import START_SECONDS
+    from evogt_study.operations.forecast import START_SECONDS, forecast_phase
     from evogt_study.results.finished import read_finished_runs
     from evogt_study.study.phases import in_words
     from evogt_study.study.plan import provisional_plans
@@ -246,87 +245,79 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     workers = options.workers or CPU_COUNT
     done = read_finished_runs(study, path, others=tuple(map(Path, options.reuse_from)))
-    tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
-    walls = []
+    found, lines = [], [f"study {study.name}" + (f": {study.title}" if study.title else "")]
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
-        known_to = None if done is None else done.tables.get(phase.name)
-        walls.append(_print_plan(plan if known_to is None else known_to.plan, workers, done))
+        table = None if done is None else done.tables.get(phase.name)
+        found.append(forecast_phase(plan if table is None else table.plan, None if table is None else done))
+        lines += _describe_forecast(found[-1])
         if phase.precision is not None:
-            tell(f"    {_expected(phase.precision, plan if known_to is None else known_to)}")
+            lines.append(f"    {_describe_precision(phase.precision, table)}")
         if phase.choice is not None:
-            tell(f"then, with `{in_words(phase.choice.parameters)}` chosen by the {phase.name}:")
-    print_unasked(path, done)
+            lines.append(f"then, with `{in_words(phase.choice.parameters)}` chosen by the {phase.name}:")
+    walls = [each.wall_seconds(workers) for each in found]
     known = [wall for wall in walls if wall is not None]
-    if not any(walls) and len(known) == len(walls):
-        tell("nothing of this is left to compute")
-    elif len(known) < len(walls):
-        tell("only running it tells how long that takes")
+    seconds = START_SECONDS + sum(known) if len(known) == len(walls) else None
+    if as_json:
+        phases = {
+            each.plan.phase: {
+                "cases": each.plan.count, "runs": len(each.plan.runs), "finished": each.n_finished,
+                "missing": each.n_missing, "seconds": None if each.prediction is None else each.prediction.seconds,
+                "longest": None if each.prediction is None else each.prediction.longest, "memory": each.memory or None,
+            }
+            for each in found
+        }  # fmt: skip
+        print_json({"result": str(path), "workers": workers, "seconds": seconds, "phases": phases})
+        return
+    print_lines(lines)
+    print_unasked(path, done)
+    if not any(each.n_missing for each in found):
+        tell("no case is missing")
+    elif seconds is None:
+        tell("the time is unknown: a timed case failed to finish within 10 s")
     else:
-        wall, start = _duration(START_SECONDS + sum(known)), _duration(START_SECONDS)
-        tell(f"in all about {wall} with --workers {workers}, on free cores like this machine's: {start} are start-up")
+        start = _format_seconds(START_SECONDS)
+        tell(f"in all about {_format_seconds(seconds)} with --workers {workers}, {start} of it for the start")
 
 
-def _print_plan(plan: Plan, workers: int, done: FinishedRuns | None) -> float | None:
-    """Print the work of one phase; return its predicted wall seconds, or None if they are unknown."""
-    from evogt_study.operations.forecast import predicted, worker_memory
-    from evogt_study.study.plan import OWN, shared_work
+def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
+    """Describe the work of one phase, line by line."""
+    from evogt_study.study.plan import OWN
 
+    plan = found.plan
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
-    runs = plan.runs
-    same = "" if len(runs) == plan.count else f", of which {len(runs):,} are different runs"
-    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}")
-    missing = _print_finished(plan, done)
-    if missing is None and same:
-        missing = runs
-    if missing is not None and not len(missing):
-        return 0.0
-    shared = shared_work(plan, numbers=missing)
-    for work in shared:
-        if work.stage == OWN:
-            continue
-        whole = work.cases == (plan.count if missing is None else len(missing))
-        sample = "" if whole else f" (among the first {work.cases:,})"
-        share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
-        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")  # 21: of "coefficient reference"
-    tell("    in batches of about a second of work, sized as runs are timed")
-    made = predicted(plan, shared, numbers=missing)
-    if made is not None:
-        tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
-    memory = worker_memory(plan)
-    if memory:
-        tell(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
-    return None if made is None else made.wall(workers)
+    same = "" if len(plan.runs) == plan.count else f", of which {len(plan.runs):,} are different runs"
+    yield f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}"
+    if found.n_finished:
+        places = f": {found.places}" if found.places else ""
+        yield f"    {found.n_finished:,} of {plan.count:,} are finished{places}"
+    for work in found.stages:
+        if work.stage != OWN:
+            sample = "" if work.cases == found.n_missing else f" (among the first {work.cases:,})"
+            share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
+            yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: of "coefficient reference"
+    if found.prediction is not None and found.n_missing:
+        seconds, longest = map(_format_seconds, found.prediction)
+        yield f"    about {seconds} of work, {longest} for the longest run"
+    if found.memory:
+        yield f"    about {found.memory / 2**20:.0f} MiB of memory for each worker"
 
 
-def _expected(precision: Precision, known: Plan | Table) -> str:
+def _describe_precision(precision: Precision, table: Table | None) -> str:
     """Describe the number of runs for a target precision, estimated from finished runs."""
     from evogt_study.results.decisions import decisions
-    from evogt_study.results.table import Table
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
     what = f"{goal.statistic} of {precision.variable} to a half width of {width}"
-    if not isinstance(known, Table) or not (made := decisions(precision, known)):
-        return (
-            f"then seeds until the {what} is known in each cell, at most {goal.max_seeds:,}; no run tells how many yet"
-        )
+    if table is None or not (made := decisions(precision, table)):
+        return f"then seeds until each setup has the {what}, at most {goal.max_seeds:,}; no run shows how many yet"
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
-    return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
-
-
-def _print_finished(plan: Plan, done: FinishedRuns | None) -> Order | None:
-    """Print how many cases of a phase are finished; return the numbers of the others, or None if none is finished."""
-    count = None if done is None else done.count(plan.phase)
-    if done is None or count is None:
-        return None
-    places = done.places(plan.phase)
-    tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
-    return done.tables[plan.phase].missing() if count else None
+    return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} setups have all seeds"
 
 
 # a unit is used from 1.5 of it on: 80 s is more precise than 1.3 min
-def _duration(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """Return a time in a suitable unit, with two or more digits."""
     units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
     unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])

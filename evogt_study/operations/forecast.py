@@ -1,164 +1,197 @@
-"""Predict the time and the memory of a study.
-
-A few cases are timed.  The time of the others follows from the rough work that their method declares.
-"""
+"""Forecast the time and the memory of a study, by timing its smallest, median and largest missing case."""
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evogt_study.schema.values import Values
-from evogt_study.study.plan import OWN, Order, Plan, SharedWork, peak_memory, provisional_plans, work_of
+from evogt_study.results.finished import FinishedRuns
+from evogt_study.schema.records import RunRecords
+from evogt_study.schema.values import is_number
+from evogt_study.schema.variables import Status
+from evogt_study.study.phases import SEED
+from evogt_study.study.plan import OWN, Order, Plan, SharedWork, peak_memory, provisional_plans, shared_work, work_of
 from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch
+from evogt_study.workers.runner import Runner, RunnerLimits
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
 T = TypeVar("T")
-START_SECONDS = 3.0
-"""Seconds of a command without its runs: it imports, reads the study, starts workers and writes the result.
-
-With two workers on idle cores it takes 2.3 s for a user function and 3.2 s for a problem in formulas.
-"""
+StageSeconds = Mapping[str, float]
+START_SECONDS = 2.0
+"""Seconds of a command without its runs: it imports, reads the study, starts workers and writes the result."""
+RUN_SECONDS = 0.0004
+"""Seconds that a run costs beside its own: its record, its shard and its part of the result."""
 SAMPLED_CASES = 500
-"""Number of cases that represent all.  They contain each of a hundred sizes, and binding them takes 50 ms."""
-TIMED_CASES = 7
-"""Largest number of timed cases.  With 4, the predictions for the studies of the paper varied twice as much."""
-BUDGET = 1.5
+"""Number of cases that represent all."""
+BUDGET = 10.0
 """Seconds for timing the cases of a phase."""
-PATIENCE = 10.0
-"""Largest rough work, in seconds, for which the cheapest case is timed.  It is right within a factor of 3."""
 WORKER_BYTES = 130 * 2**20
 """Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """seconds: of all runs, one after the other; longest: of the longest run, which shares nothing."""
+class Prediction(NamedTuple):
+    """Seconds of all runs, one after the other, and of the longest run, which shares nothing."""
 
     seconds: float
     longest: float
 
-    def wall(self, workers: int) -> float:
-        """Time on `workers` workers, which are idle only while the longest run still runs."""
-        return max(self.seconds / workers, self.longest)
+
+class SampledCase(NamedTuple):
+    """The number of a case, and a size by which its time grows: rough seconds, or the rank of its axis values."""
+
+    size: float
+    number: int
 
 
 @dataclass(frozen=True)
-class Timings:
-    """Seconds of each stage in some cases, by the rough work of the case.
+class PhaseForecast:
+    """Forecast of one phase.
 
-    Without timed cases, the rough work counts as the seconds of the unshared stage.
+    n_finished: number of finished cases; `places`: where they are.  n_missing: number of runs to compute.  stages:
+    shared stages of the missing runs.  prediction: None if only running the cases shows it.  memory: bytes of one
+    worker, or 0 if unknown.
     """
 
-    cases: Mapping[float, Mapping[str, float]]
+    plan: Plan
+    n_finished: int
+    places: str
+    n_missing: int
+    stages: Sequence[SharedWork]
+    prediction: Prediction | None
+    memory: float
 
-    # rates are interpolated, not times, so that the rough work extrapolates beyond the timed sizes
-    def seconds(self, stage: str, work: float) -> float:
-        """Time of a stage in a case of this `work`, by the interpolated rate of the timed cases."""
-        if not self.cases:
-            return work if stage == OWN else 0.0
-        known = sorted(self.cases)
-        rates = [self.cases[each].get(stage, 0.0) / each for each in known]
-        return work * float(np.interp(work, known, rates))
-
-    def alone(self, work: float) -> float:
-        """Time of a case of this `work` that shares nothing."""
-        return sum(self.seconds(stage, work) for stage in {OWN}.union(*self.cases.values()))
+    def wall_seconds(self, workers: int) -> float | None:
+        """Time on so many workers, which are idle only while the longest run still runs."""
+        if self.prediction is None:
+            return None
+        return max((self.prediction.seconds + self.n_missing * RUN_SECONDS) / workers, self.prediction.longest)
 
 
-# a stage with new results in the second half of the counted cases has new results in the others; any other is complete
-def predicted(
-    plan: Plan,
-    shared: Sequence[SharedWork],
-    timings: Callable[[Plan], Timings] | None = None,
-    numbers: Order | None = None,
-) -> Prediction | None:
-    """Predict the time of the plan's runs, each stage computed once for the cases that share it.
+def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
+    """Forecast the missing cases of a plan."""
+    n_finished = done.count(plan.phase) or 0 if done is not None else 0
+    places = done.places(plan.phase) if done is not None and n_finished else ""
+    missing = done.tables[plan.phase].missing() if done is not None and n_finished else plan.runs
+    if not len(missing):
+        return PhaseForecast(plan, n_finished, places, 0, (), Prediction(0.0, 0.0), 0.0)
+    stages = shared_work(plan, numbers=missing)
+    made = predict(plan, stages, missing)
+    return PhaseForecast(plan, n_finished, places, len(missing), stages, made, worker_memory(plan))
 
-    None if only running them shows it.
 
-    shared: `shared_work` of some of the cases.  A stage with new results in the other cases has the same part of their
-    work.  timings: `timed_cases`, called only if there is something to predict.  numbers: the cases to run; None: all.
+def predict(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
+    """Predict the time of cases, each stage computed once for the cases that share it; None if no case was timed.
+
+    stages: `shared_work` of some of the cases.  A stage with new results in the second half of them has new results in
+    the others; any other stage is complete.
     """
-    sample, count = sampled_work(plan, numbers), plan.count if numbers is None else len(numbers)
-    if not shared or sample is None:
+    sample, is_rough = sample_cases(plan, numbers)
+    times = time_cases(plan, sample, in_process=is_rough)
+    if not times:
         return None
-    known = (timings or timed_cases)(plan)
-    works = [work for work, _ in sample]
+    sizes = [case.size for case in sample]
+    alone = {size: sum(_seconds(times, stage, size) for stage in {OWN}.union(*times.values())) for size in sizes}
+    if not is_rough:
+        return Prediction(len(numbers) * sum(alone[size] for size in sizes) / len(sizes), max(alone.values()))
     seconds = 0.0
-    for entry in shared:
-        taken = sum(count * known.seconds(entry.stage, work) for work, count in entry.first.items())
-        counted = sum(count * known.seconds(entry.stage, work) for work, count in entry.all.items())
-        each = sum(known.seconds(entry.stage, work) for work in works) / len(works)
-        more = entry.cases < count and entry.growing and counted > 0.0
-        seconds += taken / counted * each * count if more else taken
+    for entry in stages:
+        taken = sum(count * _seconds(times, entry.stage, work) for work, count in entry.first.items())
+        counted = sum(count * _seconds(times, entry.stage, work) for work, count in entry.all.items())
+        each = sum(_seconds(times, entry.stage, size) for size in sizes) / len(sizes)
+        grows = entry.cases < len(numbers) and entry.growing and counted > 0.0
+        seconds += taken / counted * each * len(numbers) if grows else taken
     # alone a run shares nothing, and would seem to take longer than all of them together
-    return Prediction(seconds, min(known.alone(max(works)), seconds))
+    return Prediction(seconds, min(max(alone.values()), seconds))
 
 
-def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, Values]] | None:
-    """Some cases, the cheapest first, each with its rough work; None if it is unknown or there is no case.
+def _seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
+    """Seconds of a stage in a case of this size: the rate of the timed cases, interpolated in logarithms."""
+    if size <= 0.0:  # inconsistent parameters fail at once
+        return 0.0
+    known = sorted(times)
+    rates = [max(times[each].get(stage, 0.0) / each, 1e-12) for each in known]
+    return size * float(np.exp(np.interp(np.log(size), np.log(known), np.log(rates))))
 
-    numbers: the cases to choose from; None: all.
+
+def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
+    """Some of the cases, the smallest first; True if their sizes are rough seconds that the method declares."""
+    # with a fixed seed, so that a forecast can be repeated
+    some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
+    cases = [(int(i), values) for i, values in zip(some, plan.space.each(some), strict=True) if values is not None]
+    works = [work_of(plan.method, values) for _, values in cases]
+    rough = [work for work in works if work is not None]
+    sizes = rough if len(rough) == len(cases) else [_rank(plan, index) for index, _ in cases]
+    found = sorted(SampledCase(size, index) for size, (index, _) in zip(sizes, cases, strict=True))
+    return found, sizes is rough
+
+
+def _rank(plan: Plan, index: int) -> float:
+    """From 1 for a case with the smallest value of every axis to e for one with the largest values."""
+    ranks = []
+    for axis, i in zip(plan.space.axes, np.unravel_index(index, plan.space.shape), strict=True):
+        if axis.name != SEED and len(axis.values) > 1:
+            numbers = [float(value) for value in axis.values if is_number(value)]  # type: ignore[arg-type]
+            position = sum(other < numbers[i] for other in numbers) if len(numbers) == len(axis.values) else int(i)
+            ranks.append(position / (len(axis.values) - 1))
+    return float(np.exp(np.mean(ranks))) if ranks else 1.0
+
+
+def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
+    """Run the smallest, the median and the largest case within `BUDGET`; return the seconds of each stage by size.
+
+    The smallest case is run twice, so that imports do not count.  A failed case counts with its time.  User functions
+    run in a process of their own, which can be stopped.
     """
-    size = plan.space.size if numbers is None else len(numbers)
-    # with a fixed seed, so that a prediction can be repeated
-    every = np.arange(size) if size <= SAMPLED_CASES else np.random.default_rng(0).integers(size, size=SAMPLED_CASES)
-    every = every if numbers is None else numbers[every]
-    found = []
-    for values in plan.space.each(every):
-        if values is not None:
-            work = work_of(plan.method, values)
-            if work is None:
-                return None
-            found.append((work, values))
-    return sorted(found, key=lambda entry: entry[0]) or None
-
-
-# cheapest first, so that their rate shows whether the next one fits into the budget
-def timed_cases(plan: Plan) -> Timings:
-    """Run a few cases of all sizes in this process with one BLAS thread, the cheapest first, within `BUDGET`.
-
-    The first is run twice, so that what it imports does not count; a case that fails counts with what it took.
-    """
-    # a case with inconsistent parameters has no work, fails at once and shows no rate
-    sample = [entry for entry in sampled_work(plan) or [] if entry[0] > 0.0]
-    if not sample or sample[0][0] > PATIENCE:
-        return Timings({})
-    chosen = np.unique(np.linspace(0, len(sample) - 1, TIMED_CASES).round().astype(int))
-    found: dict[float, list[dict[str, float]]] = defaultdict(list)
-    started, rate = time.perf_counter(), 0.0
-    with threadpool_limits(1), np.errstate(all="ignore"):
-        for number, index in enumerate(chosen):
-            work, values = sample[index]
-            if number == 0:
-                _timed(plan, values)
-            elif time.perf_counter() - started + rate * work > BUDGET:
-                break
-            found[work].append(_timed(plan, values))
-            rate = sum(found[work][-1].values()) / work
-    return Timings({work: _mean(several) for work, several in found.items()})
-
-
-def _timed(plan: Plan, values: Values) -> dict[str, float]:
-    """Seconds of each stage of one case, and of its unshared part."""
-    case = plan.method.bind(values)
-    stages, started = StageTimes(frozenset(case.stages)), time.perf_counter()
+    sample = [case for case in sample if case.size > 0.0]
+    chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
+    times: dict[float, StageSeconds] = {}
+    end, runner = time.perf_counter() + BUDGET, Runner()
     try:
-        case.run(stages)
-    except Exception as error:  # noqa: BLE001  # running the study records any exception
-        del error
+        for size, case in chosen.items():
+            rate = max((sum(stages.values()) / known for known, stages in times.items()), default=0.0)
+            left = end - time.perf_counter()
+            if left <= 0.0 or (in_process and times and rate * size > left):
+                break
+            for _ in range(1 if times else 2):
+                found = (
+                    _time_stages(plan, case.number) if in_process else _time_in_runner(plan, case.number, runner, left)
+                )
+            if found is None:
+                return {}
+            times[size] = found
+    finally:
+        runner.end()
+    return times
+
+
+def _time_in_runner(plan: Plan, index: int, runner: Runner, limit: float) -> StageSeconds | None:
+    """Seconds of a case of a user function; None if it takes longer than the limit."""
+    runner.prepare(RunnerLimits(limit), {})
+    (case,) = plan.cases(np.array([index]))
+    records: list[RunRecords] = [pickle.loads(part) for part in runner.compute(Batch.of(plan.spec, [case]))]  # noqa: S301
+    is_late = not records or Status.timed_out in records[0].status
+    return None if is_late else {OWN: float(records[0].wall_seconds[0])}
+
+
+def _time_stages(plan: Plan, index: int) -> StageSeconds:
+    """Seconds of each stage of one case, and of its unshared part, with one BLAS thread."""
+    (planned,) = plan.cases(np.array([index]))
+    case = plan.method.bind(planned.values)
+    stages, started = StageTimes(frozenset(case.stages)), time.perf_counter()
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        try:
+            case.run(stages)
+        except Exception as error:  # noqa: BLE001  # running the study records any exception
+            del error
     return {**stages.seconds, OWN: time.perf_counter() - started - stages.inside}
-
-
-def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {stage: sum(each.get(stage, 0.0) for each in several) / len(several) for stage in set().union(*several)}
 
 
 # caches the stages of this case only: `shared_work` counts the stages that cases share
@@ -195,8 +228,8 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 
 
 def _rough_seconds(plan: Plan) -> float:
-    sample = sampled_work(plan)
-    return np.inf if sample is None else plan.count * sum(work for work, _ in sample) / len(sample)
+    sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
+    return plan.count * sum(case.size for case in sample) / len(sample) if is_rough and sample else np.inf
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evogt_study.methods.protocol import BoundCase, Method
-from evogt_study.operations.forecast import predicted
+from evogt_study.operations.forecast import worker_memory
 from evogt_study.pde.pipeline import afresh
 from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import Parameter, anything, declared, integer, real, typed
@@ -15,7 +15,7 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text
 from evogt_study.study import plan as plan_module
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.plan import Plan, peak_memory, shared_work
+from evogt_study.study.plan import Plan, peak_memory
 from evogt_study.study.run_keys import run_keys
 
 
@@ -89,7 +89,7 @@ def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     assert [case.key for case in cases] == [digits(digits(canonical_json({"i": i}))) for i in (3, 1, 2)]
     assert [int(plan.method.bind(case.values).run(afresh).variables["double"].values) for case in cases] == [6, 2, 4]
     assert (plan.work, plan.longest, plan.group, peak_memory(plan)) == (None, 0.0, 1, 0.0)
-    assert predicted(plan, shared_work(plan)) is None
+    assert worker_memory(plan) == 0.0
     assert plan.method.required({}) == ("i",)
 
 

@@ -163,11 +163,11 @@ def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
     code, out, _ = evogt("run", "-n", study.file, "-o", tmp_path / "own.nc")
     assert code == 0
     assert "40 cases of 800 points" in out
-    assert "until the mean of error to a half width of 30 % is known in each cell, at most 200" in out
+    assert "until each setup has the mean of error to a half width of 30 %, at most 200" in out
     evs.run(study, client=client, output=tmp_path / "own.nc")
     count = sum(map(sum, expected(Goal(half_width=0.3, max_seeds=200, first=10))))
     out = evogt("run", "-n", study.file, "-o", tmp_path / "own.nc")[1]
-    assert f"about {count} runs expected for the mean of error to a half width of 30 %; 4 of 4 cells have all" in out
+    assert f"about {count} runs expected for the mean of error to a half width of 30 %; 4 of 4 setups have all" in out
     assert f"{count} of {count} are finished" in out
     code, out, _ = evogt("verify", tmp_path / "own.nc", "--rerun", "2", "--code", tmp_path / "method.py")
     assert (code, out.splitlines()[-1]) == (0, f"{tmp_path / 'own.nc'}: all well")

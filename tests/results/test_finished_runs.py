@@ -150,7 +150,7 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     own_study(OWN, AXES)
     assert evogt("run", "-n", "own.toml")[1].splitlines()[2:] == [
         "    4 of 4 are finished: 4 from results/own.nc",
-        "nothing of this is left to compute",
+        "no case is missing",
     ]
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
     assert UNASKED in evogt("run", "-n", "own.toml")[1].splitlines()

@@ -8,11 +8,11 @@ from helpers import computed, keys, section
 
 from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.operations.forecast import predicted
+from evogt_study.operations.forecast import forecast_phase
 from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import shared_work, study_plan
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
 HEAT = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")
@@ -81,7 +81,7 @@ def test_one_that_is_registered_runs_in_studies_and_alone():
 
 def test_how_long_it_takes_is_predicted_by_running_it():
     plan = study_plan(Study.from_text(toml(time_integrator='"own_euler"')))
-    assert 0.0 < predicted(plan, shared_work(plan)).seconds < 5.0
+    assert 0.0 < forecast_phase(plan, None).prediction.seconds < 5.0
 
 
 @pytest.mark.parametrize(
