@@ -85,7 +85,9 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        names = "summary, compare, performance, share, orders, sensitivity, variance_shares, plot, failures, runs"
+        names = (
+            "summary, compare, performance, share, orders, sensitivity, variance_shares, plot, failures, to_dataframe"
+        )
         return f"ds.evogt: {names}, design"
 
     def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
@@ -262,8 +264,11 @@ class Result:
             columns[name] = self._data[name].values[where]
         return pd.DataFrame(columns)
 
-    def runs(self) -> pd.DataFrame:
-        """Return a row for each planned run, as `evogt export` writes it."""
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each planned run: parameters, status, message, values and run metadata.
+
+        `evogt export` writes the same table.
+        """
         return data_frame(run_table(self._data))
 
     def _values(self, variable: str | None) -> xr.DataArray:

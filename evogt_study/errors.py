@@ -12,6 +12,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 MESSAGE_LIMIT = 900
@@ -25,6 +26,10 @@ class EvogtError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(cut(" ".join(message.split()), MESSAGE_LIMIT))
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython and notebooks show."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class InputError(EvogtError, ValueError):
@@ -100,6 +105,14 @@ class PilotError(EvogtError):
     """The pilot could not choose a value because every candidate has a run that is not ok."""
 
 
+class StudyInterruptedError(KeyboardInterrupt):
+    """The user interrupted a study.  The message says where the finished runs are."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython and notebooks show."""
+        return [str(self)]
+
+
 class RunError(EvogtError):
     """A run could not be completed."""
 
@@ -156,12 +169,33 @@ def shortened(value: Any, limit: int = 80) -> str:
         return f"a {type(value).__name__} too large to print"
 
 
-def without_package_frames(error: BaseException) -> BaseException:
-    """Return the error without the frames of this package that lead to the first frame of the user, if there is one."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_USER):
+def without_package_frames(frame: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this package, or as it is if there are no others."""
+    kept, first = [], frame
+    while frame is not None:
+        if not frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_USER):
+            kept.append(frame)
         frame = frame.tb_next
-    return error if frame is None else error.with_traceback(frame)
+    found: TracebackType | None = None
+    for each in reversed(kept):
+        found = TracebackType(found, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return found or first
+
+
+def _show_error(
+    kind: type[BaseException], error: BaseException, frames: TracebackType | None, show: Any = sys.excepthook
+) -> None:
+    """Show an error that ends a script: without frames of this package, or an interrupt as one line."""
+    if isinstance(error, StudyInterruptedError):
+        print(error, file=sys.stderr)
+    else:
+        if isinstance(error, EvogtError):
+            frames = without_package_frames(frames)
+            error = error.with_traceback(frames)  # Python prints these
+        show(kind, error, frames)
+
+
+sys.excepthook = _show_error
 
 
 def suggest(name: str, known: Sequence[str]) -> str:

@@ -87,7 +87,7 @@ def test_the_pilots_runs_by_argument(own_study, result_of, tmp_path):
         assert study["error"].dims == ("family", "seed")
         found = pilot.evogt.summary()
         assert found["n_planned"].values.tolist() == [[2, 2, 2], [2, 2, 0]]  # b has two candidates
-        assert len(pilot.evogt.runs()) == 10
+        assert len(pilot.evogt.to_dataframe()) == 10
 
 
 def test_what_cannot_be_opened(path, tmp_path):
@@ -148,7 +148,7 @@ def test_failures_are_a_row_each(data):
 
 
 def test_runs_are_a_data_frame(data):
-    runs = data.evogt.runs()
+    runs = data.evogt.to_dataframe()
     assert len(runs) == 16
     assert runs["rank"].dtype == pd.Int64Dtype()  # whole numbers with gaps
     assert runs.query("run_status == 'ok'")["error"].notna().all()

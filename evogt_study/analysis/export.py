@@ -6,6 +6,8 @@ The table is for spreadsheets, R and data frames.  Trajectories go to a common g
 from __future__ import annotations
 
 import csv
+import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -23,7 +25,7 @@ from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.untrusted import hash_file
 from evogt_study.text import shown
 
-SUFFIXES = (".csv", ".parquet")
+SUFFIXES = (".csv", ".parquet", ".json")
 FIRST = ("run_status", "run_message")
 """Run metadata that comes right after the parameters.  The rest comes last."""
 FORMULA = tuple("=+-@＝＋－＠")  # also the wide forms
@@ -70,7 +72,7 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
 
 
 def write_table(data: xr.Dataset, path: Path) -> int:
-    """Write `run_table` as CSV or Parquet, by the suffix of `path`, and return the number of runs.
+    """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs.
 
     The file appears completely or not at all.  There are more rows if several cases share a run.  In CSV a missing
     value is empty, and the text of a number reads back as the same number.  Text that a spreadsheet would compute as a
@@ -79,7 +81,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
     InputError for another suffix, another file at `path`, or a missing package, and ResultError if the disk refuses.
     """
     if path.suffix not in SUFFIXES:
-        raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
+        raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
     if lacking:
         raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
@@ -88,6 +90,8 @@ def write_table(data: xr.Dataset, path: Path) -> int:
         with written_whole(path, tidy=True) as temporary:
             if path.suffix == ".csv":
                 _write_csv(columns, temporary)
+            elif path.suffix == ".json":
+                _write_json(columns, temporary)
             else:
                 data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
@@ -122,6 +126,19 @@ def _safe(value: Any) -> Any:
         float(text)
         return text
     return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _write_json(columns: Mapping[str, Column], path: Path) -> None:
+    """Write a list of objects, one for each row; numbers that are not finite are null, dates are strings."""
+    texts = {name: _texts(column) if column.dtype.kind in "Mm" else column.tolist() for name, column in columns.items()}
+    rows = [
+        {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in zip(texts, row, strict=True)
+        }
+        for row in zip(*texts.values(), strict=True)
+    ]
+    path.write_text("[" + ",\n".join(map(json.dumps, rows)) + "]\n", encoding="utf-8")
 
 
 def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:

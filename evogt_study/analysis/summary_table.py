@@ -66,22 +66,7 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     those there are; IncompleteError by the policy `missing`.
     """
     check_format(request.form)
-    planned = select_runs(data["run_key"], request.at)
-    values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
-    for name, each in values.items():
-        if request.over == DEFAULT_OVER and "seed" not in each.dims:
-            known = ", ".join([*map(str, each.dims), NONE])
-            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}; name axes with --over: {known}")
-    if request.over == (NONE,):
-        values = {name: each.expand_dims(NONE) for name, each in values.items()}
-    defaults = ("mean",) if request.over == (NONE,) else ("mean", "std") if request.columns else DEFAULT
-    statistics = {
-        name: summary(
-            each, request.over, statistics=request.statistics or defaults, interval=request.interval,
-            units=request.units, missing=request.missing, incomplete=request.incomplete, planned=planned,
-        )
-        for name, each in values.items()
-    }  # fmt: skip
+    values, statistics = summaries(data, request)
     table = make_table(_join(statistics), request.columns, request.rows)
     if not request.ratio:
         if not request.columns:
@@ -91,11 +76,32 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     if not slash or len(request.columns) != 1:
         message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
         raise InputError(f"{message}, got {request.ratio!r}")
+    planned = select_runs(data["run_key"], request.at)
     ratios = {
         name: ratio_of_means(each, request.columns[0], (first, second), request, planned)
         for name, each in values.items()
     }
     return with_ratios(table, request.ratio, _join(ratios)).render(request.form, request.numbers)
+
+
+def summaries(data: xr.Dataset, request: TableRequest) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
+    """The values of the variables of a request, and their statistics.  Raises as `summary_table`."""
+    planned = select_runs(data["run_key"], request.at)
+    values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
+    for name, each in values.items():
+        if request.over == DEFAULT_OVER and "seed" not in each.dims:
+            known = ", ".join([*map(str, each.dims), NONE])
+            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}; name axes with --over: {known}")
+    if request.over == (NONE,):
+        values = {name: each.expand_dims(NONE) for name, each in values.items()}
+    defaults = ("mean",) if request.over == (NONE,) else ("mean", "std") if request.columns else DEFAULT
+    return values, {
+        name: summary(
+            each, request.over, statistics=request.statistics or defaults, interval=request.interval,
+            units=request.units, missing=request.missing, incomplete=request.incomplete, planned=planned,
+        )
+        for name, each in values.items()
+    }  # fmt: skip
 
 
 def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from evogt_study.errors import EvogtError, InputError, shortened
+from evogt_study.errors import EvogtError, InputError, StudyInterruptedError, shortened
 from evogt_study.registry import Registry
 from evogt_study.text import tell
 
@@ -81,7 +81,8 @@ class _Commands(click.Group):
             _stop("this machine has not enough memory for this command", FAILED)
         except KeyboardInterrupt as reason:
             text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
-            _stop(f"{text}; finished runs are kept, the same command computes the rest", INTERRUPTED)
+            is_study = isinstance(reason, StudyInterruptedError)
+            _stop(text if is_study else f"{text}: the same command computes the rest", INTERRUPTED)
 
 
 def _first_line(name: str) -> str:

@@ -1,93 +1,167 @@
-"""The commands `evogt summary`, `evogt compare` and `evogt export`."""
+"""The commands `evogt summary`, `compare` and `export`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import warn, warnings_at_the_end
-from evogt_study.cli.inputs import names, runs_of_phase
+from evogt_study.cli.display import print_json, warn, warnings_at_the_end
+from evogt_study.cli.inputs import (
+    PATH,
+    Command,
+    at_option,
+    check_together,
+    json_option,
+    names,
+    pilot_option,
+    refuse_options,
+    result_argument,
+    runs_of_phase,
+    units_option,
+)
+from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.text import tell, tell_lines
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 ANY = "the one there is"
 """Value of `--orders` without an axis.  No axis has this name."""
+OF_STATISTICS = "variable over points statistic units interval confidence min_units missing pilot as_json"
+"""Options of `summary` that decide about statistics."""
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option(
-    "--over", help="Dimensions to reduce over, or none.  [default: seed; --sensitivity: the sample, and seed]"
+@click.command(
+    cls=Command,
+    groups={
+        "What to compute": "variable over points statistic ratio orders sensitivity log pilot",
+        "Confidence intervals and missing runs": "interval confidence min_units units missing incomplete",
+        "Table layout": "rows columns form digits notation as_json",
+    },
 )
-@click.option("--variable", default="", help="Variables to reduce, separated by commas.  [default: the first]")
+@result_argument
+@click.option("--variable", metavar="NAME,...", default="", help="Variables to summarise.  [default: the first]")
+@click.option("--over", metavar="AXIS,...", help="Dimensions to reduce, or `none`.  [default: seed]")
+@at_option
 @click.option(
     "--statistic",
+    metavar="NAME,...",
     default="",
-    help="Of mean, std, median, geometric_mean, min, max, quantiles in percent like q25, each with _ci for its "
-    "interval or _se for its standard error, and ci.  [default: mean,std,ci,median,median_ci; with --columns mean,std]",
+    help="mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence interval or "
+    "_se for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: mean,std]",
 )
 @click.option(
-    "--sensitivity",
-    metavar="VARIABLE",
-    help="Shares of the sampled parameters in the variance of a variable; of status: in failure.",
+    "--ratio",
+    metavar="A/B",
+    default="",
+    help="Also print the ratio of means of two values of the --columns axis, paired by seed.",
 )
-@click.option("--log", is_flag=True, help="Shares in the variance of the logarithm.")
 @click.option(
     "--orders",
     metavar="[AXIS]",
     is_flag=False,
     flag_value=ANY,
-    help="Observed orders (EOC) along a numeric axis, or what follows it.  [the one there is]",
-)
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
-@click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")
-@click.option("--columns", default="", help="Axes across; each cell then holds all statistics.")
-@click.option("--ratio", default="", metavar="A/B", help="One more column: mean of label A over that of B, paired.")
-@click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
-@click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
-@click.option("--notation", default="auto", show_default=True, help="auto (plain from 1e-3 to 1e4), scientific, plain.")
-@click.option("--interval", default="", help="Of ci: bootstrap-t, student or percentile.  [default: bootstrap-t]")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
-@click.option(
-    "--min-units", type=int, default=MIN_UNITS, show_default=True, help="Fewest seeds of the default interval."
+    help="Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
+    "[default AXIS: the only one]",
 )
 @click.option(
-    "--incomplete", default="blocks", show_default=True, help="Pooled means with failed runs: blocks, setups or omit."
+    "--sensitivity",
+    metavar="VARIABLE",
+    help="Print sensitivity indices for the parameters of a sample.  Use `status` to explain failures.",
 )
-@click.option("--units", help="Of --over the axes that are drawn: their pooled values belong together.  [seed]")
-@click.option("--missing", default="warn", show_default=True, help="Runs without a value: warn, raise or drop.")
-@click.option("--pilot", is_flag=True, help="The pilot's runs.")
+@click.option("--log", is_flag=True, help="Use the logarithm of the variable for --sensitivity.")
+@pilot_option
+@click.option(
+    "--interval",
+    metavar="METHOD",
+    default="",
+    help="Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]",
+)
+@click.option("--confidence", metavar="LEVEL", type=float, default=0.95, show_default=True, help="Confidence level.")
+@click.option(
+    "--min-units", metavar="N", type=int, default=MIN_UNITS, show_default=True, help="Use Student below N seeds."
+)
+@units_option
+@click.option(
+    "--missing",
+    metavar="POLICY",
+    default="warn",
+    show_default=True,
+    help="For missing runs: warn, raise an error or drop silently.",
+)
+@click.option(
+    "--incomplete",
+    metavar="POLICY",
+    default="blocks",
+    show_default=True,
+    help="For seeds of pooled means with failed runs: blocks, setups or omit.",
+)
+@click.option("--rows", metavar="NAME,...", help="Axes and parameters shown as rows.  [default: all others]")
+@click.option(
+    "--columns",
+    metavar="AXIS,...",
+    default="",
+    help="Axes shown as columns.  Each cell then holds all statistics.",
+)
+@click.option(
+    "--format", "form", metavar="FORMAT", default="text", show_default=True, help="text, markdown, latex or csv."
+)
+@click.option("--digits", metavar="N", type=int, default=4, show_default=True, help="Number of significant digits.")
+@click.option(
+    "--notation",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help="auto (plain from 1e-3 to 1e4), scientific or plain.",
+)
+@json_option
 def summary(
     file: Path,
-    over: str | None,
     variable: str,
+    over: str | None,
+    points: tuple[str, ...],
     statistic: str,
+    ratio: str,
+    orders: str | None,
     sensitivity: str | None,
     log: bool,
-    orders: str | None,
-    points: tuple[str, ...],
-    rows: str | None,
-    columns: str,
-    ratio: str,
-    form: str,
-    digits: int,
-    notation: str,
+    pilot: bool,
     interval: str,
     confidence: float,
     min_units: int,
-    incomplete: str,
     units: str | None,
     missing: str,
-    pilot: bool,
+    incomplete: str,
+    rows: str | None,
+    columns: str,
+    form: str,
+    digits: int,
+    notation: str,
+    as_json: bool,
 ) -> None:
-    """Print statistics over seeds, or other dimensions, with the runs they rest on.
+    """Print statistics of a result, by default over the seeds.
 
-    Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
+    The default table has one row for each combination of parameter values: mean, standard deviation and median with 95
+    % confidence intervals, and the number of runs used out of the number planned.
     """
-    from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summary_table
+    check_together(json=as_json, orders=orders, sensitivity=sensitivity)
+    if sensitivity is not None:
+        refuse_options(
+            "--sensitivity",
+            allowed="sensitivity log over points interval confidence min_units missing pilot form digits",
+        )
+    elif orders is not None:
+        refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
+    elif as_json:
+        refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
+    elif log:
+        raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
+    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
+    from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summaries, summary_table
     from evogt_study.analysis.tables import NumberFormat
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import doubts
@@ -102,7 +176,7 @@ def summary(
         units=None if units is None else names(units), missing=missing, incomplete=incomplete,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "main")
-    with warnings_at_the_end(IncompleteWarning):
+    with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
@@ -111,63 +185,111 @@ def summary(
             from evogt_study.analysis.orders import eoc_table
 
             tell_lines(eoc_table(data, request, "" if orders == ANY else orders))
+        elif as_json:
+            found = {name: _rows(each, each["n_ok"].dims) for name, each in summaries(data, request)[1].items()}
+            print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             tell_lines(summary_table(data, request))
-    message = describe_pilot(data) if pilot else ""
+    message = describe_pilot(data) if pilot and not as_json else ""
     if message:
         tell(f"the pilot: {message}")
     warn(doubts(data))
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.argument("axis", metavar="AXIS")
-@click.option("--over", default="seed", show_default=True, help="Axes that are pooled.")
-@click.option("--variable", default="", help="Variable to compare.  [default: the first]")
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these coordinate values.")
+def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
+    """Return a row for each point of `dims`: coordinates, then variables, which are lists along other dimensions."""
+    import numpy as np
+
+    listed: list[tuple[str, list[int], Any]] = []
+    for name in (*data.coords, *data.data_vars):
+        own = [number for number, dim in enumerate(dims) if dim in data[name].dims]
+        if name in data.data_vars or set(data[name].dims) <= set(dims):
+            listed.append((str(name), own, data[name].transpose(*(dims[number] for number in own), ...).values))
+    places = np.ndindex(*(data.sizes[dim] for dim in dims))
+    return [{name: values[tuple(at[i] for i in own)] for name, own, values in listed} for at in places]
+
+
+@click.command(
+    cls=Command,
+    groups={
+        "What to compare": "variable over points estimand better scale margin",
+        "Tests and failed runs": "failures family confidence units",
+    },
+)
+@result_argument
+@click.argument("axis", metavar="[AXIS]", required=False)
+@click.option("--variable", metavar="NAME", default="", help="Variable to compare.  [default: the first]")
+@click.option("--over", metavar="AXIS,...", default="seed", show_default=True, help="Axes whose values are the sample.")
+@at_option
 @click.option("--estimand", default="", help="win, geometric_mean or mean.  [default: as the study declares, else win]")
 @click.option("--better", default="", help='lower, higher or "nearest 0.95".  [default: as the study declares]')
 @click.option("--scale", default="", help="Scale of the effect: ratio or difference.  [default: ratio if positive]")
 @click.option("--margin", type=float, default=0.0, help="Difference, relative for ratios, that counts as equal.")
 @click.option("--failures", default="loss", show_default=True, help="Failed runs: loss or omit.")
 @click.option("--family", default="setup", show_default=True, help="all: adjust tests for the number of setups.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
-@click.option("--units", help="Axes in --over whose values are independent samples.  [default: seed]")
+@click.option("--confidence", metavar="LEVEL", type=float, default=0.95, show_default=True, help="Confidence level.")
+@units_option
+@json_option
 def compare(
-    file: Path, axis: str, over: str, variable: str, points: tuple[str, ...], units: str | None, **options: Any
+    file: Path,
+    axis: str | None,
+    over: str,
+    variable: str,
+    points: tuple[str, ...],
+    units: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Compare the values of AXIS, for example `evogt compare FILE.nc dictionary`.
+    """Compare the values of an axis on common seeds.
 
-    One conclusion for each setup, then the effect of each value over the leader with its confidence interval.
+    AXIS may be left out if only one axis can be compared.  Print one conclusion for each setup, then the effect of
+    each value relative to the leader with its confidence interval.
     """
-    from evogt_study.analysis.comparison import compare as compared
+    from evogt_study.analysis.comparison import compare as compare_values
     from evogt_study.analysis.runs import finished_runs
     from evogt_study.analysis.summary_table import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import doubts
     from evogt_study.study.case_space import read_point
 
+    if len(names(variable)) > 1:
+        raise InputError(f"`--variable` must be one variable, got {variable!r}")
     data = runs_of_phase(file, "main")
-    (name,) = find_variables(data, *names(variable)[:1])
+    (name,) = find_variables(data, *names(variable))
     at, keys = read_point(",".join(points)), finished_runs(data)
-    found = compared(
-        select_runs(data[name], at), axis, names(over), units=None if units is None else names(units),
+    values = select_runs(data[name], at)
+    dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], names(over))
+    found = compare_values(
+        values, dim, names(over), units=None if units is None else names(units),
         planned=None if keys is None else select_runs(keys, at), **options,
     )  # fmt: skip
-    tell_lines(comparison_lines(found))
+    if as_json:
+        attributes = {key: found.attrs[key] for key in ("unit", "scale")}
+        listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
+        print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
+    else:
+        tell_lines(comparison_lines(found))
     warn(doubts(data))
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", metavar="TABLE", required=True, type=click.Path(path_type=Path), help="New .csv or .parquet file."
-)
-@click.option("--pilot", is_flag=True, help="The pilot's runs.")
+def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:
+    """The only axis that can be compared, or the only one of strings.  Raises InputError, with the candidates."""
+    known = [name for name in axes if name in values.dims and name not in over and values.sizes[name] > 1]
+    strings = [name for name in known if values[name].dtype.kind in "OU"]
+    for candidates in (known, strings):
+        if len(candidates) == 1:
+            return candidates[0]
+    raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
+
+
+@click.command(cls=Command)
+@result_argument
+@click.option("-o", "--output", metavar="TABLE", required=True, type=PATH, help="New file: .csv, .parquet or .json.")
+@pilot_option
 def export(file: Path, output: Path, pilot: bool) -> None:
-    """Write the runs as a flat table: one row a point, with parameters, status by name, message and numbers.
+    """Write one row for each run as CSV, Parquet or JSON: parameters, status, message and values.
 
     In CSV, text that a spreadsheet would compute (=, +, -, @) has an apostrophe before it.  Parquet needs pandas and
-    pyarrow (extra parquet).
+    pyarrow (extra `parquet`).
     """
     from evogt_study.analysis.export import write_table
 

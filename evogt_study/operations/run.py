@@ -23,8 +23,8 @@ from evogt_study.errors import (
     InputError,
     ResultError,
     ReturnWarning,
-    StoreWarning,
     StudyError,
+    StudyInterruptedError,
     SweepError,
     warn,
 )
@@ -82,7 +82,7 @@ def run(
         What to run.
     output : str or Path, optional
         Result file, in NetCDF.  Finished runs of this file, its store and other results of its folder are reused.  By
-        default nothing is kept on disk, except if the study is interrupted: a `StoreWarning` then names the file.
+        default nothing is kept on disk, except if the study is interrupted: the message then names the file.
     client : distributed.Client, optional
         Dask cluster that computes the runs; by default workers on this machine.
     listener : callable, optional
@@ -193,12 +193,6 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
         yield path
     except KeyboardInterrupt:
         kept = bool(shard_files(shard_folder(path)))
-        if kept:
-            warn(
-                f"finished runs are kept in {path} until this process ends: evs.open reads them, evs.run with it as "
-                "`output` computes the rest",
-                StoreWarning,
-            )
         raise
     finally:
         if not kept:
@@ -341,7 +335,21 @@ class StudyRun:
             if self.options.reuse_old_code:
                 self.study = with_recorded_code(self.study, self.path)
             self.known = FinishedRuns(self.study, self.path, self.reuse_from)
-            return self.written()
+            try:
+                return self.written()
+            except KeyboardInterrupt as reason:
+                raise StudyInterruptedError(self.describe_interrupt(str(reason))) from None
+
+    def describe_interrupt(self, reason: str) -> str:
+        """Describe where the finished runs of an interrupted study are."""
+        if not shard_files(self.shards):
+            return f"{reason or 'interrupted'}: no new run is finished. The same command computes the rest."
+        if not self.write:
+            return (
+                f"{reason or 'interrupted'}: finished runs are in {self.path} until this process ends. evs.open reads "
+                "them, and evs.run with this `output` computes the rest."
+            )
+        return f"{reason or 'interrupted'}: finished runs are in {self.shards}. The same command computes the rest."
 
     def written(self) -> xr.Dataset:
         """Compute the phases and write the result."""

@@ -194,7 +194,10 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     """Return the record of a case, which shares nothing with other runs, and its traceback."""
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
-    return record, "".join(traceback.format_exception(without_package_frames(raised[0]))) if raised else ""
+    if not raised:
+        return record, ""
+    frames = without_package_frames(raised[0].__traceback__)
+    return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
 
 
 def _with_values(study: Study, at: Mapping[str, object]) -> Study:

@@ -74,7 +74,7 @@ def test_however_values_are_held(path, form, tmp_path):
         if form == "saved":
             data.to_netcdf(tmp_path / "again.nc")
             opened = evs.open(tmp_path / "again.nc")
-            assert list(opened.evogt.runs()) == list(data.evogt.runs())
+            assert list(opened.evogt.to_dataframe()) == list(data.evogt.to_dataframe())
         assert counts(opened.evogt.summary(over=BOTH)) == ([2, 2], [2, 2])
         history = evs.summary(opened["error_history"], (*BOTH, "time"), statistics=["mean"])
         assert counts(history) == ([2, 2], [2, 2])  # runs, not times

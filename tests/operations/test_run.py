@@ -535,7 +535,7 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
     process.send_signal(2)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1].startswith("evogt: interrupted; finished runs are kept")
+    assert errors.splitlines()[-1].startswith("evogt: interrupted: finished runs are in ")
     assert "Traceback" not in errors
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive

@@ -269,7 +269,7 @@ def test_it_is_interrupted_and_goes_on(client, evogt, tmp_path):
     assert time.monotonic() - begun < 20
     assert process.returncode == 130
     assert told == ""
-    assert errors.splitlines()[-1].startswith("evogt: interrupted; finished runs are kept")
+    assert errors.splitlines()[-1].startswith("evogt: interrupted: ")
     assert "Traceback" not in errors
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive

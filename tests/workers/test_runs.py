@@ -470,12 +470,9 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
             raise KeyboardInterrupt
 
     study = evs.Study(square, axes={"seed": range(50)}, name="square")
-    with (
-        pytest.warns(evs.errors.StoreWarning, match=r"kept in .*square.nc") as caught,
-        pytest.raises(KeyboardInterrupt),
-    ):
+    with pytest.raises(KeyboardInterrupt, match=r"finished runs are in .*square.nc") as caught:
         evs.run(study, listener=interrupts, workers=2)
-    path = str(caught[0].message).split("kept in ")[1].split(" until")[0]
+    path = str(caught.value).split("runs are in ")[1].split(" until")[0]
     with evs.open(path) as kept:
         done = int((kept.run_status == "ok").sum())
         former = kept.run_seconds.load()
