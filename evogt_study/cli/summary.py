@@ -160,7 +160,7 @@ def summary(
         refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
-    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
+    from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summaries, summary_table
     from evogt_study.analysis.tables import NumberFormat
     from evogt_study.inference.intervals import Interval
@@ -176,7 +176,7 @@ def summary(
         units=None if units is None else names(units), missing=missing, incomplete=incomplete,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "main")
-    with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
+    with warnings_at_the_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
