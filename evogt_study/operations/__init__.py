@@ -5,7 +5,8 @@
 - `progress`: `Event`; the progress file; display in a notebook
 - `forecast`: time and memory of a study, from a few timed cases
 - `compare`: two runs compared bit for bit
-- `replay`: one case computed again, or tried before the others
+- `trial`: one case of a study, or of a result computed again
+- `diff`, `listing`: the runs in which two results differ; the results in a folder
 - `verify`: a result checked, and a sample of it computed again
 - `merge`: results of one study from several machines joined
 - `concat`: results of different studies joined along a new dimension
