@@ -85,7 +85,7 @@ class Runner:
     """One interpreter that computes batches, started again after each run that ends it."""
 
     def __init__(self) -> None:
-        self.limits, self._is_told = RunnerLimits(), False
+        self.limits, self._has_settings = RunnerLimits(), False
         self.is_stopped = self.is_busy = False
         self._settings: tuple[list[str], str, dict[str, str]] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,7 +99,11 @@ class Runner:
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
         """Set the limits and the environment variables of later runs; all others are as in this process now."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
-        self.limits, self._is_told, self._settings = limits, self._is_told and settings == self._settings, settings
+        self.limits, self._has_settings, self._settings = (
+            limits,
+            self._has_settings and settings == self._settings,
+            settings,
+        )
 
     def start(self) -> None:
         """Start the interpreter, which imports while the caller goes on.  Raises SweepError if it cannot start."""
@@ -133,7 +137,7 @@ class Runner:
                 )
             finally:
                 os.close(watched)
-        self._connection, self._is_told = Connection(ours.detach()), False
+        self._connection, self._has_settings = Connection(ours.detach()), False
 
     def compute(self, batch: Batch) -> list[bytes]:
         """Compute a batch and return its records, in pickled parts; fewer if `stop` is called.
@@ -174,9 +178,9 @@ class Runner:
         self.start()
         self._looked = time.monotonic()
         try:
-            if not self._is_told:
+            if not self._has_settings:
                 self._connection.send_bytes(pickle.dumps(self._settings))
-                self._is_told = True
+                self._has_settings = True
             self.is_busy, error = True, None
             self._connection.send_bytes(pickle.dumps(batch, protocol=5))
             while (count := COUNT.unpack_from(message := self._receive())[0]) != DONE:

@@ -102,23 +102,14 @@ def leaking(x):
 
 def draws(x, seed, rng):
     return {"given": rng.normal(), "python": random.random(), "numpy": np.random.normal()}
-
-def naps(x, seconds=1.0):
-    time.sleep(seconds)
-    return os.getpid()
-
-def plain(x):
-    return x
 '''
 
 
 @pytest.fixture(scope="module")
 def cluster_client():
     """A client as a user makes it: two worker processes."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    cluster, client = open_client(2)
+    with cluster, client:
         yield client
 
 
@@ -330,44 +321,39 @@ print(len(set(ds.value.values.tolist()) - {os.getpid()}))
 """
 
 
+def open_client(workers):
+    """A client of worker processes, as a user makes it."""
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    return contextlib.closing(cluster), Client(cluster, set_as_default=False)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("runs", "seconds", "workers"), [(12, 3.0, 4), (8, 2.0, 4), (16, 2.0, 16)])
-def test_slow_runs_are_shared_evenly(runs, seconds, workers):
+@pytest.mark.parametrize(
+    ("runs", "seconds", "workers", "has_client"),
+    [(12, 3.0, 4, False), (8, 2.0, 4, False), (16, 2.0, 16, False), (8, 2.0, 4, True)],
+)
+def test_slow_runs_are_shared_evenly(runs, seconds, workers, has_client):
     study = evs.Study(nap, axes={"x": range(runs)}, constants={"seconds": seconds})
-    found = Counter(evs.run(study, workers=workers).value.values.tolist())
-    assert sorted(found.values()) == [runs // workers] * workers
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("runs", "seconds"), [(12, 3.0), (8, 2.0)])
-def test_slow_runs_are_shared_evenly_by_the_workers_of_a_client(runs, seconds):
-    with (
-        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        study = evs.Study(nap, axes={"x": range(runs)}, constants={"seconds": seconds})
-        found = Counter(evs.run(study, client=client).value.values.tolist())
-    assert sorted(found.values()) == [runs // 4] * 4
+    with contextlib.ExitStack() as stack:
+        client = [stack.enter_context(each) for each in open_client(workers)][1] if has_client else None
+        ds = evs.run(study, client=client, workers=None if has_client else workers)
+    assert sorted(Counter(ds.value.values.tolist()).values()) == [runs // workers] * workers
 
 
 @pytest.mark.long
 def test_an_adaptive_cluster_that_starts_at_no_worker():
-    with (
-        LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        cluster.adapt(minimum=0, maximum=2)
+    cluster, client = open_client(0)
+    with cluster, client:
+        client.cluster.adapt(minimum=0, maximum=2)
         begun = time.monotonic()
         assert counts(evs.run(evs.Study(square, axes={"seed": range(20)}), client=client)) == {"ok": 20}
         assert time.monotonic() < begun + 20.0
 
 
 def test_a_cluster_without_workers_is_said_and_waited_for(capfd):
-    with (
-        LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        cluster.loop.call_later(7.0, cluster.scale, 1)
+    cluster, client = open_client(0)
+    with cluster, client:
+        client.cluster.loop.call_later(7.0, client.cluster.scale, 1)
         assert counts(evs.run(evs.Study(square, axes={"seed": range(3)}), client=client)) == {"ok": 3}
     said = r"no run has finished for [56][\d.]* s: the Dask cluster has no worker\n"
     assert re.fullmatch(said, capfd.readouterr().err)
