@@ -112,6 +112,8 @@ class Definition:
             # candidates of a pilot are values of parameters
             plain = {n: v if n == "candidates" else to_plain(v) for n, v in _check_mapping(key, value).items()}
             return {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
+        if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
+            raise StudyError(f"`{key}` must be a string that UTF-8 can write, got {shortened(value)}")
         return value
 
     def _entry(self, key: str, name: str, value: Any) -> Any:

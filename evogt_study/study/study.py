@@ -53,8 +53,8 @@ class Study:
     `set`; exclude: with `match` only.  problem: a problem in formulas, a name, or a function that makes a problem.
     Methods and problems can be axes: mappings of labels to several.  depends: files that belong to the function's
     identity.  common: parameters along which a seed is one stream of the argument `rng`: "all", "none" or a list of
-    names.  pilot, output, precision, publication: as the sections of a study file.  Raises StudyError, one line, for
-    every mistake.
+    names.  title, source: copied to the result.  pilot, output, precision, publication: as the sections of a study
+    file.  Raises StudyError, one line, for every mistake.
 
     `phases` are run in their order.
 

@@ -176,6 +176,9 @@ MISTAKES = {
         lambda: evs.Study(pde.FormulaProblem(1, initial="x*(1-x)"), axes={"seed": [1]}),
         "`method` must be a function or the name of a method, got a problem",
     ),
+    "a title that no file can hold": (
+        lambda: evs.Study(local, axes={"seed": [1]}, title="\ud800"), "`title` must be a string that UTF-8 can write"
+    ),
     "no axes": (lambda: evs.Study(local, axes={}), "`axes` must be a table with at least 1 entry"),
     "any arguments": (lambda: evs.Study(lambda *a: 1, axes={"a": [1]}), "must have named arguments only"),
     "what cannot be sent": (
