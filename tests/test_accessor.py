@@ -188,7 +188,7 @@ def test_all_of_a_lazy_result_can_be_transposed(path):
 
 
 def test_a_picture_of_an_opened_result(data):
-    axes = data.evogt.plot("dependence", along="dt", by="family").axes[0]
+    axes = data.evogt.plot("dependence", x="dt", hue="family").axes[0]
     assert axes.get_xlabel()
     assert len(axes.get_lines()) >= 2
     with pytest.raises(InputError, match="must be one of distribution"):

@@ -37,7 +37,7 @@ ERROR = "error"
 class TableRequest:
     """Statistics of variables over dimensions, at coordinate values, and their layout.
 
-    variables: by default the one of `default_variable`.  over: dimensions, or "none" for the runs themselves.
+    variables: by default the first of `user_variables`.  over: dimensions, or "none" for the runs themselves.
     statistics: by default mean, std, median and their intervals, or mean and std in a table with columns.  units: see
     `analysis.statistics.summary`.  rows, columns: dimensions that are left ("variable" if there are several), and
     parameters that follow rows; by default rows are all but the columns.  ratio: "first/second", values of the one
