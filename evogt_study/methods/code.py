@@ -142,7 +142,7 @@ class UserCode:
         if self.kind is not Kind.FILE:
             yield
             return
-        folder = str(Path(self.path).parent)
+        folder = self.folder_of_file
         if _neighbours[0] != folder:  # modules of another folder may have the same names
             _forget(Path(folder), {path for path, _ in self.neighbours})
             _neighbours[0] = folder
@@ -159,6 +159,11 @@ class UserCode:
             with suppress(ValueError):  # the code may have changed the path
                 sys.path.remove(folder)
             sys.dont_write_bytecode = written
+
+    @cached_property
+    def folder_of_file(self) -> str:
+        """The folder of its file; computing it takes as long as a trivial run."""
+        return str(Path(self.path).parent)
 
     @cached_property
     def neighbours(self) -> Contents:
