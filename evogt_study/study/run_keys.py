@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,12 @@ def run_keys(method: Method, space: CaseSpace) -> Keys:
     # plain axes come last, so that all keys of one setup follow each other
     places = [space.names.index(each.name) for each in bound + inner]
     texts = itertools.chain.from_iterable(_make_texts(method, space, bound, inner))
-    size = KEY_DIGITS // 2
-    made = (hashlib.sha256(text).digest()[:size] if text else b"" for text in texts)
-    digests: Keys = np.fromiter(made, dtype=f"S{size}", count=space.size)
     keys: Keys = np.zeros(space.size, dtype=f"S{KEY_DIGITS}")
     for start in range(0, space.size, SLAB):
-        some = digests[start : start + SLAB]
-        found = np.frombuffer(some.tobytes().hex().encode(), dtype=keys.dtype)
-        keys[start : start + SLAB] = np.where(some == b"", b"", found)
+        digests = b"".join([hashlib.sha256(text).digest() for text in itertools.islice(texts, SLAB)])
+        found = np.frombuffer(digests, dtype="u1").reshape(-1, 32)[:, : KEY_DIGITS // 2].tobytes()
+        keys[start : start + SLAB] = np.frombuffer(found.hex().encode(), dtype=keys.dtype)
+    keys[keys == hashlib.sha256(b"").hexdigest()[:KEY_DIGITS].encode()] = b""
     return keys.reshape([space.shape[place] for place in places]).transpose(np.argsort(places)).ravel()
 
 
@@ -56,17 +54,18 @@ class _KeyAxis:
 
     def __init__(self, axis: Axis, method: Method, space: CaseSpace) -> None:
         self.name, self.values = axis.name, axis.values
-        decides, plain = space.decides(axis), method.plain_parameters
+        self.decides, plain = space.decides(axis), method.plain_parameters
+        self.columns = list(axis.parameters.items())
         # a list of a plain parameter may not fit to the setup
         self.plain: Mapping[str, Sequence[Value]] = {
             name: values
-            for name, values in axis.parameters.items()
-            if not decides and name in plain and not any(isinstance(value, tuple) for value in values)
+            for name, values in self.columns
+            if not self.decides and name in plain and not any(isinstance(value, tuple) for value in values)
         }
-        others = [list(map(json_text, axis.parameters[name])) for name in axis.parameters if name not in self.plain]
-        self.is_plain = not decides and not others
+        others = [list(map(json_text, values)) for name, values in self.columns if name not in self.plain]
+        self.is_plain = not self.decides and not others
         known: dict[object, int] = {}
-        points = zip(*others, strict=True) if others and not decides else range(len(axis.values))
+        points = zip(*others, strict=True) if others and not self.decides else range(len(axis.values))
         self.alike = [known.setdefault(point, len(known)) for point in points]
 
     def make_entries(self, plain: Values, defaults: Values) -> list[tuple[bytes, ...]]:
@@ -83,18 +82,27 @@ def _make_texts(
     method: Method, space: CaseSpace, bound: Sequence[_KeyAxis], inner: Sequence[_KeyAxis]
 ) -> Iterator[Iterable[bytes]]:
     """The texts, as in `BoundCase.key`, at each point of the `bound` axes for all points of the `inner` axes."""
-    names, first = [each.name for each in bound], {each.name: each.values[0] for each in inner}
     missing = [b""] * math.prod(len(each.values) for each in inner)
     outlines: dict[tuple[int, ...], tuple[_Pattern, bytes] | None] = {}
     patterns: dict[tuple[object, ...], _Pattern] = {}
-    points = [list(zip(range(len(each.values)), each.alike, each.values, strict=True)) for each in bound]
-    for point in itertools.product(*points):
-        places, alike, at = zip(*point, strict=True) if point else ((), (), ())
+    # values that rules give are the same along axes on which nothing depends
+    free = [(i, name, values) for i, each in enumerate(bound) if not each.decides for name, values in each.columns]
+    deciding = [(i, each.name, each.values) for i, each in enumerate(bound) if each.decides]
+    first = {each.name: each.values[0] for each in (*bound, *inner) if not each.decides}
+    known: tuple[list[int], Values | None] = [], space.resolve(first) if not deciding else None
+    numbers = [each.alike for each in bound]
+    for places in itertools.product(*[range(len(each.values)) for each in bound]):
+        alike = tuple(map(operator.getitem, numbers, places))
         if alike not in outlines:
             if len(outlines) >= BLOCK:  # bounded, since a study may have as many setups as cases
                 outlines.clear()
-            values = space.resolve({**first, **dict(zip(names, at, strict=True))})
-            outlines[alike] = None if values is None else _outline(method.bind(values), patterns, bound, inner)
+            if deciding and known[0] != (at := [places[i] for i, _, _ in deciding]):
+                known = at, space.resolve(first | {name: values[places[i]] for i, name, values in deciding})
+            rest = known[1]
+            outlines[alike] = None
+            if rest is not None:
+                values = {**rest, **{name: column[places[i]] for i, name, column in free}}
+                outlines[alike] = _outline(method.bind(values), patterns, bound, inner)
         found = outlines[alike]
         yield missing if found is None else found[0].fill(found[1], places)
 
@@ -129,6 +137,7 @@ class _Pattern:
             sorted(plain.keys() - signs.keys()),
             lambda name, value: make_entry(name, value, defaults).replace(b"%", b"%%%%"),
         )
+        self.has_outer = bool(outer)
         self.sort_outer, self.sort_last = _sorter(outer), _sorter(last)
         self.outer = [
             [tuple([entry.replace(b"%", b"%%") for entry in point]) for point in each.make_entries(plain, defaults)]
@@ -139,15 +148,18 @@ class _Pattern:
 
     def _combine(self) -> Iterator[tuple[bytes, ...]]:
         """The entries along the inner axes at each point, in C order."""
-        return map(self.sort_last, map(tuple, map(itertools.chain.from_iterable, itertools.product(*self.last))))
+        return map(self.sort_last, map(itertools.chain.from_iterable, itertools.product(*self.last)))
 
     def fill(self, outline: bytes, places: Sequence[int]) -> Iterator[bytes]:
         """The texts of a point of the bound axes, from its outline."""
-        found = itertools.chain.from_iterable(map(operator.getitem, self.outer, places))
-        return map((outline % self.sort_outer(tuple(found))).__mod__, self.kept or self._combine())
+        found: tuple[bytes, ...] = ()
+        if self.has_outer:
+            found = self.sort_outer(itertools.chain.from_iterable(map(operator.getitem, self.outer, places)))
+        return map((outline % found).__mod__, self.kept or self._combine())
 
 
-def _sorter(names: Sequence[str]) -> Any:
-    """A function that sorts a tuple with an entry for each name by these names."""
+def _sorter(names: Sequence[str]) -> Callable[[Iterable[bytes]], tuple[bytes, ...]]:
+    """A function that sorts entries, one for each name, by these names."""
     places = sorted(range(len(names)), key=names.__getitem__)
-    return operator.itemgetter(*places) if len(places) > 1 else tuple
+    get: Any = operator.itemgetter(*places) if len(places) > 1 else tuple
+    return tuple if places == list(range(len(names))) else lambda entries: get(tuple(entries))

@@ -131,10 +131,11 @@ def _checked(factory: Callable[..., Any], name: str, code: UserCode) -> Callable
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """Plain parameters that a case uses, default values, and the entries of the other parameters in its setup."""
+    """Plain parameters that a case uses, default values, and the opening and the other entries of its setup."""
 
     plain: tuple[str, ...]
     defaults: Mapping[str, Value]
+    opening: str
     entries: KnownTexts[str]
 
 
@@ -209,8 +210,9 @@ class ProblemMethod(Method):
         """Default values of the parameters that have one."""
         return get_defaults(self.parameters)
 
-    def find_usage(self, values: Values, unused: tuple[str, ...] = ()) -> Usage:
-        """How a case with this dictionary and integrator uses its parameters, except those that are `unused`."""
+    def find_usage(self, case: ProblemCase) -> Usage:
+        """How a case with this dictionary and integrator uses its parameters."""
+        values, unused = case.values, case.list_unused()
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
             kinds = named_kinds(self.parameters, values)
@@ -221,9 +223,11 @@ class ProblemMethod(Method):
             used = sorted({*values} - others, key=self.written_name)
             defaults = {**get_defaults(own), **self.defaults}
             texts = {name: json_text(value) for name, value in defaults.items()}
+            fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": self.content_text}
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.plain_parameters),
                 defaults,
+                f'{{"fixed":{json_object({**fixed, **self.output.texts})}',
                 KnownTexts(
                     [name for name in used if name not in self.plain_parameters],
                     lambda name, value: self.make_entry(name, value, texts.get(name)),
@@ -336,7 +340,7 @@ class ProblemCase(BoundCase):
         """How it uses its parameters."""
         known = self.__dict__  # the lock of `cached_property` takes a tenth of the time of a key
         if "_usage" not in known:
-            known["_usage"] = self.method.find_usage(self.values, self.list_unused())
+            known["_usage"] = self.method.find_usage(self)
         usage: Usage = known["_usage"]
         return usage
 
@@ -355,16 +359,8 @@ class ProblemCase(BoundCase):
 
     @property
     def setup(self) -> str:
-        method = self.method
-        fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
         entries = ",".join(filter(None, self.usage.entries(self.values)))
-        return f'{{"fixed":{fixed},"times":{self.times_text},"values":{{{entries}}}}}'
-
-
-@lru_cache(maxsize=KNOWN)
-def _fixed_text(name: str, version: int, problem: str, *output: tuple[str, str]) -> str:
-    """The part of a setup that all cases share, as canonical JSON."""
-    return json_object({"method": json_text(name), "version": str(version), "problem": problem, **dict(output)})
+        return f'{self.usage.opening},"times":{self.times_text},"values":{{{entries}}}}}'
 
 
 @lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
