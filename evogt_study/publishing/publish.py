@@ -44,6 +44,7 @@ LITTLE, PART = 1_000_000, 20
 AROUND = 5_500
 """Bytes that a study adds besides its page (22 studies of the paper).  Shared files take twice as many."""
 OVERVIEW = "reports/overview.html"
+LINE = "\n"
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -198,16 +199,12 @@ def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
 
 def guide(deposit: Deposit) -> str:
     """Return the text of README.md, in which control characters and HTML of titles and names are escaped."""
-    text = "\n".join([*_head(deposit), *_table(deposit), *_use(deposit)]) + "\n"
-    return shown(text, kept="\n").replace("<", "&lt;")
-
-
-def _head(deposit: Deposit) -> Iterator[str]:
-    publication = deposit.publication
-    yield from (f"# {_cell(deposit.title)}", "", deposit.description, "")
-    for creator in publication.creators:
-        details = ", ".join(filter(None, (creator.affiliation, creator.orcid)))
-        yield f"- {creator.name}" + (f" ({details})" if details else "")
+    publication, first = deposit.publication, deposit.studies[0]
+    people = [
+        f"- {each.name}"
+        + (f" ({details})" if (details := ", ".join(filter(None, (each.affiliation, each.orcid)))) else "")
+        for each in publication.creators
+    ]
     facts = {
         "Institution": publication.institution,
         "Project": publication.project,
@@ -217,53 +214,67 @@ def _head(deposit: Deposit) -> Iterator[str]:
         "Acknowledgement": publication.acknowledgement,
         "Date of the latest result": deposit.created,
     }
-    yield ""
-    yield from (f"{name}: {fact}  " for name, fact in facts.items() if fact)  # two spaces end a line in Markdown
-
-
-def _table(deposit: Deposit) -> Iterator[str]:
-    yield from ("", "## What is here", "", "| result | question | runs | study | page |", "|---|---|---|---|---|")
+    rows = []
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
-        cells = [f"[{study.name}.nc]({study.result})", _cell(study.title), runs]
-        yield f"| {' | '.join(cells)} | [study]({study.text}) | [report]({study.page}) |"
-    yield ""
-    yield "Reports open in any browser, without a network. `environments/` lists the packages of each result for pip."
-    yield "For programs, `ro-crate-metadata.json` says what made each file; `datacite.json` is the record for a DOI."
-
-
-def _use(deposit: Deposit) -> Iterator[str]:
-    first = deposit.studies[0]
-    version = first.attributes.get("product_version", "")
-    yield from (
-        "", "## Read it", "", "Results are NetCDF (CF, ACDD):", "", "```python", "import xarray as xr",
-        f'data = xr.open_dataset("{first.result}")', "```", "", "`status` is 1 for runs that have numbers.",
-    )  # fmt: skip
-    yield from (
-        "", "## Check it", "",
-        f"With Python, in the folder of this file (the results are of evogt-study {version}):", "",
-        "```sh", f"pip install -r '{first.lock}'", "evogt verify ..", "```", "",  # the bag is the folder above this one
-        "This compares every file with its checksum and checks the results. It executes nothing. `--rerun 3` computes",
-        "three runs of each result again. It executes the Python files in `studies/`: read them first.",
-    )  # fmt: skip
-    yield from ("", "## Compute it again", "", "```sh", *(_command(study) for study in deposit.studies), "```")
-    stated_in_python = [study.name for study in deposit.studies if _is_only_python(study)]
-    if stated_in_python:
-        yield from (
-            "",
-            f"Functions of {', '.join(stated_in_python)} were given in Python and are in no file: their text",
-        )
-        yield "is in the attribute `study_code` of the result, and `evogt run` cannot compute it from here."
-
-
-def _command(study: DepositedStudy) -> str:
+        links = f"[study]({study.text}) | [report]({study.page})"
+        rows.append(f"| [{study.name}.nc]({study.result}) | {_cell(study.title)} | {runs} | {links} |")
     # outside of the bag, which is the folder above: what lies in it has to be in its manifest
-    return f"evogt run '{study.text}' -o '../../again/{study.name}.nc'"
+    commands = [f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies]
+    # a function of a script or a notebook, which no file has, is recorded with its source
+    in_python = [study.name for study in deposit.studies if '"source":' in study.attributes.get("study_code", "")]
+    text = f"""# {_cell(deposit.title)}
 
+{deposit.description}
 
-# a function of a script or a notebook, which no file has, is recorded with its source
-def _is_only_python(study: DepositedStudy) -> bool:
-    return '"source":' in study.attributes.get("study_code", "")
+{LINE.join(people)}
+
+{LINE.join(f"{name}: {fact}  " for name, fact in facts.items() if fact)}
+
+## Contents
+
+| result | title | runs | study | page |
+|---|---|---|---|---|
+{LINE.join(rows)}
+
+Reports open in any browser, without a network. `environments/` lists the packages of each result for pip.
+For programs, `ro-crate-metadata.json` says what made each file. `datacite.json` is the record for a DOI.
+
+## Read the results
+
+Results are NetCDF (CF, ACDD):
+
+```python
+import xarray as xr
+data = xr.open_dataset("{first.result}")
+```
+
+`run_status` is 1 for runs that have numbers.
+
+## Check the deposit
+
+With Python, in the folder of this file (evogt-study {first.attributes.get("product_version", "")} wrote the results):
+
+```sh
+pip install -r '{first.lock}'
+evogt verify ..
+```
+
+This compares every file with its checksum and checks the results. It executes nothing. `--rerun 3` computes
+three runs of each result again. It executes the Python files in `studies/`: read them first.
+
+## Compute the results again
+
+```sh
+{LINE.join(commands)}
+```
+"""
+    if in_python:
+        text += f"""
+Functions of {", ".join(in_python)} were given in Python and are in no file. Their text is in the attribute `study_code`
+of the result, and `evogt run` cannot compute it from here.
+"""
+    return shown(text, kept="\n").replace("<", "&lt;")
 
 
 def _cell(text: str) -> str:

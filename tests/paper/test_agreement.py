@@ -17,29 +17,12 @@ def entry(published, computed, measure=Measure.digits, known="", judged=None):
 
 
 @pytest.mark.parametrize(
-    ("text", "unit"),
-    [
-        ("4.50e-2", 1e-4),
-        ("4.50E-2", 1e-4),
-        ("-1.92e-5", 1e-7),
-        ("150", 1.0),
-        ("99.8", 0.1),
-        ("1e15", 1e15),
-        ("2.000", 1e-3),
-        ("5.54e2", 1.0),
-        ("3.30e1", 0.1),
-        ("0", 1.0),
-        ("125.0", 0.1),
-    ],
-)
-def test_one_unit_in_the_last_printed_digit(text, unit):
-    assert last_digit(text) == pytest.approx(unit, rel=1e-12)
-
-
-@pytest.mark.parametrize(
     ("published", "computed", "expected"),
     [
         ("4.50e-2", 0.0449683, ALL),
+        ("singular", "singular", ALL),
+        ("singular", "resolved", DIFFERS),
+        ("1e15", "singular", DIFFERS),
         ("4.50e-2", 0.04495, ALL),  # the half unit below
         ("4.50e-2", 0.04505, ALL),  # and above
         ("4.50e-2", 0.045050001, ONE),
@@ -104,13 +87,6 @@ def test_what_is_not_finite_differs_from_every_number(computed, measure):
     assert judge_value("4.50e-2", computed, measure) is DIFFERS
 
 
-@pytest.mark.parametrize("measure", Measure)
-def test_words_agree_when_they_are_the_same(measure):
-    assert judge_value("singular", "singular", measure) is ALL
-    assert judge_value("singular", "resolved", measure) is DIFFERS
-    assert judge_value("1e15", "singular", measure) is DIFFERS
-
-
 finite = st.floats(min_value=1e-290, max_value=1e290).flatmap(lambda size: st.sampled_from([size, -size]))
 digits = st.integers(min_value=1, max_value=6)
 
@@ -118,13 +94,6 @@ digits = st.integers(min_value=1, max_value=6)
 @given(finite, digits)
 def test_a_value_agrees_with_itself_rounded_once(value, k):
     assert judge_value(f"{value:.{k - 1}e}", value) is ALL
-
-
-@given(finite, digits, st.floats(min_value=-3.0, max_value=3.0), st.sampled_from([Measure.digits, Measure.order]))
-def test_the_sign_of_both_does_not_matter(value, k, units, measure):
-    text, mirrored = f"{value:.{k - 1}e}", f"{-value:.{k - 1}e}"
-    computed = float(text) + units * last_digit(text)
-    assert judge_value(text, computed, measure) is judge_value(mirrored, -computed, measure)
 
 
 @given(finite, digits, st.floats(min_value=0.0, max_value=3.0))
@@ -137,11 +106,8 @@ def test_a_value_further_off_is_not_judged_better(value, k, units):
 def test_relative_difference_is_of_the_published_number():
     assert entry("4.50e-2", 0.0459).relative_difference == pytest.approx(0.02)
     assert entry("-2.0", -2.2).relative_difference == pytest.approx(-0.1)
-
-
-@pytest.mark.parametrize(("published", "computed"), [("singular", "singular"), ("1e15", "singular"), ("0", 0.0)])
-def test_there_is_no_relative_difference_to_words_and_zero(published, computed):
-    assert math.isnan(entry(published, computed).relative_difference)
+    for published, computed in (("singular", "singular"), ("1e15", "singular"), ("0", 0.0)):
+        assert math.isnan(entry(published, computed).relative_difference)
 
 
 def test_a_known_difference_agrees_and_an_unexplained_one_does_not():

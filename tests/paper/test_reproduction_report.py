@@ -4,7 +4,9 @@ import csv
 import io
 import math
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -12,7 +14,6 @@ from evogt_study.paper.agreement import Entry, Measure, Verdict, judge_value
 from evogt_study.paper.report import (
     COMMAND,
     TITLE,
-    count_by_file,
     format_computed,
     list_explanations,
     sort_disagreements,
@@ -21,7 +22,11 @@ from evogt_study.paper.report import (
     to_markdown,
     to_terminal,
 )
+from evogt_study.paper.run import draw_figures
 from evogt_study.plots.catalogue import PlottedFigure
+from evogt_study.results.netcdf import read_result
+
+DATA = Path(__file__).parents[2] / "data" / "results"
 
 PROVENANCE = {"date": "2026-11-21", "git revision": "7fd380e", "machine": "<two> cores"}
 MISPRINT = "Most likely a misprint, by a factor of ten."
@@ -106,17 +111,6 @@ def test_what_is_worst_comes_first_and_agreement_not_at_all():
     assert list_explanations([*ENTRIES, KNOWN]) == [MISPRINT]
 
 
-def test_overview_has_one_row_for_each_file():
-    header, body = count_by_file(ENTRIES)
-    assert header == ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
-    assert body == [
-        ["main", "main1d", "5", "4", "1", "0", "0"],
-        ["noise", "diagnostics", "3", "2", "0", "1", "0"],
-        ["limit", "text", "1", "1", "0", "0", "0"],
-        ["modes", "global_diagnostic", "3", "0", "0", "0", "3"],
-    ]
-
-
 def test_terminal_table():
     totals, rest, note, summary = to_terminal(ENTRIES).split("\n\n")
     assert len(totals.splitlines()) == 2 + 4
@@ -137,12 +131,6 @@ def test_terminal_table():
     ]
     assert note == f"[1] {MISPRINT}"
     assert summary == summarise(ENTRIES)
-
-
-def test_terminal_table_of_full_agreement_has_no_list():
-    totals, summary = to_terminal([GOOD]).split("\n\n")
-    assert "4.50e-2" not in totals
-    assert summary.endswith("none differs")
 
 
 def test_markdown_has_a_row_for_each_number():
@@ -193,6 +181,21 @@ def test_csv_reads_back_in_full_precision():
     assert (rows[-1]["computed"], rows[-1]["relative_difference"]) == ("nan", "nan")
 
 
-def test_figures_are_linked_beside_the_to_markdown():
+def test_figures_are_linked_beside_the_markdown():
     figure = PlottedFigure("field", "Field", "A caption.", "Three panels.", Figure())
     assert "\n\n## Field\n\n![Three panels.](field.png)\n\nA caption.\n\n" in to_markdown(ENTRIES, PROVENANCE, [figure])
+
+
+def test_the_figures_of_the_paper_show_one_field_and_two_energies():
+    names = ("nonseparable_2d_field", "allen_cahn_2d", "allen_cahn_reference")
+    results = {name: read_result(DATA / f"{name}.nc")["main"] for name in names}
+    fields, energy = draw_figures(results)
+    assert [axes.get_title() for axes in fields.figure.axes] == ["exact", "numerical", "absolute error"]
+    (axes,) = energy.figure.axes
+    assert [text.get_text() for text in energy.figure.legends[0].get_texts()] == ["finite differences", "GTransNet"]
+    for line in axes.get_lines():
+        share = line.get_ydata()
+        assert share[0] == 1.0
+        assert (np.diff(share) < 0.0).all()
+    assert axes.get_ylabel() == "$E_q(t) / E_q(0)$"
+    assert draw_figures({"allen_cahn_2d": results["allen_cahn_2d"]}) == []

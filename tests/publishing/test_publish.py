@@ -129,15 +129,6 @@ def test_of_eight_small_studies_it_is_little_more_than_the_results(made, tmp_pat
 
 
 @pytest.mark.slow
-def test_of_all_results_of_the_paper_it_is_little_more_than_the_results(made, tmp_path):
-    results = [made / "own results.nc", *sorted(PAPER.parent.glob("*.nc"))]
-    (made / "moved").rename(made / "work")
-    publish(results, tmp_path / "deposit")
-    (made / "work").rename(made / "moved")
-    assert little(results, tmp_path / "deposit")
-
-
-@pytest.mark.slow
 def test_it_is_the_same_when_it_is_made_again(made):
     (made / "moved").rename(made / "work")
     publish([made / "own results.nc", PAPER], made / "again")
