@@ -35,7 +35,7 @@ from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import metadata
 from evogt_study.results.shards import remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, source_at, sources_in
+from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_file, source_at, sources_in
 from evogt_study.results.table import Table, is_finished
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
@@ -119,8 +119,8 @@ class FinishedRuns:
         for source in self._elsewhere if table.lacks(FINAL) else ():
             try:
                 if table.lacks(FINAL) and lacked(source.keys()).any():
-                    if self.check:
-                        source.check()
+                    if self.check and isinstance(source, ResultFile):  # reading a shard checks its checksum
+                        check_file(source.path)
                     take(source, lacked)
             except ResultError as error:
                 self.left_out[source.path] = error

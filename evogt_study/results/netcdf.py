@@ -30,6 +30,7 @@ from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of
 from evogt_study.storage.arrays import (
+    CHUNK_BYTES,
     LARGE_BYTES,
     PIECE,
     WHOLE,
@@ -250,17 +251,14 @@ class RunArray(BackendArray):
         wide = [np.atleast_1d(each) for each in picked]
         axes = len(self.space)
         cases = np.arange(math.prod(self.space)).reshape(self.space)[np.ix_(*wide[:axes])].ravel()
-        blank = np.nan if self.dtype.kind in "fO" else 0
-        made = np.full((len(cases), *map(len, wide[axes:])), blank, self.dtype)
-        there, done = np.flatnonzero(self.column.present[cases]), 0
-        for some, values in self.column.data.arrays(cases[there]):
-            rows, done = there[done : done + len(some)], done + len(some)
-            if values.shape[1:] == self.lengths and all(isinstance(each, slice) for each in key[axes:]):
-                made[rows] = values[(slice(None), *key[axes:])]
-                continue
-            padded = np.full((len(some), *self.lengths), blank, self.dtype)
-            padded[(slice(None), *map(slice, values.shape[1:]))] = values
-            made[rows] = padded[np.ix_(np.arange(len(some)), *wide[axes:])]
+        made = np.empty((len(cases), *map(len, wide[axes:])), self.dtype)
+        is_plain = all(isinstance(each, slice) for each in key[axes:])
+        step = max(1, CHUNK_BYTES // max(1, math.prod(self.lengths) * self.dtype.itemsize))
+        for some in (slice(start, start + step) for start in range(0, len(cases), step)):
+            blank = np.nan if self.dtype.kind in "fO" else 0
+            whole = self.column.data.padded(cases[some], self.lengths, self.dtype, blank)
+            at: Any = (slice(None), *key[axes:]) if is_plain else np.ix_(range(len(whole)), *wide[axes:])
+            made[some] = whole[at]
         return made.reshape([len(each) for each in picked if each.ndim])
 
 
@@ -591,10 +589,7 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
 
 @contextmanager
 def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result as `opened`, or read the finished runs of a result that is being written or was interrupted.
-
-    variables: as in `finished_so_far`.
-    """
+    """Open a result as `opened`, or the runs of `finished_so_far`."""
     found = finished_so_far(path, variables)
     with opened(path) if found is None else nullcontext(found) as groups:
         yield groups

@@ -57,12 +57,13 @@ class ResultFile:
         if self.index is not None:
             return self.index.keys
         check_file(self.path)
+        found: list[str] = []
         with opened(self.path) as groups:
-            return np.array([key for data in groups.values() for key in _finished_keys(data)], dtype=np.bytes_)
-
-    def check(self) -> None:
-        """Raise ResultError if the file is damaged."""
-        check_file(self.path)
+            # joined results have none that a study could reuse
+            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
+                finished = status_codes(data["run_status"]).ravel() != Status.not_run
+                found += map(str, data["run_key"].values.ravel()[finished])
+        return np.array(found, dtype=np.bytes_)
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """The runs, without those whose key `knows` does not accept.
@@ -86,13 +87,6 @@ class ResultFile:
                     keys = loaded(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
                         yield records_of(loaded(self.path, part))
-
-
-def _finished_keys(data: xr.Dataset) -> Iterator[str]:
-    """Keys of the finished runs of a phase; joined results have none that a study could reuse."""
-    if CONCATENATED not in data.attrs:
-        finished = status_codes(data["run_status"]).ravel() != Status.not_run
-        yield from map(str, data["run_key"].values.ravel()[finished])
 
 
 def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:
@@ -124,9 +118,6 @@ class ShardFolder:
     def keys(self) -> Keys:
         """Keys of the runs in shards that can be read."""
         return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
-
-    def check(self) -> None:
-        """Do nothing: reading a shard checks its checksum."""
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """See `ResultFile`; shards that cannot be read are left out, so their runs count as not run."""
