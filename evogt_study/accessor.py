@@ -49,7 +49,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     pilot : bool, default False
         Open the runs of the pilot instead of the main phase.
     chunks : int, dict or "auto", optional
-        Chunks for Dask arrays, as in `xarray.open_dataset`.
+        Chunks for Dask arrays, as in `xarray.open_dataset`.  Strings are in memory.
 
     Returns
     -------

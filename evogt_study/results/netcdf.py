@@ -257,7 +257,7 @@ class RunArray(BackendArray):
         for some in (slice(start, start + step) for start in range(0, len(cases), step)):
             blank = np.nan if self.dtype.kind in "fO" else 0
             whole = self.column.data.padded(cases[some], self.lengths, self.dtype, blank)
-            at: Any = (slice(None), *key[axes:]) if is_plain else np.ix_(range(len(whole)), *wide[axes:])
+            at: Any = (slice(None), *key[axes:]) if is_plain else np.ix_(np.arange(len(whole)), *wide[axes:])
             made[some] = whole[at]
         return made.reshape([len(each) for each in picked if each.ndim])
 

@@ -74,15 +74,6 @@ def state(table):
     return repr((sorted(columns.items()), [values.tolist() for values in rows]))
 
 
-def orders(batches):
-    return itertools.permutations(batches) if len(batches) < 5 else [batches, batches[::-1]]
-
-
-def assert_same_in_any_order(plan, batches, coordinates=()):
-    found = {state(filled(plan, *order, coordinates=coordinates)) for order in orders(batches)}
-    assert len(found) == 1, "\n".join(found)
-
-
 # --- any order --------------------------------------------------------------------------------------------------------
 
 VARIANTS = {
@@ -121,14 +112,12 @@ VARIANTS = {
 }
 
 
+@pytest.mark.parametrize("coordinates", [(), ("v",)], ids=["variables", "coordinates"])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_records_fill_the_table_in_any_order_with_the_same_result(plan, name):
-    assert_same_in_any_order(plan, VARIANTS[name])
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_coordinates_likewise(plan, name):
-    assert_same_in_any_order(plan, VARIANTS[name], coordinates=("v",))
+def test_records_fill_the_table_in_any_order_with_the_same_result(plan, name, coordinates):
+    batches = VARIANTS[name]
+    found = {state(filled(plan, *order, coordinates=coordinates)) for order in itertools.permutations(batches)}
+    assert len(found) == 1, "\n".join(found)
 
 
 # --- which records count ----------------------------------------------------------------------------------------------
