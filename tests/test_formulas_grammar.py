@@ -110,25 +110,18 @@ def test_sizes_are_admitted_up_to_their_bounds():
         "$x", "x!", "x?", "x`", "\\", "@x", "#", "integrate(x)", "diff(x)", "Symbol(x)", "S(1)", "max(x, y)", "erf(x)",
         "Sin(x)", "SIN(x)", "ln(x)", "np.sin(x)", "math.sin(x)", "_x", "__x__", "_", "x'", "x²", "√2", "x·y", "x×y",
         "−x", "x–y", "½", "∞", "2π",
+        # numbers of other forms or sizes
+        "0x10", "0b1", "0o7", "1_000", "1e1_0", "1e400", "1e100", "1e101", "-1e400", "1e-100", "1e-400", "01", "1ex",
+        "1e", "x\0", "\0", "x + \0y", "\ud800", "x\udfff", "x\x07", "\x1b[31mx",
+        # constants and powers that leave the range of ordinary numbers
+        "9**9**9**9", "9**9**9", "2**2**2**2**2**2", "(9**9)**(9**9)", "10**100", "10**99*10**99", "exp(exp(exp(100)))",
+        "exp(1000)", "exp(-exp(100))**-1", "x**65", "x**-65", "x**1e9", "x**(8*9)", "2**(1e99)", "(x**64)**64",
+        "(x**64)**5", "((x + 1)**64)**64", "1/0", "x/0", "0/0", "x/(1 - 1)", "0**-1", "log(0)", "log(-1)", "sqrt(-1)",
+        "asin(2)", "acos(-1.5)", "(-1)**0.5", "(-8)**(1/3)", "tan(1e99)**64*1e99*1e99", "1e99*1e99", "cosh(1000)",
+        "sinh(-1e5)",
     ],
 )  # fmt: skip
 def test_everything_else_is_refused_by_the_name_of_its_key(text):
-    refused(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0x10", "0b1", "0o7", "1_000", "1e1_0", "1e400", "1e100", "1e101", "-1e400", "1e-100", "1e-400", "01", "1ex",
-        "1e",
-    ],
-)  # fmt: skip
-def test_numbers_of_other_forms_or_sizes_are_refused(text):
-    refused(text)
-
-
-@pytest.mark.parametrize("text", ["x\0", "\0", "x + \0y", "\ud800", "x\udfff", "x\x07", "\x1b[31mx"])
-def test_control_characters_and_broken_text_are_refused(text):
     refused(text)
 
 
@@ -149,20 +142,6 @@ def test_long_and_deep_input_is_refused(text):
         return time.process_time() - start
 
     assert min(seconds() for _ in range(3)) < 0.1  # nothing was built
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "9**9**9**9", "9**9**9", "2**2**2**2**2**2", "(9**9)**(9**9)", "10**100", "10**99*10**99", "exp(exp(exp(100)))",
-        "exp(1000)", "exp(-exp(100))**-1", "x**65", "x**-65", "x**1e9", "x**(8*9)", "2**(1e99)", "(x**64)**64",
-        "(x**64)**5", "((x + 1)**64)**64", "1/0", "x/0", "0/0", "x/(1 - 1)", "0**-1", "log(0)", "log(-1)", "sqrt(-1)",
-        "asin(2)", "acos(-1.5)", "(-1)**0.5", "(-8)**(1/3)", "tan(1e99)**64*1e99*1e99", "1e99*1e99", "cosh(1000)",
-        "sinh(-1e5)",
-    ],
-)  # fmt: skip
-def test_constants_and_powers_that_leave_the_range_of_ordinary_numbers_are_refused(text):
-    refused(text)
 
 
 # Formulas whose exact value has billions of digits.  They must not be tried in this process: if one gets through, sympy

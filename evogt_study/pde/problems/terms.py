@@ -186,8 +186,8 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
         )
     if expression.has(SOLUTION) and not solution:
         raise FormulaError(
-            f"`{key}` must be free of u, the solution, got {text!r}; only `reaction`, g(u), and `potential`, F(u), may "
-            "hold it, which add g(u) or -F'(u) to u_t; a parameter needs another name"
+            f"`{key}` must be free of u, the solution, got {text!r}; `reaction`, g(u), which adds g(u) to u_t, may "
+            "hold it; a parameter needs another name"
         )
     if steady and expression.has(symbol("t")):
         raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
