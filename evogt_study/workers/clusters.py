@@ -41,7 +41,7 @@ SETTINGS = {
     "distributed.admin.system-monitor.interval": "1m",
     "distributed.admin.system-monitor.disk": False,
     "distributed.worker.profile.enabled": False,
-    "distributed.client.scheduler-info-interval": "1m",  # of all workers, which nobody looks at
+    "distributed.client.scheduler-info-interval": "1m",  # of all workers, which have no reader
     "distributed.scheduler.work-stealing": False,  # no worker has a batch beyond the one that it computes
 }
 """Dask's settings for a cluster that this process starts."""

@@ -49,7 +49,7 @@ ALONE_SECONDS = 0.5
 """Seconds that one runner has alone, until the time of a run is known, and seconds of work for which another one
 starts: it imports for a third of a second."""
 COUNTED_SECONDS = 1.0
-"""Seconds between two counts of the workers, each of which is a round trip to the scheduler."""
+"""Seconds between two counts of the workers; each is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
 MAX_WORKER_LOSSES = 2

@@ -156,7 +156,7 @@ class BatchSize:
         """Return the number of cases of the next batch."""
         if not self.runs:
             return 1
-        # half a worker's share of what is left, so that batches shrink towards the end and workers finish together; but
+        # half a worker's share of the rest, so that batches shrink towards the end and workers finish together; but
         # not so far that many workers would wait for the client, which is otherwise half busy at most
         least = max(MIN_BATCH_SECONDS, CLIENT_SECONDS * self.threads)
         share = max(-(-self.left // (2 * self.threads)), self._worth(least))

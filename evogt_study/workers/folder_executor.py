@@ -211,7 +211,7 @@ class _Share:
             yield from itertools.takewhile(lambda case: not self.task.is_ending(), cases)
 
     def finish(self, part: int) -> None:
-        """Count a case of a part that is on disk; a part of which all are is done."""
+        """Count a case of a part that is on disk; after the last of its cases the part is done."""
         self.left[part] -= 1
         if not self.left[part]:
             self.claims.finish(part)

@@ -10,7 +10,7 @@ the processor seconds of the command (scheduler included) and of all others.
 
 The simulation has the package's own sizes of batches; each batch takes the command `--command-seconds`, and a worker
 `WORKER_SECONDS` beside its runs.  A command that is busy replaces no batch; a worker without one waits.  --simulate
-draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, and that of the measured
+draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, and the share of the measured
 studies beside what was measured.
 """
 

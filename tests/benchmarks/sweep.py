@@ -10,7 +10,7 @@ command line, run again when all is there, and its result is opened.  Prints, fo
 - memory: the largest resident memory of the process that plans, schedules and writes, and of the largest worker,
   sampled twenty times a second;
 - again: wall seconds of the same command when nothing is missing;
-- summary: wall seconds of `evogt summary` over the last axis, of which there is a row for each point of the others;
+- summary: wall seconds of `evogt summary` over the last axis, with a row for each point of the others;
 - open, load: xarray's seconds to open the result, and to read all of it; and the file's size.
 
 With --sampled the runs are points of a Sobol sequence in as many parameters instead of a grid.

@@ -156,12 +156,12 @@ def test_nodes_are_drained_and_come_back(study, undisturbed):
     study.after(20)
     slurm("scontrol", "update", "nodename=node[1-2]", "state=drain", "reason=repaired")
     slurm("scancel", *jobs())
-    told = []
+    lines = []
     for line in study.process.stderr:
-        told.append(line)
+        lines.append(line)
         if "no worker of slurm for" in line:
             break
-    assert "PENDING" in told[-1]
+    assert "PENDING" in lines[-1]
     slurm("scontrol", "update", "nodename=node[1-2]", "state=resume")
     study.end()
     study.check(undisturbed)

@@ -1,7 +1,7 @@
 """Another user: ``attacker.py FOLDER ADDRESS...`` asks the Dask server at each address to make a file in FOLDER.
 
 Each is asked in several ways, all without its certificate; the files say which of them were open.  Where this process
-may, it becomes nobody first; else it is the same user.
+may, it first becomes the user `nobody`.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ def test_runs_of_a_minute_are_sent_one_by_one_and_those_of_a_millisecond_by_the_
 
 
 def test_the_last_batches_finish_together():
-    """None of the last is worth more than a share of what is left, nor less than it costs."""
+    """The last batches are worth no more than a share of the rest, and no less than their cost."""
     found = sizes(10_000, seconds=1e-3)
     assert found[-4:-1] == pytest.approx([50] * 3, abs=1)
     assert min(found[3:-1]) >= 49
@@ -95,7 +95,7 @@ def test_a_long_or_large_run_among_others_is_forgotten(latest, first):
 @pytest.mark.long
 @pytest.mark.parametrize(("workers", "seconds"), [(2, 0.5), (64, 0.9), (200, 2.8), (1000, 14.0)])
 def test_batches_of_many_workers_leave_the_command_half_idle(workers, seconds):
-    """Each takes it `CLIENT_SECONDS`; those of few workers are no longer for it."""
+    """Each takes it `CLIENT_SECONDS`; few workers have no longer batches for it."""
     longest = max(sizes(8_000 * workers, threads=workers, seconds=0.01))
     assert 0.01 * longest == pytest.approx(seconds, rel=0.02)
     assert workers / seconds * CLIENT_SECONDS <= 0.51

@@ -77,7 +77,7 @@ def test_certificates_that_a_killed_command_left_are_removed(tmp_path, monkeypat
         ("cray", CONFIGURED, "must be one of slurm, pbs, sge, lsf, got 'cray'"),
     ],
 )
-def test_what_is_missing_is_told(system, settings, message):
+def test_a_missing_setting_is_named(system, settings, message):
     with dask.config.set(settings), pytest.raises(InputError, match=message), open_cluster(system):
         pass
 
@@ -158,17 +158,17 @@ with dask.config.set({settings}), batch_systems.open_cluster("slurm") as cluster
     except SweepError as error:
         print(error)
 """
-"""Submits a job and ends, in a process of its own, since what is not waited for goes on there."""
+"""Submits a job and ends, in a process of its own, where unfinished work may go on."""
 
 
 @pytest.mark.parametrize(
-    ("answering", "told"),
+    ("answering", "message"),
     [
         ("scancel", "the batch system slurm did not take the jobs: no answer within 1 s"),
         ("sbatch", "the batch system did not cancel the jobs within 1 s; they end by themselves, once "),
     ],
 )
-def test_a_batch_system_that_does_not_answer_is_not_waited_for(answering, told, tmp_path):
+def test_a_batch_system_that_does_not_answer_is_not_waited_for(answering, message, tmp_path):
     answers = {"sbatch": "echo Submitted batch job 7", "scancel": "true", "squeue": "echo 7 PENDING Resources"}
     for name, answer in answers.items():
         text = answer if name in (answering, "squeue") else "exec sleep 8"
@@ -178,7 +178,7 @@ def test_a_batch_system_that_does_not_answer_is_not_waited_for(answering, told, 
         [sys.executable, "-c", ASKED.format(settings=CONFIGURED), answering], cwd=tmp_path, capture_output=True,
         env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}, text=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout.startswith(told), done.stderr
+    assert done.stdout.startswith(message), done.stderr
 
 
 def test_a_study_runs_on_jobs_and_cancels_them(batch_system, small_study, tmp_path):
@@ -249,7 +249,7 @@ def test_a_job_of_pbs_that_ends_is_replaced(batch_system, small_study, tmp_path)
         ("bjobs", "12 RUN -\n", {"12": "RUN -"}),
     ],
 )
-def test_what_queues_say(tmp_path, monkeypatch, system, printed, jobs):
+def test_states_of_jobs_in_queues(tmp_path, monkeypatch, system, printed, jobs):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     name = {"squeue": "slurm", "qstat": "pbs", "bjobs": "lsf"}[system]
     program = tmp_path / system

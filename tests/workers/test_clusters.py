@@ -50,7 +50,7 @@ RECORDED = """
 
 @pytest.fixture
 def recorded(own_study, tmp_path):
-    """A study of 200 runs, each of which leaves a line when it is computed, and those lines."""
+    """A study of 200 runs, which leave a line when they are computed, and the lines."""
     file = tmp_path / "computed"
     study = own_study(RECORDED.replace("FILE", repr(str(file))), "[axes]\nseed = { start = 0, count = 200 }")
     return study, lambda: [int(line) for line in file.read_text().split()]
@@ -152,10 +152,10 @@ def test_client_and_scheduler_hold_no_more_for_a_larger_study(
             memory.append(psutil.Process(process.pid).memory_info().rss)
     assert len(most) > 100  # an event for each batch, or for several that end together
     assert max(most) <= MIN_BATCHES_AHEAD + 1
-    assert memory[1] - memory[0] < 10e6  # 270 batches more, of which a trace would be seen
+    assert memory[1] - memory[0] < 10e6  # 270 batches more would leave a trace
 
 
-def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_scheduler, start_worker, tmp_path):
+def test_a_connection_that_is_lost_anywhere_gives_one_message(recorded, start_scheduler, start_worker, tmp_path):
     """Between two batches, before the first one, and when the client has given up."""
     study, _ = recorded
     scheduler, address = start_scheduler()
@@ -171,8 +171,8 @@ def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_schedu
     with Client(address, set_as_default=False, timeout=1) as client:
         with pytest.raises(SweepError, match=CONNECTION_LOST):
             evs.run(study, client=client, output=path, listener=kill)
-        told = events[-1].done
-        assert sum(len(read_shard(shard).keys) for shard in shard_files(shard_folder(path))) == told > 0
+        done = events[-1].done
+        assert sum(len(read_shard(shard).keys) for shard in shard_files(shard_folder(path))) == done > 0
         # the client tries to connect again, and may have given up already
         with pytest.raises((SweepError, InputError), match="connection to (the Dask|a) scheduler"):
             evs.run(study, client=client, output=path)
@@ -194,7 +194,7 @@ def test_a_worker_of_another_version_is_refused_with_both(start_worker, schedule
         evs.run(study, client=client)
 
 
-def test_a_scheduler_without_certificate_does_what_it_is_told(scheduler, tmp_path):
+def test_a_scheduler_without_certificate_obeys_everybody(scheduler, tmp_path):
     """That the attack of the test above is one."""
     assert forced(tmp_path, scheduler) == [f"run_function by {scheduler.replace('://', ' ')}"]
 
@@ -255,7 +255,7 @@ def test_another_service_at_the_address_of_a_scheduler():
         server.shutdown()
 
 
-def test_what_accepts_a_connection_and_says_nothing_is_not_waited_for(monkeypatch):
+def test_a_service_that_never_answers_is_not_waited_for(monkeypatch):
     """So does a scheduler that was stopped, for which Dask's client has no time limit."""
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
     with (

@@ -44,14 +44,14 @@ def namespaced(*command):
     except BrokenPipeError:
         pass
     if process.stdout.readline() != "there\n":
-        told = process.communicate()[1].strip()
-        pytest.skip(f"no network namespaces here: {told}")
+        reason = process.communicate()[1].strip()
+        pytest.skip(f"no network namespaces here: {reason}")
     return process
 
 
 @pytest.fixture
 def hosts(tmp_path):
-    """What stands before a command that is to run on host 0, 1, 2 or 3; host N has the address 10.77.0.(N + 1).
+    """Arguments before a command that runs on host 0, 1, 2 or 3; host N has the address 10.77.0.(N + 1).
 
     The folder `home` is another one on each of them.
     """

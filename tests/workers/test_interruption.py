@@ -1,4 +1,4 @@
-"""Signals that end a command: none is lost, and one that is noted lets what is being done come to its end."""
+"""Signals that end a command: none is lost, and one that is noted lets the work in progress end."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from evogt_study.workers.signals import handle_signals
 
 
 class Closing:
-    """An object during whose finalisation a signal comes: Python prints what is raised there, and goes on."""
+    """An object during whose finalisation a signal comes: Python prints the exception, and goes on."""
 
     number = signal.SIGTERM
 
@@ -24,7 +24,7 @@ class ClosingByCtrlC(Closing):
 
 
 class Watched:
-    """One whose end is told to another, during which the process is terminated."""
+    """An object with a finaliser, during which the process is terminated."""
 
     def __init__(self):
         weakref.finalize(self, signal.raise_signal, signal.SIGTERM)

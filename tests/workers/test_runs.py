@@ -420,7 +420,7 @@ def test_an_unknown_option_is_named():
 
 @pytest.fixture
 def running(own_study, tmp_path):
-    """A started `evogt run` with four workers, some of whose runs are finished."""
+    """A started `evogt run` with four workers, after its first runs."""
     study = own_study("import time\ndef method(seed):\n    time.sleep(0.3)\n    return float(seed)\n",
                       "[axes]\nseed = { count = 400 }")  # fmt: skip
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", "own.nc", "--workers", "4"]

@@ -239,7 +239,7 @@ def test_values_reach_the_method_as_they_were_written(own_study):
 
 
 class Clock:
-    """A clock that goes only when told."""
+    """A clock that only the test moves."""
 
     def __init__(self):
         self.now = 0.0
@@ -399,7 +399,7 @@ def test_who_uses_a_stage_uses_what_it_is_made_of(clock, monkeypatch, failing, s
 
 
 def test_what_came_of_a_large_result_is_gone_while_the_next_is_made(small, monkeypatch):
-    """Of one that is forgotten too: else a batch would have two spaces at once where features are made anew."""
+    """Also if the large result is forgotten: else a batch would have two spaces while it makes new features."""
     monkeypatch.setattr(shared_module, "LARGE_BYTES", 3000)
     share, held = StageCache(), []
 
