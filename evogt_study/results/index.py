@@ -306,15 +306,9 @@ def _extents(index: Index) -> npt.NDArray[np.int64]:
 
 def _checksum_between(descriptor: int, extents: npt.NDArray[np.int64], end: int) -> bytes:
     """Return the checksum of what lies between the pieces: HDF5's own bytes."""
-    begins = [0, *np.maximum.accumulate(extents[:, 1]).tolist()]
-    ends = [*extents[:, 0].tolist(), end]
-    gaps = [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if stop > begin]
-    return checksum(*(part for begin, stop in gaps for part in _bytes_of(descriptor, begin, stop)))
-
-
-def _bytes_of(descriptor: int, begin: int, stop: int) -> Iterator[bytes]:
-    for start in range(begin, stop, BLOCK):
-        yield os.pread(descriptor, min(BLOCK, stop - start), start)
+    begins, ends = [0, *np.maximum.accumulate(extents[:, 1]).tolist()], [*extents[:, 0].tolist(), end]
+    gaps = (range(begin, stop, BLOCK) for begin, stop in zip(begins, ends, strict=True))
+    return checksum(*(os.pread(descriptor, min(BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
 
 
 def read_index(path: Path) -> Index | None:

@@ -13,7 +13,7 @@ from evogt_study.errors import DamagedResultError, DamagedShardError, ResultErro
 from evogt_study.results.index import Index, append, damage, other_format, pack_records, read_index
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import content_hash
-from evogt_study.storage.arrays import File
+from evogt_study.storage.arrays import File, close_files
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.lease import remove_claims
 from evogt_study.storage.paths import CLAIMS, PROGRESS
@@ -80,6 +80,7 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
     """
     if not folder.exists():
         return
+    close_files()  # a file server keeps a file that is open, and then its folder
     description.unlink(missing_ok=True)
     (folder / PROGRESS).unlink(missing_ok=True)
     remove_claims(folder / CLAIMS)

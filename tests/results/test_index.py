@@ -184,6 +184,12 @@ def test_a_command_that_is_killed_while_a_result_grows_leaves_a_whole_file(own_s
         assert len(read_index(arrays).keys) > count
 
 
+def test_an_index_that_deflates_well_is_read():
+    """A reader accepts 32 times the size of the index, so the writer stores what would be more."""
+    content = {"outputs": ["=" * 10**7]}
+    assert index.decode(index.encode(content)) == content
+
+
 # --- packing ----------------------------------------------------------------------------------------------------------
 
 
