@@ -116,8 +116,8 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
     assert evogt("run", "-n", "doubtful.toml")[2].splitlines() == [before]
     evogt("report", "d.nc", "-o", "d.html")
     page = (doubtful / "d.html").read_text()
-    assert f"<strong>To be doubted:</strong> {coarse}.</p>" in page
-    assert f"<strong>To be doubted:</strong> {ball}.</p>" in page
+    assert f"<strong>Accuracy warning:</strong> {coarse}.</p>" in page
+    assert f"<strong>Accuracy warning:</strong> {ball}.</p>" in page
 
 
 def test_what_a_method_of_ones_own_returns_under_these_names_is_its_own(own_study, result_of, tmp_path):
