@@ -222,8 +222,13 @@ def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
     marks = [sorted(str(each.get("fingerprint")) for each in known.values()) for known in codes]
     if marks[0] == marks[1]:
         return
-    files = [{name: mark for each in known.values() for name, mark in each.get("files", {}).items()} for known in codes]
+    files = [
+        {
+            name or reference.rpartition(":")[0]: mark
+            for reference, code in known.items()
+            for name, mark in code.get("files", {}).items()
+        }
+        for known in codes
+    ]
     changed = [name for name in {**files[0], **files[1]} if files[0].get(name) != files[1].get(name)]
-    yield from (name or "file of the function" for name in changed)
-    if not changed:
-        yield from dict.fromkeys([*codes[0], *codes[1]])
+    yield from changed or dict.fromkeys([*codes[0], *codes[1]])

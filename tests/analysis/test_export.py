@@ -76,7 +76,7 @@ def test_parquet_keeps_types_and_values(data, tmp_path):
 
 
 def test_mistakes_are_reported(data, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"`--output` must end in \.csv or \.parquet, got 'own\.xlsx'"):
+    with pytest.raises(InputError, match=r"`--output` must end in \.csv, \.parquet, \.json, got 'own\.xlsx'"):
         write_table(data, tmp_path / "own.xlsx")
     with pytest.raises(ResultError, match=r"cannot write .*gone"):
         write_table(data, tmp_path / "gone" / "own.csv")

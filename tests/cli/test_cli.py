@@ -15,14 +15,12 @@ import pytest
 import xarray as xr
 from helpers import read_study, rewritten
 
-from evogt_study.cli.main import COMMANDS, main
-from evogt_study.cli.run import _format_seconds
+from evogt_study.cli.main import main
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset, global_attributes
 from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.results.table import Table
-from evogt_study.schema.variables import status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -167,11 +165,6 @@ def test_a_place_that_cannot_be_written(refused, place):
     assert "-o" in line
 
 
-def test_the_default_place_where_a_file_is_in_the_way(refused, folder):
-    (folder / "results").write_text("not a folder")
-    assert "cannot write results/own.nc" in refused("run", "own.toml")
-
-
 @pytest.mark.parametrize("place", ["taken", ".", "..", "/", "taken/", ""])
 def test_a_folder_in_place_of_the_result(refused, folder, place):
     (folder / "taken").mkdir()
@@ -292,15 +285,6 @@ def test_a_link_in_a_circle_or_to_a_disk_that_is_not_there(refused, folder):
     for name in ("circle.nc", "away.nc"):
         line = refused("run", "own.toml", "-o", name)
         assert f"cannot write {name}: it is a link to " in line
-
-
-def test_the_study_itself_in_the_way(refused):
-    assert "choose another place with -o" in refused("run", "own.toml", "-o", "own.toml")
-
-
-def test_a_truncated_result_in_the_way(refused, result):
-    result.write_bytes(result.read_bytes()[:3000])
-    assert "choose another place with -o" in refused("run", "own.toml", "-o", "own.nc")
 
 
 OF_A_RESULT = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
@@ -501,11 +485,6 @@ def test_a_summary_without_seeds(refused, folder, options, said):
 CONSTANTS = "[constants]\nseed = 0\nepsilon = 0.1"
 
 
-def test_a_summary_at_one_seed(refused, result):
-    said = refused("summary", "own.nc", "--at", "seed=1")
-    assert said == "evogt: `error` has no seed axis left; name axes with --over: family, epsilon, none\n"
-
-
 def test_a_summary_without_error(evogt, refused, folder):
     """It is of the first variable of the user.  Variables that can be named have numbers."""
     (folder / "own.py").write_text("def method(family, epsilon, seed):\n    return {'cost': 1.0, 'word': family}\n")
@@ -568,13 +547,6 @@ def test_what_needs_a_whole_result_says_that_one_is_not_finished(refused, begun,
     assert said == "evogt: `FILE` must be a finished result, got new.nc, which is not; `evogt run` goes on with it\n"
 
 
-def test_a_dimension_asked_for_twice(evogt, result):
-    code, out, err = evogt("summary", "own.nc", "--over", "seed,seed")
-    once = evogt("summary", "own.nc", "--over", "seed")
-    assert (code, out) in [(2, ""), once[:2]]
-    assert len(err.splitlines()) == 1
-
-
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -601,11 +573,6 @@ def test_the_status_of_a_study_is_that_of_its_result(evogt, folder, result):
     assert out.startswith("results/own.nc (main): 12 runs, 10 ok, 2 failed\n")
 
 
-def test_the_status_of_a_complete_result_has_nothing_to_tell(evogt, folder):
-    write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]'))
-    assert evogt("status", "own.nc") == (0, "own.nc (main): 6 runs, 6 ok\n", "")
-
-
 def test_the_status_counts_the_runs_of_each_software(evogt, result):
     def older(data):
         (entry,) = json.loads(data.run_software.attrs["software_sets"])
@@ -616,13 +583,6 @@ def test_the_status_counts_the_runs_of_each_software(evogt, result):
     assert code == 0
     assert re.search(rf"^  8 runs by .*, numpy {re.escape(np.__version__)}, ", out, re.M)
     assert re.search(r"^  4 runs by .*, numpy 1\.0\.0, ", out, re.M)
-
-
-def test_diverged_runs_are_counted_as_such(evogt, folder):
-    write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]').replace("count = 3", "count = 4"))
-    _, out, _ = evogt("status", "own.nc")
-    assert out.startswith("own.nc (main): 8 runs, 6 ok, 2 diverged\n")
-    assert "2 x DivergedError: `error` is not finite" in out
 
 
 def test_a_summary(evogt, folder, result):
@@ -661,14 +621,6 @@ def test_a_summary_over_several_dimensions_of_another_variable(evogt, result):
         ["a", "7.000", "3/3"],  # seeds
         ["b", "7.000", "2/3"],
     ]
-
-
-def test_a_summary_over_everything(evogt, result):
-    code, out, _ = evogt("summary", "own.nc", "--over", "family,epsilon,seed", "--format", "csv")
-    assert code == 0
-    assert out.splitlines()[0] == "mean,std,ci lower,ci upper,median,median_ci lower,median_ci upper,n,note"
-    assert out.splitlines()[1].endswith(",2/3,few seeds: 3 (Student's interval)")
-    assert evogt("summary", "own.nc", "--over", "seed", "--units", "seed,epsilon")[0] == 2
 
 
 def test_a_summary_as_a_table_with_an_axis_across(evogt, result):
@@ -735,14 +687,6 @@ def test_a_summary_of_a_hundred_thousand_runs_takes_less_than_three_seconds(fold
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
         assert min(seconds) < 3.0
-
-
-def test_a_summary_of_single_runs(evogt, result):
-    code, out, _ = evogt(
-        "summary", "own.nc", "--over", "none", "--columns", "seed", "--at", "family=a", "--digits", "2"
-    )
-    assert code == 0
-    assert out.splitlines()[2].split() == ["0.2", "0.20", "0.40", "0.60"]
 
 
 def test_an_export(evogt, refused, folder, result):
@@ -825,15 +769,6 @@ def test_a_result_that_is_all_well(evogt, folder, result):
     assert listing(folder) == before
 
 
-def test_a_result_that_is_damaged(evogt, result):
-    whole = result.read_bytes()
-    result.write_bytes(whole.replace(b"what became of the run", b"what became of the rum"))
-    code, out, err = evogt("verify", "own.nc")
-    assert (code, err) == (1, "")
-    assert re.search(r"  wrong: .* is damaged: .*\n  nothing else was checked\n", out)
-    assert out.endswith("own.nc: 1 wrong\n")
-
-
 # --- running, where nothing is left to run ----------------------------------------------------------------------------
 
 
@@ -904,29 +839,6 @@ def test_the_plan_of_joined_designs_tells_cells_that_are_the_same_run(evogt, fol
     assert "  main: 9 cases = 3 joined x 3 seed x 1 family, of which 6 are different runs" in out.splitlines()
 
 
-@pytest.mark.slow
-def test_more_workers_take_less_time(evogt, folder, small_study):
-    (folder / "small.toml").write_text(small_study.replace("count = 3", "count = 3000"))
-    walls = []
-    for workers in (1, 4):
-        code, out, _ = evogt("run", "-n", "small.toml", "--workers", workers)
-        found = re.search(rf"in all about ([\d.]+) s with --workers {workers},", out)
-        walls.append(float(found[1]))
-    assert code == 0
-    assert walls[0] > 1.5 * walls[1]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (0.0, "0.0 ms"), (0.0114, "11 ms"), (1.4, "1400 ms"), (1.6, "1.6 s"), (45.2, "45 s"), (89.0, "89 s"),
-        (91.0, "1.5 min"), (3600.0, "60 min"), (20_000.0, "5.6 h"), (86_400.0, "24 h"), (7 * 86_400.0, "7.0 days"),
-    ],
-)  # fmt: skip
-def test_times_are_told_in_their_unit(seconds, told):
-    assert _format_seconds(seconds) == told
-
-
 # --- a quick start ----------------------------------------------------------------------------------------------------
 
 HEAVY = (
@@ -968,14 +880,6 @@ def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
     assert seconds < 3  # measured: 0.1; with xarray and distributed: 2 and more
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_has_a_module_and_options_of_its_own(evogt, command):
-    code, out, _ = evogt(command, "--help")
-    assert code == 0
-    assert out.startswith("Usage: ")
-    assert "-h, --help" in out
-
-
 def test_a_mistyped_command_needs_nothing_heavy_either():
     code = (
         "import sys\n"
@@ -998,12 +902,3 @@ def test_the_installed_command_is_this_one(folder):
     done = subprocess.run([COMMAND, "run", "-n", "gone.toml"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "evogt: cannot read the study file gone.toml: No such file or directory\n"
-
-
-def test_values_of_a_failed_run_are_missing_in_the_file(result):
-    """What the summaries above rest on."""
-    data = read_study(result)
-    failed = status_codes(data.run_status) == 2
-    assert failed.sum() == 2
-    assert np.isnan(data["error"].values[failed]).all()
-    assert np.isnan(data["rank"].values[failed]).all()

@@ -19,8 +19,7 @@ from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.analysis.summary_table import pilot_distance
-from evogt_study.errors import PilotError, ResultError
-from evogt_study.operations import run as run_module
+from evogt_study.errors import PilotError
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
@@ -199,22 +198,6 @@ def test_the_history_grows_with_the_result(small_study, client, tmp_path):
     assert (first.count("\n"), second.splitlines()[0]) == (0, first)
     assert len(second.splitlines()) == 2
     assert evs.run(longer, client=client, output=path).history == second
-
-
-def test_other_study_in_the_way_is_refused(small_study, client, tmp_path):
-    path = tmp_path / "result.nc"
-    evs.run(evs.Study.from_text(small_study), client=client, output=path)
-    other = evs.Study.from_text(small_study.replace('name = "small"', 'name = "other"'))
-    with pytest.raises(ResultError, match="is the result of the study 'small', not of 'other'"):
-        evs.run(other, client=client, output=path)
-
-
-def test_other_file_in_the_way_is_refused(small, client, tmp_path):
-    path = tmp_path / "result.nc"
-    path.write_text("not NetCDF")
-    with pytest.raises(ResultError, match="in the way"):
-        evs.run(small, client=client, output=path)
-    assert path.read_text() == "not NetCDF"
 
 
 FAILING = """
@@ -398,21 +381,6 @@ def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
     assert len(sets) == 1
     assert sets[0]["numpy"] == np.__version__
     assert (data.run_software == 0).all()
-
-
-def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
-    written = []
-    real = run_module.write_shard
-
-    def counted(*arguments):
-        written.append(real(*arguments))
-        return written[-1]
-
-    monkeypatch.setattr(run_module, "write_shard", counted)
-    study = evs.Study.from_text(small_study.replace("count = 3", "count = 40"))
-    evs.run(study, client=client, output=tmp_path / "small.nc")
-    assert 2 <= len(written) < 40
-    assert not shard_folder(tmp_path / "small.nc").exists()
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 
-import dask
 import numpy as np
 import pytest
 import xarray as xr
@@ -116,10 +115,6 @@ def test_a_complete_folder_starts_no_cluster(studies, client, tmp_path, monkeypa
     assert len(list(run_all(studies[:2], tmp_path))) == 2
 
 
-def test_nothing_to_do(client, tmp_path):
-    assert list(run_all([], tmp_path / "new", client=client)) == []
-
-
 def test_results_come_as_they_are_written(own_study, client, tmp_path):
     """A short study is handed out while a long one runs."""
     long = own_study(SLEEPY, "[axes]\nseed = { count = 40 }\n[constants]\nnap = 0.05", name="long")
@@ -177,14 +172,6 @@ def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, clien
     assert (events["done"].reused, events["done"].done) == (2, 0)
     np.testing.assert_array_equal(read_study(out / "long.nc").error, np.arange(160))
     assert not shard_folder(out / "long.nc").exists()
-
-
-def test_a_result_of_another_study_in_the_way(studies, client, tmp_path):
-    evs.run(studies[1], client=client, output=tmp_path / "small.nc")
-    before = (tmp_path / "small.nc").read_bytes()
-    with pytest.raises(ResultError, match="small.nc is the result of the study 'fem', not of 'small'"):
-        list(run_all(studies[:2], tmp_path, client=client))
-    assert (tmp_path / "small.nc").read_bytes() == before
 
 
 def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_path):
@@ -260,14 +247,6 @@ def test_a_call_that_is_given_up_stops_the_rest(own_study, client, tmp_path):
     new = set(threading.enumerate()) - before
     assert not [thread for thread in new if thread.name.startswith("ThreadPool")]
     assert client.submit(lambda: 7, pure=False).result(timeout=10) == 7
-
-
-def test_settings_are_left_as_they_were(studies, client, tmp_path):
-    """Studies write their results in threads of one process, and Dask's settings belong to all of them."""
-    before = dask.config.get("scheduler", None)
-    for _ in run_all(studies, tmp_path, client=client):
-        pass
-    assert dask.config.get("scheduler", None) == before
 
 
 def test_a_failure_while_the_cluster_is_starting_leaves_no_cluster(own_study, small_study, tmp_path):
