@@ -142,7 +142,7 @@ def test_results_are_compared_by_parameter_values(run, folder, evogt, document):
     assert (made["common"], made["different"], made["code"]) == (12, 8, ["method.py"])
     assert [(each["name"], each["runs"]) for each in made["variables"]] == [("error", 4)]
     assert made["runs"][0] == {
-        "at": {"n": "10", "kind": "a", "seed": "1"},
+        "at": {"scale": "1", "n": "10", "kind": "a", "seed": "1"},
         "status": ["ok", "ok"],
         "differs": ["error"],
     }
