@@ -181,7 +181,7 @@ class Result:
         ax : Axes, sequence of Axes or Figure, optional
             Axes to draw on, one for each panel, with your own labels, scales and size; or an empty figure.
         notes : bool, default True
-            If False, the figure has no footnote and no counts of runs.  See `caption`.
+            If False, the figure has no footnote.  See `caption`.
 
         Returns
         -------

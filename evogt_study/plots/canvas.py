@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
 """Least distance of panels in inches.  The numbers and the label on the left take a third of it."""
-NOTE, COUNT = "note", "count"
-"""Identifiers of footnotes, and of the counts of runs inside the panels."""
+NOTE = "note"
+"""Identifier of footnotes."""
 MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
 """Largest number of points by identifier, 0.1 or 0.2 MB of SVG.  More points become an image, also in SVG and PDF."""
 GivenAxes = Axes | Sequence[Axes] | Figure | None
@@ -56,7 +56,7 @@ class Look:
 class PlotRequest:
     """Request for a plot: the variable (None: the main number of the study), roles, slopes of lines, look, and axes.
 
-    notes: False keeps footnotes and counts of runs out of the figure.  compared: the comparison, if it is known
+    notes: False keeps footnotes out of the figure.  compared: the comparison, if it is known
     already.  With 100,000 runs it takes seconds.
     """
 

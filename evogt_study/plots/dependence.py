@@ -15,21 +15,17 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 
 from evogt_study.analysis.design import along_sample, drawn_dimensions
 from evogt_study.analysis.summary_table import choice_of_pilot
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.canvas import COUNT, Plot, PlotRequest, new_panels
-from evogt_study.plots.groups import GroupedRuns, PlotRoles, group_runs, is_measured, label_of
-from evogt_study.plots.style import Style, mark_positions, min_log_ratio, scale_axis, series_style, tick_size
+from evogt_study.plots.canvas import Plot, PlotRequest, new_panels
+from evogt_study.plots.groups import MAX_LISTED, GroupedRuns, PlotRoles, group_runs, is_measured, label_of
+from evogt_study.plots.style import Style, mark_positions, min_log_ratio, scale_axis, series_style
 from evogt_study.plots.trend import draw_trend
 
 MAX_SCATTERED = 2000  # points of one series and panel of a scatter
 MAX_POINTS_OF_GROUP = 200  # more hide each other
-HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text on lines
-MAX_COUNTS = 12  # places of a panel with k/n: more counts overlap
-COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
 MAX_MARKED = 60  # places with markers and bars: more touch each other
 SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
 """Dashes of reference lines, which are wide and light to be visible behind data."""
@@ -68,12 +64,10 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     choice = _mask_choice(data, variable, roles)
     if choice is not None:
         _draw_rings(canvas.axes, numbers, medians, choice)
-    for number, axes in enumerate(canvas.axes if request.notes else ()):
-        _add_counts(axes, runs, number, numbers, medians)
     canvas.add_series_legend(runs, *references)
     ring = "" if choice is None else "ring: the pilot's choice"
     intervals = bool(np.isfinite(limits).any())
-    canvas.add_footnote(runs.footnote(ring, _explain(runs, intervals=intervals)))
+    canvas.add_footnote(runs.footnote(runs.list_incomplete(MAX_LISTED), ring, _explain(runs, intervals=intervals)))
     title, marks = f"{variable} against {runs.x.name}", "Line: median.  Points: runs."
     return canvas.finish(title, marks, runs.describe_medians(), runs.describe_subject())
 
@@ -134,39 +128,6 @@ def _draw_intervals(axes: Axes, beside: Array, medians: Array, limits: Array, ma
         axes.vlines(
             beside[there], limits[there, 0], limits[there, 1], colors=mark.colour, linewidth=1.0, alpha=0.9
         ).set_gid("interval")
-
-
-def _add_counts(axes: Axes, runs: GroupedRuns, panel: int, numbers: Array, medians: Array) -> None:
-    """Write k/n beside the median of each place that lacks runs, or at the foot without a median, if these are few.
-
-    Counts that would meet at one place are moved up.  The scales have to be settled.
-    """
-    counts: dict[float, list[tuple[float, str, str]]] = {}  # at each number: height, text, colour
-    for one, place in np.ndindex(*numbers.shape[1:]):
-        x, text = float(numbers[panel, one, place]), runs.format_missing(panel, one, place)
-        if text and np.isfinite(x):
-            height = _height(axes, medians[panel, one, place])
-            counts.setdefault(x, []).append((height, text, series_style(one).colour))
-    if sum(map(len, counts.values())) > MAX_COUNTS:
-        return  # the alternative text has them
-    for x, entries in counts.items():
-        free, last = -np.inf, x == np.nanmax(numbers) > np.nanmin(numbers)  # which has no room to its right
-        for height, text, colour in sorted(entries):
-            free = max(height + 0.04, free)
-            axes.annotate(
-                text, (x, free), xycoords=axes.get_xaxis_transform(), xytext=(-3 if last else 3, 0),
-                textcoords="offset points", ha="right" if last else "left", fontsize=tick_size(), color=colour,
-                annotation_clip=False, gid=COUNT, path_effects=HALO,
-            )  # fmt: skip
-            free += COUNT_HEIGHT
-
-
-def _height(axes: Axes, value: float) -> float:
-    """Return the height of a value in its panel, from 0 at the foot to 1; the foot without a value."""
-    if not np.isfinite(value):
-        return 0.0
-    corner, _ = axes.get_xlim(), axes.get_ylim()  # which settles both
-    return float(axes.transAxes.inverted().transform(axes.transData.transform((corner[0], value)))[1])
 
 
 def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.canvas import COUNT, Plot, PlotRequest, new_panels
-from evogt_study.plots.groups import GroupedRuns, group_runs
-from evogt_study.plots.style import QUIET, Style, label_size, series_style, tick_size, to_plain
+from evogt_study.plots.canvas import Plot, PlotRequest, new_panels
+from evogt_study.plots.groups import MAX_LISTED, GroupedRuns, group_runs
+from evogt_study.plots.style import Style, series_style, to_plain
 
 MIN_DEPTH = 2.0 * 1.959963984540054**2
 """Runs at the depth of a letter value from which on its 95 % interval ends before the next one, 2 z^2 (Hofmann, Wickham
@@ -19,7 +19,6 @@ WIDEST, NARROWEST = 0.84, 0.2
 """Widths of the boxes of the fourths and of the last letter values, as shares of the width of a group."""
 MAX_POINTS_OF_GROUP = 200  # more hide each other
 MAX_GROUPS = 24  # along one panel: the labels of more meet
-MAX_COUNTS = 24  # groups up to which each says k/n, for the same reason
 
 
 def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
@@ -34,18 +33,17 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     canvas.label_panels(runs, runs.x.label)
     for number, axes in enumerate(canvas.axes):
         axes.xaxis.grid(visible=False)
-        counts = _draw_groups(axes, runs, number, limits[number])
-        if counts and request.notes and limits[number, ..., 0].size <= MAX_COUNTS:
-            room = _add_counts(axes, counts, 0.8 / len(runs.hue.values) / (len(runs.x.values) + 0.2))
-            axes.set_title(axes.get_title(), fontsize=label_size(), pad=room)
+        _draw_groups(axes, runs, number, limits[number])
     canvas.scale_values(runs.values, runs.is_error)
     canvas.add_series_legend(runs, lines=False)
-    canvas.add_footnote(runs.footnote(_explain(runs, bool(np.isfinite(limits).any()))))
+    canvas.add_footnote(
+        runs.footnote(runs.list_incomplete(MAX_LISTED), _explain(runs, intervals=bool(np.isfinite(limits).any())))
+    )
     marks = "Point: one run.  Bar: median of the group."
     return canvas.finish(f"{variable} of every run", marks, runs.describe_medians(), runs.describe_subject())
 
 
-def _explain(runs: GroupedRuns, intervals: bool) -> str:
+def _explain(runs: GroupedRuns, *, intervals: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}" if runs.over else ""
@@ -55,11 +53,10 @@ def _explain(runs: GroupedRuns, intervals: bool) -> str:
     return f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
 
 
-def _draw_groups(axes: Axes, runs: GroupedRuns, panel: int, limits: Array) -> dict[float, str]:
-    """Draw the groups of a panel and return the counts of those that lack runs, by their place."""
+def _draw_groups(axes: Axes, runs: GroupedRuns, panel: int, limits: Array) -> None:
+    """Draw the groups of a panel."""
     series, places = limits.shape[:2]
     width = 0.8 / series
-    counts: dict[float, str] = {}
     for one, place in np.ndindex(series, places):
         centre = place + (one - (series - 1) / 2.0) * width
         sample = runs.sample(panel, one, place)
@@ -68,15 +65,12 @@ def _draw_groups(axes: Axes, runs: GroupedRuns, panel: int, limits: Array) -> di
         if np.isfinite(limits[one, place]).all():
             ends = [centre - 0.34 * width] * 2
             axes.plot(ends, limits[one, place], color="black", linewidth=1.0, zorder=3.4, gid="interval")
-        if missing := runs.format_missing(panel, one, place):
-            counts[centre] = missing
     labels = [to_plain(value) for value in runs.x.values]
     room = 60 if len(runs.col.values) == 1 else 30
     crowded = sum(len(label) + 2 for label in labels) > room
     axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, places - 0.4)
-    return counts
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool) -> None:
@@ -123,19 +117,3 @@ def _draw_letter_boxes(axes: Axes, centre: float, width: float, ends: Array, col
             [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
             linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
         )  # fmt: skip
-
-
-def _add_counts(axes: Axes, counts: dict[float, str], share: float) -> float:
-    """Write k/n above groups that lack runs, upright if it is wider than a group, which has a `share` of the axes.
-
-    Return the points that it needs above the axes.
-    """
-    # figures are 0.64 of a font's size wide, and a gap is as wide as one
-    wide = 0.64 * tick_size() * (max(map(len, counts.values())) + 1)
-    upright = wide > 72.0 * share * axes.get_window_extent().width / axes.figure.dpi
-    for centre, text in counts.items():
-        axes.text(
-            centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=tick_size(), color=QUIET, ha="center",
-            va="bottom", rotation=90 if upright else 0, clip_on=False, gid=COUNT,
-        )  # fmt: skip
-    return wide if upright else 2.0 * tick_size()

@@ -16,6 +16,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Canvas, Plot, PlotRequest, new_panels
 from evogt_study.plots.groups import (
+    MAX_LISTED,
     GroupedRuns,
     PlotRoles,
     axes_of,
@@ -53,7 +54,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     canvas.scale_values(runs.values, runs.is_error)
     canvas.add_series_legend(runs, markers=False)
-    canvas.add_footnote(runs.footnote(runs.list_incomplete(4), _explain_band(runs)))
+    canvas.add_footnote(runs.footnote(runs.list_incomplete(MAX_LISTED), _explain_band(runs)))
     last = replace(runs, values=runs.values[..., -1]).medians
     what = f"At the end of {title_of(data[dim])}, {'medians' if runs.over else 'values'} of"
     marks = "Line: median.  Band: minimum to maximum, or 5 % to 95 % quantiles if there are many runs."
