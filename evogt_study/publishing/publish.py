@@ -7,6 +7,7 @@ at all.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -99,6 +100,7 @@ def _write(made: Deposit, folder: Path) -> None:
         "External-Identifier": made.publication.doi or "",
     }
     known = {name: shown(" ".join(text.split())) for name, text in info.items() if text}
+    logging.getLogger("bagit").disabled = True  # it logs a traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
     # bagit.py states version 0.97, of which 1.0 (RFC 8493) is an extension
     _write_text(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
