@@ -93,7 +93,7 @@ class _Collected:
         elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
             name = name or str(value.name or ALONE)
             self._add_coordinates("", value.coords)
-            self._add_datum(name, _names("", value.dims), value.values, self._kept(name, value.attrs))
+            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._kept(name, value.attrs))
         elif is_result_object(value):
             for field, part in _fields(value):
                 self._add_field(prefix + field, part)
@@ -136,14 +136,15 @@ class _Collected:
         self._add_coordinates(prefix, data.coords)
         for name, value in data.data_vars.items():
             own = f"{prefix}{name}"
-            self._add_datum(own, _names(prefix, value.dims), value.values, self._kept(own, value.attrs))
+            dims = tuple(f"{prefix}{dim}" for dim in value.dims)
+            self._add_datum(own, dims, value.values, self._kept(own, value.attrs))
         for name, attribute in self._kept("", data.attrs).items():
             array = np.asarray(attribute)
             self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
 
     def _add_coordinates(self, prefix: str, coordinates: Any) -> None:
         for key, data in coordinates.items():
-            name, dims = f"{prefix}{key}", _names(prefix, data.dims)
+            name, dims = f"{prefix}{key}", tuple(f"{prefix}{dim}" for dim in data.dims)
             for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
                 _check_name(kind, each)
             datum = Datum(dims, _checked(name, data.values), self._kept(name, data.attrs))
@@ -182,10 +183,6 @@ class _Collected:
             else:
                 self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
         return kept
-
-
-def _names(prefix: str, dims: Any) -> tuple[str, ...]:
-    return tuple(f"{prefix}{dim}" for dim in dims)
 
 
 def is_result_object(value: Any) -> bool:

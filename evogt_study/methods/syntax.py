@@ -44,18 +44,14 @@ def shape(node: Any) -> Any:
     if not isinstance(node, ast.AST):
         return node if node is None or isinstance(node, (str, int)) else [type(node).__name__, repr(node)]
     fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
-    if isinstance(node, (*DEFINITIONS, ast.Module)):
-        fields["body"] = _without_docstring(node.body)
+    if isinstance(node, (*DEFINITIONS, ast.Module)) and node.body and _is_text(node.body[0]):
+        fields["body"] = node.body[1:]
     if isinstance(node, ast.JoinedStr):
         fields["values"] = list(_joined_texts(node.values))
     made = [[name, shape(value)] for name, value in fields.items() if value is not None and value != []]
     if isinstance(node, ast.Set):  # its order means nothing
         made = [["elts", sorted(made[0][1], key=json.dumps)]]
     return [type(node).__name__, *made]
-
-
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    return body[1:] if body and _is_text(body[0]) else body
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -226,10 +222,12 @@ class Statement:
         """True of a statement that is more than a definition, an import or a value: its place among others counts."""
         if isinstance(self.node, (*DEFINITIONS, *IMPORTS)):
             return False
-        value = self.assigned
-        return value is None or any(
-            isinstance(part, (ast.Call, ast.Await)) for part in ast.walk(value) if not _is_set(part)
-        )
+        if self.assigned is None:
+            return True
+        calls = [part for part in ast.walk(self.assigned) if isinstance(part, (ast.Call, ast.Await))]
+        # the only text of a set may be a call
+        sets = {"set", "frozenset"}
+        return any(getattr(getattr(part, "func", None), "id", "") not in sets for part in calls)
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
@@ -285,11 +283,6 @@ def _single(node: ast.stmt) -> Iterator[ast.stmt]:
             yield node
     else:
         yield node
-
-
-def _is_set(node: ast.AST) -> bool:
-    # their only text is a call
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
 
 
 def _is_constant(node: ast.expr) -> bool:
