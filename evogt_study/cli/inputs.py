@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +32,6 @@ study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=PA
 result_argument = click.argument("file", metavar="FILE.nc", type=PATH)
 assignments_argument = click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
 result_option = click.option("-o", "--output", type=PATH, help="Result file.  [default: results/NAME.nc]")
-reuse_from_option = click.option(
-    "--reuse-from",
-    multiple=True,
-    metavar="PATH",
-    type=PATH,
-    help="Also reuse runs from this result file or folder.  Repeat the option for several places.",
-)
 at_option = click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these axis values.")
 over_option = click.option("--over", metavar="AXIS,...", help="Axes whose values are the sample.  [default: seed]")
 units_option = click.option(
@@ -64,14 +57,21 @@ _KINDS: Mapping[str, Mapping[str, Any]] = {
 """How the command line reads a field of `RunOptions`, by its annotation."""
 
 
+def _field_option(each: Field[Any]) -> Callable[..., Any]:
+    """Return the option of a field of `RunOptions`."""
+    named = {"metavar": each.metadata["metavar"]} if each.metadata["metavar"] else {}
+    options = {**named, **_KINDS[str(each.type)]}
+    return click.option(as_option(each.name), default=each.default, help=each.metadata["help"], **options)
+
+
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the fields of `RunOptions` as options to a command."""
     for each in reversed(fields(RunOptions)):
-        named = {"metavar": each.metadata["metavar"]} if each.metadata["metavar"] else {}
-        command = click.option(
-            as_option(each.name), default=each.default, help=each.metadata["help"], **named, **_KINDS[str(each.type)]
-        )(command)
+        command = _field_option(each)(command)
     return command
+
+
+(reuse_from_option,) = (_field_option(each) for each in fields(RunOptions) if each.name == "reuse_from")
 
 
 class Command(click.Command):

@@ -37,7 +37,7 @@ class RunOptions:
     retry_failed: bool = _option(False, "Run cases again that failed, timed out or were lost.")
     rerun_outdated: bool = _option(False, "Run cases again that other software versions computed.")
     reuse_from: Sequence[str | Path] = _option(
-        (), "Reuse the runs of this result, or of the results in this folder.", "PATH"
+        (), "Also reuse runs from this result file or folder.  Repeat the option for several places.", "PATH"
     )
     reuse_old_code: bool = _option(
         False, "Reuse runs of earlier versions of your function.  Use it only if the versions are equivalent."
