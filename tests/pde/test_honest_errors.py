@@ -56,3 +56,32 @@ def test_advice_predicts_by_the_order_of_the_integrator(integrator, order):
     assert list(advice.change) == ["dt"]
     assert advice.predicted == pytest.approx(advice.error / 2**order, rel=0.3)
     assert advice.measured == pytest.approx(advice.predicted, rel=0.3)
+
+
+ALLEN_CAHN = """
+name = "allen_cahn"
+[problem]
+dimension = 2
+initial = "0.42*sin(6*pi*x)*sin(6*pi*y) + 0.24*sin(4*pi*x)*sin(7*pi*y) + 0.16*sin(9*pi*x)*sin(3*pi*y)"
+diffusion = "0.025**2"
+potential = "(u**2 - 1)**2/4"
+[axes]
+seed = [0]
+[constants]
+dictionary = "sine"
+N = 225
+quadrature = 60
+validation = 60
+final_time = 1.0
+dt = 0.1
+time_integrator = "stabilized_semi_implicit"
+stabilization = 2
+reference = "finite_difference"
+reference_points = 480
+"""
+
+
+def test_a_reference_does_not_share_the_step_of_the_run():
+    data = evs.run(evs.Study.from_text(ALLEN_CAHN), workers=0).isel(seed=0)
+    assert float(data.error) == pytest.approx(7.24e-2, rel=5e-3)
+    assert float(data.reference_error) < 1e-3

@@ -10,7 +10,7 @@ semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear pro
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 
 import numpy as np
@@ -60,22 +60,42 @@ class GridSolution:
 
 @dataclass(frozen=True, eq=False)
 class FiniteDifferenceReference:
-    """The finite-difference solution as what other methods' errors are measured against; it is solved when called."""
+    """The finite-difference solution as a reference for errors; it is solved when called.
+
+    extrapolated: combine the steps of `grid` and half of them (Richardson), so the reference has another rule than the
+    run.  Its coarser version has half the points and half the steps.  Without, it is the paper's reference, whose own
+    refinement is a study.
+    """
 
     problem: Problem
     points: int
     grid: TimeGrid
     integrator: Integrator
-    coarser: None = None  # the paper's own refinement is a study
+    extrapolated: bool = False
 
     @property
     def key(self) -> Hashable:
-        return "finite_difference", self.points, self.grid, self.integrator
+        return "finite_difference", self.points, self.grid, self.integrator, self.extrapolated
+
+    @property
+    def coarser(self) -> FiniteDifferenceReference | None:
+        """The reference of half the resolution."""
+        if not self.extrapolated:
+            return None
+        steps = (self.grid.steps + 1) // 2
+        return replace(self, points=max(1, self.points // 2), grid=TimeGrid(self.grid.final_time, steps, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
-        solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
-        return solution.evaluate(nodes)[self.grid.positions_of(times)]
+        values, grid = self._values(self.grid, nodes, times), self.grid
+        if not self.extrapolated:
+            return values
+        halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
+        return values + (self._values(halved, nodes, times) - values) / (1.0 - 0.5**self.integrator.ORDER)
+
+    def _values(self, grid: TimeGrid, nodes: Array, times: Array) -> Array:
+        solution = finite_differences(self.problem, self.points, grid, self.integrator)
+        return solution.evaluate(nodes)[grid.positions_of(times)]
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:

@@ -25,6 +25,8 @@ EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_el
 NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
 SIZED = (DIFFERENCES, ELEMENTS)
 """References that need `reference_points`."""
+OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
+"""Steps of these references for each step of the run: the elements have a method of order four."""
 SEED = 1_000_003
 """Seed of the reference's features: one that studies do not use, the same for all of their seeds."""
 FEATURES, STEPS = (3, 2), (8, 4)
@@ -48,10 +50,10 @@ def reference_of(
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
-    grid = run.grid.refined(dt or run.grid.dt)
+    grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
-        return FiniteDifferenceReference(problem, points, grid, run.integrator)
+        return FiniteDifferenceReference(problem, points, grid, run.integrator, extrapolated=dt is None)
     # here: with scikit-fem the import takes 0.2 s in each worker
     from evogt_study.pde.baselines.finite_elements import FiniteElementReference
 

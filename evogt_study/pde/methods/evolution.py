@@ -14,8 +14,10 @@ from evogt_study.methods.code import UserCode
 from evogt_study.methods.protocol import KNOWN, MethodSpec
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
+    DIFFERENCES,
     ELEMENTS,
     EXACT,
+    OWN_STEPS,
     REFINED,
     SIZED,
     FunctionReference,
@@ -96,7 +98,8 @@ class Evolution(ProblemMethod):
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
         if self.has_final_error(values.get("reference")):
             known.insert(0, "error")
-        if values.get("reference") in (ELEMENTS, REFINED):
+        own_step = values.get("reference") == DIFFERENCES and "reference_dt" not in values
+        if own_step or values.get("reference") in (ELEMENTS, REFINED):
             known += ["reference_error", "reference_share"]
         known += [name for name in NORMS if name in self.output.record]
         if "coefficient_reference" in values:
@@ -167,17 +170,11 @@ class EvolutionCase(ProblemCase):
         unused: tuple[str, ...] = () if is_measured else ("reference",)
         if reference not in SIZED:
             unused += ("reference_points",)
-        if not is_measured or reference in self.method.references or self.reference_step is None:
+        if not is_measured or reference in self.method.references:
             unused += ("reference_dt",)
         if self.values.get("coefficient_reference") in (None, "eigendecomposition"):
             unused += ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
         return unused
-
-    @property
-    def reference_step(self) -> float | None:
-        """The time step of the reference; None for the default: the run's own, or an eighth of it for `refined`."""
-        given = self.given
-        return None if given.reference != REFINED and given.reference_dt == given.dt else given.reference_dt
 
     @property
     def reference_content(self) -> dict[str, Value]:
@@ -191,8 +188,7 @@ class EvolutionCase(ProblemCase):
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
-        step = self.reference_step
-        return content | ({} if step is None else {"reference_dt": step})
+        return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
 
     # A factory's problem has no dimension before it is made.  Then 0 is used for its domain, because the key of the
     # problem identifies the domain.
@@ -233,7 +229,8 @@ class EvolutionCase(ProblemCase):
     @property
     def reference_grid(self) -> TimeGrid:
         """The time steps of the reference.  Raises ParameterError."""
-        return self.discretisation.grid.refined(self.given.reference_dt or self.given.dt)
+        given = self.given
+        return self.discretisation.grid.refined(given.reference_dt or given.dt / OWN_STEPS.get(str(given.reference), 1))
 
     def check(self) -> None:
         run, method = self.discretisation, self.method

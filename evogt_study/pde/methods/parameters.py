@@ -107,7 +107,7 @@ class EvolutionParameters:
         "a positive number",
         real(0.0),
         "time step of the reference",
-        "dt where left out, an eighth of it for refined",
+        "if left out dt/8, and dt/2 for finite_elements",
         optional=True,
     )
     assessment: Rule | None = declared(

@@ -97,6 +97,7 @@ time_integrator = "stabilized_semi_implicit"
 stabilization = 2
 reference = "finite_difference"
 reference_points = 40
+reference_dt = 0.01
 """
 
 
