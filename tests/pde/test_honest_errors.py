@@ -77,11 +77,11 @@ dt = 0.1
 time_integrator = "stabilized_semi_implicit"
 stabilization = 2
 reference = "finite_difference"
-reference_points = 480
+reference_points = 512
 """
 
 
 def test_a_reference_does_not_share_the_step_of_the_run():
     data = evs.run(evs.Study.from_text(ALLEN_CAHN), workers=0).isel(seed=0)
-    assert float(data.error) == pytest.approx(7.24e-2, rel=5e-3)
+    assert float(data.error) == pytest.approx(7.61e-2, rel=1e-2)  # by 128 of its steps for each step of the run
     assert float(data.reference_error) < 1e-3

@@ -131,7 +131,7 @@ def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hi
 @pytest.mark.parametrize("family", ["transnet", "gaussian_rf", "uniform_elm", "legendre", "sine"])
 @pytest.mark.parametrize("unused", [{"delta": 0.9}, {"N1": 80}, {"hidden": [80, 40]}, {"gama": 3.0}])
 def test_a_parameter_of_another_dictionary_is_refused_by_name(family, unused):
-    gamma = {} if family in ("legendre", "sine") else {"gamma": 3.0}
+    gamma = {} if family in ("legendre", "sine", "fourier") else {"gamma": 3.0}
     with pytest.raises(ParameterError) as caught:
         Dictionary(family, 20, **gamma, **unused)
     ((name, value),) = unused.items()
@@ -142,7 +142,7 @@ def test_a_parameter_of_another_dictionary_is_refused_by_name(family, unused):
 @pytest.mark.parametrize(
     ("arguments", "name", "measured"),
     [
-        ({"family": "fourier"}, "dictionary", "'fourier'"), ({"family": "gtransnet"}, "N1", "None"),
+        ({"family": "wavelets"}, "dictionary", "'wavelets'"), ({"family": "gtransnet"}, "N1", "None"),
         ({"N": 0}, "N", "0"), ({"N": -5}, "N", "-5"), ({"N": 2.5}, "N", "2.5"), ({"gamma": 0.0}, "gamma", "0.0"),
         ({"gamma": -2.0}, "gamma", "-2.0"),
         ({"gamma": float("nan")}, "gamma", "nan"),

@@ -317,7 +317,8 @@ def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
         return real(self, nodes, times)
 
     monkeypatch.setattr(FiniteDifferenceReference, "__call__", counted)
-    text = toml({**STABILISED, **DIFFERENCES, "reference_dt": "0.125"}, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
+    given = {**STABILISED, **DIFFERENCES, "reference_dt": "0.125"}
+    text = toml(given, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
     spec = study_plan(Study.from_text(text)).spec
     stages = StageCache()
     alone = [compute_here(Batch.of(spec, [case]), stages) for case in cases(text)]
