@@ -201,21 +201,7 @@ def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
 
 def guide(deposit: Deposit) -> str:
     """Return the text of README.md, in which control characters and HTML of titles and names are escaped."""
-    publication, first = deposit.publication, deposit.studies[0]
-    people = [
-        f"- {each.name}"
-        + (f" ({details})" if (details := ", ".join(filter(None, (each.affiliation, each.orcid)))) else "")
-        for each in publication.creators
-    ]
-    facts = {
-        "Institution": publication.institution,
-        "Project": publication.project,
-        "License": f"{publication.license}, {deposit.license_address}",
-        "DOI": publication.doi,
-        "References": publication.references,
-        "Acknowledgement": publication.acknowledgement,
-        "Date of the latest result": deposit.created,
-    }
+    first = deposit.studies[0]
     rows = []
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
@@ -229,9 +215,7 @@ def guide(deposit: Deposit) -> str:
 
 {deposit.description}
 
-{LINE.join(people)}
-
-{LINE.join(f"{name}: {fact}  " for name, fact in facts.items() if fact)}
+{_describe_terms(deposit)}
 
 ## Contents
 
@@ -277,6 +261,25 @@ Functions of {", ".join(in_python)} were given in Python and are in no file. The
 of the result, and `evogt run` cannot compute it from here.
 """
     return shown(text, kept="\n").replace("<", "&lt;")
+
+
+def _describe_terms(deposit: Deposit) -> str:
+    """Return creators, institution, licence and other terms as Markdown."""
+    publication = deposit.publication
+    people = [
+        f"- {', '.join(filter(None, (each.name, each.affiliation, each.orcid)))}" for each in publication.creators
+    ]
+    facts = {
+        "Institution": publication.institution,
+        "Project": publication.project,
+        "License": f"{publication.license}, {deposit.license_address}",
+        "DOI": publication.doi,
+        "References": publication.references,
+        "Acknowledgement": publication.acknowledgement,
+        "Date of the latest result": deposit.created,
+    }
+    # two spaces end a line in Markdown
+    return LINE.join([*people, "", *(f"{name}: {fact}  " for name, fact in facts.items() if fact)])
 
 
 def _cell(text: str) -> str:
