@@ -148,18 +148,7 @@ def summary(
     The default table has one row for each combination of parameter values: mean, standard deviation and median with 95
     % confidence intervals, and the number of runs used out of the number planned.
     """
-    check_together(json=as_json, orders=orders, sensitivity=sensitivity)
-    if sensitivity is not None:
-        refuse_options(
-            "--sensitivity",
-            allowed="sensitivity log over points interval confidence min_units missing pilot form digits",
-        )
-    elif orders is not None:
-        refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
-    elif as_json:
-        refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
-    elif log:
-        raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
+    _check_options(as_json, orders, sensitivity, log)
     from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summaries, summary_table
     from evogt_study.analysis.tables import NumberFormat
@@ -194,6 +183,22 @@ def summary(
     if message:
         tell(f"the pilot: {message}")
     warn(doubts(data))
+
+
+def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
+    """Raise InputError for options that have no effect on what is printed."""
+    check_together(json=as_json, orders=orders, sensitivity=sensitivity)
+    if sensitivity is not None:
+        refuse_options(
+            "--sensitivity",
+            allowed="sensitivity log over points interval confidence min_units missing pilot form digits",
+        )
+    elif orders is not None:
+        refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
+    elif as_json:
+        refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
+    elif log:
+        raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
 
 
 def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     code, out, _ = evogt("merge", "--along", "problem", "heat.nc", "waves.nc", "-o", "joined.nc")
     assert (code, out.splitlines()[0]) == (0, "joined.nc: 7 runs, 6 ok, 1 failed")
-    assert "heat     4  1.000e+00" in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
+    assert "heat     4  1.000 " in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
     assert evogt("status", "joined.nc")[1].startswith("joined.nc (main): 7 runs, 6 ok, 1 failed\n")
     assert evogt("report", "joined.nc")[0] == 0
     of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
