@@ -13,7 +13,6 @@ error 5.43e-04 at rank 48
 - `advise`: main cause of the error, and the gain of a change
 - `command`: `evogt advise`
 - `pipeline`: the method on one screen, stage by stage
-- `field_solution`: the method for several fields and nonlinear fluxes
 - `methods`: methods that a study can name, and the kind of problem that they solve
 - `baselines`: methods for comparison, and references
 - `certificates`: a posteriori bounds and estimates of the error

@@ -6,15 +6,13 @@
 - `newton_steps`: time steps of fields with nonlinear fluxes
 - `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
 - `implicit_midpoint`: the implicit midpoint rule
-- `semi_implicit`: the common part of schemes with an explicit reaction
-- `imex_bdf_2`: backward differentiation with an explicit reaction
-- `stabilized_semi_implicit`: the stabilised step for gradient flows
+- `semi_implicit`: schemes with an explicit reaction: the stabilised step for gradient flows, and imex_bdf_2
 - `adaptive_radau`: SciPy's Radau IIA method with steps of its own choice
 """
 
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.integrators.implicit_midpoint import ImplicitMidpoint
-from evogt_study.pde.integrators.stabilized_semi_implicit import StabilizedSemiImplicit
+from evogt_study.pde.integrators.semi_implicit import StabilizedSemiImplicit
 from evogt_study.registry import Registry
 
 __all__ = ["INTEGRATORS", "ImplicitMidpoint", "Integrator", "StabilizedSemiImplicit", "Start"]

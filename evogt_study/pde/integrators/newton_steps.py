@@ -14,8 +14,8 @@ import scipy.linalg
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.galerkin.flux_system import FluxSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.imex_bdf_2 import ImexBDF2
 from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, RungeKutta, Tableau
+from evogt_study.pde.integrators.semi_implicit import ImexBDF2
 from evogt_study.pde.integrators.tableaus import RadauIIA2
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

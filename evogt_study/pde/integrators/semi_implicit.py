@@ -1,4 +1,4 @@
-"""The common part of schemes with an implicit K and an explicit reaction."""
+"""Schemes with an implicit K and an explicit reaction: the stabilised step, and backward differentiation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.schema.parameters import declared, real
 
 Side = Callable[[Array, Array, Array], float]
 """(alpha, r, dt b) -> the shift of a step; turns alpha in place into its right-hand side, and may overwrite r."""
@@ -146,3 +147,84 @@ def _factor(matrix: Array, symmetric: bool, t: float) -> Callable[[Array], Array
             f"(1 + S dt) I + dt K is not positive definite at t = {t:.6g}: {error}"
         ) from None
     return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
+
+
+@dataclass(frozen=True)
+class StabilizedSemiImplicit(SemiImplicit):
+    """Order one; also for problems with a potential, whose energy it records.
+
+    The stabilised semi-implicit step for gradient flows (eq:ac_scheme), first order in time.
+
+        ((1 + S dt) I + dt K) alpha^{n+1} = (1 + S dt) alpha^n + dt (b - g(alpha^n)),    K and b at t_{n+1}
+
+    The linear terms are implicit, the reaction g_i = (F'(u^n), phi~_i)_q is explicit, and S >= 0 damps a step.
+    For F'' <= 2S wherever the solution goes, b = 0 and a diffusion that does not depend on time, the energy
+
+        E_q(u) = sum_q w_q [ a |grad u|^2 / 2 + F(u) ]
+
+    does not increase.  With a lifting u = u_b + phi~ . alpha, and the damping is of u: -S (u_b^{n+1} - u_b^n) joins b.
+    """
+
+    name = "stabilized_semi_implicit"
+
+    stabilization: float = declared(
+        "a number >= 0", real(0.0, low_included=True), "S", f"damping of {name}, eq:ac_scheme"
+    )
+
+    @property
+    def damping(self) -> float:
+        return self.stabilization
+
+    def shifts(self, dt: float) -> tuple[float, ...]:
+        return (1.0 + self.stabilization * dt,)
+
+    def side(self, dt: float) -> Side:
+        """(1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
+        (shift,) = self.shifts(dt)
+
+        def side(alpha: Array, slope: Array, load: Array) -> float:
+            alpha *= shift
+            slope *= dt
+            alpha -= slope
+            alpha += load
+            return shift
+
+        return side
+
+
+# 2 r^n - r^{n-1} extrapolates the reaction to t_{n+1} to second order, so that no nonlinear system is solved
+@dataclass(frozen=True)
+class ImexBDF2(SemiImplicit):
+    """Order two; explicit in a nonlinear reaction or a potential, whose energy it records.
+
+    The two-step backward differentiation formula with an explicit reaction, of order two.
+
+        (3/2 I + dt K) alpha^{n+1} = 2 alpha^n - alpha^{n-1}/2 + dt (b^{n+1} - 2 r(alpha^n) + r(alpha^{n-1}))
+
+    The first step is (I + dt K) alpha^1 = alpha^0 + dt (b - r(alpha^0)).
+    """
+
+    name = "imex_bdf_2"
+    ORDER = 2
+
+    def shifts(self, dt: float) -> tuple[float, ...]:
+        """1 for the first step, by the implicit Euler rule, and 3/2 for the others."""
+        return 1.0, 1.5
+
+    def side(self, dt: float) -> Side:
+        """The right-hand sides of one march, which keep the state and the reaction of the step before."""
+        before: list[Array] = []
+
+        def side(alpha: Array, slope: Array, load: Array) -> float:
+            start, state, reacted = not before, alpha.copy(), slope.copy()
+            result = slope * (-dt if start else -2.0 * dt)
+            result += alpha
+            if not start:
+                result += alpha
+                result += dt * before[1]
+                result -= 0.5 * before[0]
+            np.add(result, load, out=alpha)
+            before[:] = state, reacted
+            return 1.0 if start else 1.5
+
+        return side

@@ -13,9 +13,12 @@ from evogt_study.errors import ParameterError, StudyError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.pde.baselines.references import EXACT, REFINED, refined_run
-from evogt_study.pde.field_solution import FieldSolution, solve_fields
+from evogt_study.pde.domains import Box
+from evogt_study.pde.domains.base import WithConstant
+from evogt_study.pde.galerkin.flux_system import FluxSystem
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.integrators.newton_steps import check_integrator
+from evogt_study.pde.integrators.newton_steps import NewtonSteps, check_integrator
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
@@ -27,8 +30,8 @@ from evogt_study.pde.methods.problem_method import (
 )
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
-from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, Share
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.pipeline import Discretisation, Share, afresh
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import choice, declared, integer, same_as, typed
@@ -37,6 +40,47 @@ from evogt_study.schema.values import Values, canonical_json
 
 RECORDABLE = ("error_history", "field", "integral_history")
 TOLERANCE, KEPT, FRESH = 1e-13, "kept", "fresh"
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSolution:
+    """Coefficients of all fields at the observed times."""
+
+    data: FieldData
+    system: FluxSystem
+    trajectory: Trajectory
+
+    def evaluate(self, nodes: Array) -> Array:
+        """The fields at the observed times, (P, d) -> (S, n, P)."""
+        pairs = zip(self.trajectory.coefficients, self.trajectory.times.tolist(), strict=True)
+        return np.stack([self.system.evaluate(z, nodes, t) for z, t in pairs])
+
+
+def solve_fields(
+    data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = afresh
+) -> FieldSolution:
+    """Solve in one retained space for each field (eq:retained_basis).
+
+    Raises ParameterError for an integrator that cannot advance the fields, EmptySpaceError, and DivergedError if
+    Newton's method does not converge.
+    """
+    check_integrator(run.integrator)
+    boxes = [data.problem.box(each) for _, each in data.problem.fields]
+    spaces = [_space(box, run, share) for box in boxes]
+    rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
+    system = FluxSystem(data.terms, spaces, rules)
+    return FieldSolution(data, system, NewtonSteps(system, tolerance, keep).march(run.integrator, run.grid))
+
+
+def _space(box: Box, run: Discretisation, share: Share) -> RetainedSpace:
+    def make() -> RetainedSpace:
+        features = box.features(run.dictionary, run.seed)
+        if run.dictionary.RANDOM and not len(box.boundary_points()):
+            features = WithConstant(features)
+        trial = trial_functions(box, features, box.quadrature(run.quadrature))
+        return retain(trial, weighted_svd(trial), run.tau)
+
+    return share("retained space", (run.dictionary, run.seed, run.quadrature, run.tau, box), make)
 
 
 @dataclass(frozen=True)
