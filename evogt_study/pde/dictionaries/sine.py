@@ -1,7 +1,7 @@
 """Fourier sines, and Fourier series for periodic directions: tensor products without a seed.
 
-The features of `Sine` are sines divided by x (1 - x), direction by direction. The trial functions have the boundary factor,
-so they are the sines themselves: eigenfunctions of the Laplacian.
+The features of `Sine` are sines divided by x (1 - x), direction by direction.  The trial functions have the boundary
+factor, so they are the sines themselves: eigenfunctions of the Laplacian.
 """
 
 from __future__ import annotations
