@@ -242,7 +242,7 @@ class Result:
         self, kind: str, variable: str | None, roles: Mapping[str, Any], look: Mapping[str, Any], *,
         slope: float | Iterable[float], ax: Axes | Sequence[Axes] | Figure | None = None, notes: bool,
     ) -> PlottedFigure:  # fmt: skip
-        from evogt_study.plots.canvas import Look, PlotRequest  # 0.4 s, with matplotlib
+        from evogt_study.plots.canvas import FigureOptions, PlotRequest  # 0.4 s, with matplotlib
         from evogt_study.plots.catalogue import draw_kind
         from evogt_study.plots.groups import PlotRoles
 
@@ -250,7 +250,7 @@ class Result:
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
         slopes = (slope,) if isinstance(slope, (int, float)) else tuple(slope)
         axes = PlotRoles(**{**roles, "over": sample})
-        return draw_kind(self._data, kind, PlotRequest(variable, axes, slopes, Look(**look), ax, notes))
+        return draw_kind(self._data, kind, PlotRequest(variable, axes, slopes, FigureOptions(**look), ax, notes))
 
     def failures(self) -> pd.DataFrame:
         """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""

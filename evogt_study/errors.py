@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-MESSAGE_LIMIT = 900
+_MESSAGE_LIMIT = 900
 """Characters of a message."""
 _NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
 """Files that `warn` skips when it looks for the line that led to a warning."""
@@ -25,7 +25,7 @@ class EvogtError(Exception):
     """Base of all errors of the package.  The message is one line of limited length."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(cut(" ".join(message.split()), MESSAGE_LIMIT))
+        super().__init__(cut(" ".join(message.split()), _MESSAGE_LIMIT))
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython and notebooks show."""

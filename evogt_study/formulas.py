@@ -5,7 +5,7 @@ Python syntax tree and translates only the nodes of this grammar.  It executes n
 refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
 bound its time and memory.
 
-`evaluate` and `prepare` compute expressions as a list of NumPy operations, each computed once.
+`evaluate_formula` and `prepare` compute expressions as a list of NumPy operations, each computed once.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ MAX_DEPTH = 32
 """Levels of nesting: calls, powers, sums in products.  Second derivatives of 32 levels take up to 1 s, of 90 18 s."""
 MAX_EXPONENT = 64
 """Each derivative of a power has one more product.  Derivatives of (...)**64 are still short."""
-MAX_DEGREE = 256
+_MAX_DEGREE = 256
 """Powers of powers multiply: the derivative of (x**64)**64 would have thousands of factors."""
 MAX_DIGITS = 300
 """Digits of an exact number.  This is the range of a double."""
-LARGEST = 1e100
+_LARGEST = 1e100
 """Largest constant.  Its square is far from overflow."""
 LARGEST_PRODUCT = 8
 """Largest exponent of a power that is computed as a product, which is exact for small integers.  For 8,000 values
@@ -134,7 +134,7 @@ class _Part(NamedTuple):
 class _Translation:
     """One pass over a syntax tree.  `text` and `key` are for messages.
 
-    Constant pieces are computed in floating point first and refused if they exceed `LARGEST`: exact arithmetic on
+    Constant pieces are computed in floating point first and refused if they exceed `_LARGEST`: exact arithmetic on
     9**9**9 would not end.
     """
 
@@ -177,8 +177,8 @@ class _Translation:
             raise self.refuse(f"the number {shortened(written)}")
         if value == 0 and not re.search("[1-9]", re.split("[eE]", written)[0]):
             return _Part(sympy.S.Zero, 0.0)
-        if not 1.0 / LARGEST < value < LARGEST:
-            raise self.refuse(f"the number {shortened(written)}, outside {1 / LARGEST:g} to {LARGEST:g},")
+        if not 1.0 / _LARGEST < value < _LARGEST:
+            raise self.refuse(f"the number {shortened(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
         return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
 
     def name(self, name: str) -> _Part:
@@ -224,8 +224,8 @@ class _Translation:
             )
         else:
             degree = max(left.degree, right.degree) if operator in (add, sub) else left.degree + right.degree
-        if degree > MAX_DEGREE:
-            raise self.refuse(f"powers and products of degree above {MAX_DEGREE}")
+        if degree > _MAX_DEGREE:
+            raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
         return degree
 
     def simplified(self, expression: sympy.Expr, degree: int) -> _Part:
@@ -258,7 +258,7 @@ class _Translation:
             value = function(*arguments)
         except (ArithmeticError, ValueError, TypeError):
             value = math.nan
-        if isinstance(value, complex) or not abs(value) < LARGEST:
+        if isinstance(value, complex) or not abs(value) < _LARGEST:
             raise self.refuse("a constant that is not a real number of ordinary size")
         return float(value)
 
@@ -278,7 +278,7 @@ def _described(node: ast.AST) -> str:
     }.get(type(node).__name__, type(node).__name__)  # fmt: skip
 
 
-def evaluate(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
+def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
     """The number or array of `expression` for `values` of its symbols.
 
     Raises FormulaError for an operation that has no numerical counterpart, such as an unevaluated derivative.
@@ -296,7 +296,7 @@ def prepare(
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """The expressions as a function of the values of all other symbols.
 
-    Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate` does.
+    Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate_formula` does.
     """
     return _prepared(expressions, tuple(parameters), *parameters.values())
 

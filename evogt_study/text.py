@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-def shown(text: str, kept: str = "") -> str:
+def escape_text(text: str, kept: str = "") -> str:
     r"""Return `text` with each character that is not printable as its escape: ``\x1b``, ``\n``, ``\u202e``.
 
     These are control characters (C0, DEL, C1), marks that change the direction of text, line separators and code points
@@ -18,7 +18,7 @@ def shown(text: str, kept: str = "") -> str:
 
 def tell(line: object, err: bool = False) -> None:
     """Print exactly one line."""
-    click.echo(shown(str(line)), err=err)
+    click.echo(escape_text(str(line)), err=err)
 
 
 def tell_lines(text: str, err: bool = False) -> None:

@@ -14,7 +14,7 @@ from evogt_study.cli.main import main
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import clusters
@@ -186,6 +186,6 @@ def written_result(study, path):
 
 
 def computed_table(plan):
-    table = Table(plan)
+    table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     return table

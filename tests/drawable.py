@@ -8,7 +8,7 @@ import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from evogt_study.plots.canvas import Look, PlotRequest
+from evogt_study.plots.canvas import FigureOptions, PlotRequest
 from evogt_study.plots.catalogue import draw_kind
 from evogt_study.plots.groups import PlotRoles
 from evogt_study.results.dataset import dataset, global_attributes
@@ -111,9 +111,9 @@ def _small(dimension):
 
 def request(variable=None, slope=(), ax=None, notes=True, over=None, **options):
     """A request with roles and look by their names."""
-    look = {name: options.pop(name) for name in list(options) if name in Look.__dataclass_fields__}
+    look = {name: options.pop(name) for name in list(options) if name in FigureOptions.__dataclass_fields__}
     over = (over,) if isinstance(over, str) else over
-    return PlotRequest(variable, PlotRoles(over=over, **options), slope, Look(**look), ax, notes)
+    return PlotRequest(variable, PlotRoles(over=over, **options), slope, FigureOptions(**look), ax, notes)
 
 
 def draw(data, kind, variable=None, **options):

@@ -6,7 +6,7 @@ import pytest
 from evogt_study import pde
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 EPS = np.finfo(float).eps
 
@@ -45,7 +45,9 @@ def on_arrays(dimension, diffusion, dt, steps=20, tau=1e-8):
     """The same run with its stiffness at hand."""
     rule = QuadratureRule("gauss_legendre", POINTS[dimension])
     grid = TimeGrid.of(dt * steps, dt)
-    return solve(cooling(dimension, diffusion), Discretisation(DICTIONARIES[dimension], 2, tau, rule, rule, grid))
+    return solve_arrays(
+        cooling(dimension, diffusion), Discretisation(DICTIONARIES[dimension], 2, tau, rule, rule, grid)
+    )
 
 
 @dimensions

@@ -19,8 +19,8 @@ from evogt_study.formulas import (
     MAX_EXPONENT,
     MAX_LENGTH,
     MAX_TERMS,
-    evaluate,
     evaluate_all,
+    evaluate_formula,
     parse,
     prepare,
 )
@@ -38,7 +38,7 @@ def by_python(text):
 
 
 def by_package(text):
-    return float(evaluate(parse(text), VALUES))
+    return float(evaluate_formula(parse(text), VALUES))
 
 
 def refused(text, key="the_key"):

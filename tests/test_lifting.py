@@ -16,7 +16,7 @@ from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.methods.parameters import integrator_of
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 EPS = np.finfo(float).eps
 sin, cos, exp, pi = np.sin, np.cos, np.exp, np.pi
@@ -82,7 +82,7 @@ def run_of(problem, steps, *, final_time=0.5, integrator="implicit_midpoint", st
     grid = TimeGrid(final_time, steps, tuple(range(steps + 1)) if saved is None else saved)
     dictionary = DICTIONARIES[problem.dimension]
     integrator = integrator_of({"time_integrator": integrator, "stabilization": stabilization})
-    return solve(problem, Discretisation(dictionary, 1, tau, rule, rule, grid, integrator))
+    return solve_arrays(problem, Discretisation(dictionary, 1, tau, rule, rule, grid, integrator))
 
 
 def small_space(dimension, N=8, tau=1e-6):

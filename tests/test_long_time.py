@@ -12,7 +12,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 TIMES = (20.0, 40.0, 60.0, 80.0, 100.0)
 CIRCLE = np.exp(1j * np.pi * (np.arange(1, 33) - 0.5) / 32)
@@ -83,5 +83,5 @@ def test_a_forced_reaction_stays_near_the_spectral_solution():
     grid = TimeGrid.of(TIMES[-1], 0.05, 6)
     rules = (QuadratureRule("gauss_legendre", points) for points in (64, 16))
     dictionary = pde.Dictionary("gtransnet", N=600, N1=1200, gamma=10)
-    found = solve(problem, Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["imex_bdf_2"]()))
+    found = solve_arrays(problem, Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["imex_bdf_2"]()))
     assert (distances(found.evaluate(rule.nodes)[1:], exact, rule) < 5e-2).all()

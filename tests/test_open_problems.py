@@ -15,7 +15,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 WAVE, BUBBLE = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(pi*y)"
 ROBIN = {
@@ -86,7 +86,7 @@ def solved(problem, integrator="gauss_2", dt=0.02, reference=None):
     grid = TimeGrid.of(0.2, dt, 2)
     dictionary, (assembly, validation) = DICTIONARIES[problem.dimension], rules(problem)
     run = Discretisation(dictionary, 0, 1e-12, assembly, validation, grid, INTEGRATORS[integrator]())
-    return solve(problem, run, reference=reference)
+    return solve_arrays(problem, run, reference=reference)
 
 
 @pytest.mark.long
@@ -131,7 +131,7 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
     for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
         grid = TimeGrid.of(1.0, dt, 2)
         run = Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["implicit_midpoint"]())
-        found = solve(problem, run, reference=FiniteElementReference(problem, 100, grid))
+        found = solve_arrays(problem, run, reference=FiniteElementReference(problem, 100, grid))
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
 
 
@@ -141,7 +141,7 @@ def decay(domain, N, refinements, gamma):
     problem = pde.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
     rule, dictionary = TriangleRule(refinements, 8), pde.Dictionary("gtransnet", N=N, N1=2 * N, gamma=gamma)
     run = Discretisation(dictionary, 0, 1e-12, rule, rule, TimeGrid.of(1.0, 0.02), INTEGRATORS["radau_iia_3"]())
-    norms = np.linalg.norm(solve(problem, run).trajectory.coefficients, axis=1)
+    norms = np.linalg.norm(solve_arrays(problem, run).trajectory.coefficients, axis=1)
     return np.log(norms[25] / norms[50]) / 0.5
 
 

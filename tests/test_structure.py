@@ -30,6 +30,20 @@ def test_there_are_few_files():
     assert len(list(ROOT.rglob("*.py"))) <= MOST_FILES
 
 
+def test_no_public_name_is_in_two_modules():
+    """Functions and classes; a command has the name of its function."""
+    places = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
+                continue
+            if not any(
+                "command(" in ast.unparse(each) or "group(" in ast.unparse(each) for each in node.decorator_list
+            ):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_functions_fit_on_a_screen():
     lengths = {
         f"{path.relative_to(ROOT)}:{node.name}": node.end_lineno - node.lineno + 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from evogt_study.text import shown
     ],
 )
 def test_what_acts_is_written_out(text, seen):
-    assert shown(text) == seen
+    assert escape_text(text) == seen
 
 
 def test_some_characters_may_stay():
-    assert shown("a\nb\x1b", kept="\n") == "a\nb\\x1b"
+    assert escape_text("a\nb\x1b", kept="\n") == "a\nb\\x1b"

@@ -13,7 +13,16 @@ import xarray as xr
 
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, dimensions
-from evogt_study.analysis.runs import DRAWN, Layout, each_once, join_numbers, layout, mark_first, planned_runs, shown
+from evogt_study.analysis.runs import (
+    DRAWN,
+    Layout,
+    each_once,
+    join_numbers,
+    layout,
+    mark_first,
+    planned_runs,
+    typed_labels,
+)
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as tests
@@ -197,7 +206,7 @@ def _compare(
     named = each_once(units) if units is not None else [DRAWN] if DRAWN in over_dims else over_dims
     unit = named[0] if len(named) == 1 else "unit"
     question = _question(values, *chosen, alpha, laid_out.within > 1)
-    question, names = replace(question, unit=unit, margin=margin), shown(values, dim)
+    question, names = replace(question, unit=unit, margin=margin), typed_labels(values, dim)
     found = [_compare_setup(each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
@@ -243,7 +252,7 @@ def _question(
     """The estimand, direction and scale, from the options, the attributes of the variable and its values."""
     declared, stated = declared_attributes(values), estimand
     estimand = estimand or declared[1] or WIN
-    check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
+    check_options(estimand=(estimand, tests._ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])
     numbers = np.ravel(values.values).astype(float)
     two_valued, known = is_two_valued(numbers), numbers[~np.isnan(numbers)]

@@ -22,7 +22,7 @@ from evogt_study.schema.variables import DESIGN
 
 GIVEN = ("table", "zip", "unstated")
 """Rules of points that were listed and not drawn: their parameters may depend on each other."""
-LEVELS = 4
+_LEVELS = 4
 """Levels of Morris' trajectories where nothing says how many: SALib's default."""
 
 
@@ -180,7 +180,7 @@ class SamplePoints:
     seeds: bool
     strings: tuple[tuple[str, ...], ...]
     along: Mapping[str, str]
-    levels: int = LEVELS
+    levels: int = _LEVELS
 
     def describe(self, number: int, value: float) -> str:
         """A value of a parameter as text."""
@@ -240,7 +240,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
             column, own = codes, tuple(map(str, found))
         columns.append(np.asarray(column, dtype=float)[places[dims.index(dim)]])
         strings.append(own)
-    levels = int(str(design_of(values, dims[0]).get("levels", LEVELS)))
+    levels = int(str(design_of(values, dims[0]).get("levels", _LEVELS)))
     return SamplePoints(
         tuple(along), np.stack(columns, axis=-1), tuple(dims), DRAWN in over, tuple(strings), along, levels
     )

@@ -23,12 +23,12 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import BOOKKEEPING, STATUS_NAMES, status_codes
 from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.untrusted import hash_file
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
 SUFFIXES = (".csv", ".parquet", ".json")
-FIRST = ("run_status", "run_message")
+_FIRST = ("run_status", "run_message")
 """Run metadata that comes right after the parameters.  The rest comes last."""
-FORMULA = tuple("=+-@＝＋－＠")  # also the wide forms
+_FORMULA = tuple("=+-@＝＋－＠")  # also the wide forms
 """First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
 Column = npt.NDArray[Any]
 
@@ -49,8 +49,8 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     ]
     parameters = sorted(others, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
     own = (str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in BOOKKEEPING)
-    last = [name for name in BOOKKEEPING if name in data.variables and name not in FIRST]
-    return {name: _column(data, name, axes, shape)[planned] for name in (*axes, *parameters, *FIRST, *own, *last)}
+    last = [name for name in BOOKKEEPING if name in data.variables and name not in _FIRST]
+    return {name: _column(data, name, axes, shape)[planned] for name in (*axes, *parameters, *_FIRST, *own, *last)}
 
 
 def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
@@ -121,11 +121,11 @@ def _safe(value: Any) -> Any:
     """The value, with an apostrophe before text that begins like a formula and is no number."""
     if not isinstance(value, str):
         return value
-    text = shown(value)
+    text = escape_text(value)
     with suppress(ValueError):
         float(text)
         return text
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _write_json(columns: Mapping[str, Column], path: Path) -> None:

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.special import stdtrit
 
 from evogt_study.analysis.reduce import BOUND, check_array, dimensions, reduce_blocks
-from evogt_study.analysis.runs import Layout, Numbers, across, each_once, layout, planned_runs, shown
+from evogt_study.analysis.runs import Layout, Numbers, across, each_once, layout, planned_runs, typed_labels
 from evogt_study.analysis.statistics import kept_coordinates, summary
 from evogt_study.analysis.summary_table import TableRequest, find_variables, select_runs
 from evogt_study.analysis.tables import NumberFormat, check_format, render_table
@@ -213,7 +213,7 @@ def orders_table(
     check_format(form)
     rest = [str(dim) for dim in found["slope"].dims]
     labels = [" ".join(each) for each in product(*(across(found, dim) for dim in rest))]
-    header, body = [along], [[label] for label in [*shown(found, along), "slope"]]
+    header, body = [along], [[label] for label in [*typed_labels(found, along), "slope"]]
     for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
         one = found.isel(dict(zip(rest, place, strict=True)))
         if (one["n_planned"] > 0).any():

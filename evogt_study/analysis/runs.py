@@ -179,14 +179,14 @@ def numeric_variables(data: xr.Dataset) -> list[str]:
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
-def shown(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def typed_labels(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
     return [text_label(canonical(label)) for label in values[dim].values]
 
 
 def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as headings.  Numbers get the name of the dimension."""
-    found = shown(values, dim)
+    found = typed_labels(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
@@ -196,7 +196,7 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
         raise InputError(f"`dim` must be one of {', '.join(map(str, values.dims))}, got {dim!r}")
     found = find([canonical(each) for each in values[dim].values], str(label))
     if found is None:
-        raise ParameterError(dim, f"one of {listed(shown(values, dim))}", label)
+        raise ParameterError(dim, f"one of {listed(typed_labels(values, dim))}", label)
     return found
 
 

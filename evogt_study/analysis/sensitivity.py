@@ -27,14 +27,14 @@ from evogt_study.inference import variance_components as components
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
-from evogt_study.inference.variance_components import UNKNOWN, Moments, Part
+from evogt_study.inference.variance_components import UNKNOWN, Moments, VariancePart
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, declared_attributes, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
-RUN, MEAN = "run", "mean"
+RUN, _MEAN = "run", "mean"
 """Estimands: shares of the variance of one run with a fresh seed, or of the mean over the seeds."""
 SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
-METHODS = (SALTELLI, MORRIS, CHAOS, SHAPLEY)
+_METHODS = (SALTELLI, MORRIS, CHAOS, SHAPLEY)
 STATUS, FAILURE = "run_status", "failure"
 """The variable made from the status has the name `FAILURE`: 1 if a run is not ok, 0 if it is."""
 _LONG_NAMES: Mapping[str, str] = {
@@ -116,7 +116,7 @@ def sensitivity(
     reduce.check_array(values)
     values = _as_numbers(values, log)
     over = reduce.dimensions(values, _default_over(values) if over is None else over)
-    reduce.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, MEAN)))
+    reduce.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
     design = design or Design.of(values, planned=planned)
     points = find_points(values, over, parameters)
     return _sensitivity(values, points, design, method, estimand == RUN, interval, missing, planned)
@@ -165,7 +165,7 @@ def _sensitivity(
 
 def choose_method(method: str, sample: SamplePoints) -> str:
     """Return the method, or for "" the one that the points are made for.  Raises InputError if it does not suit."""
-    reduce.check_options(method=(method, ("", *METHODS)))
+    reduce.check_options(method=(method, ("", *_METHODS)))
     fitting = [CHAOS, SHAPLEY]
     if estimates.is_morris(sample.points):
         fitting.insert(0, MORRIS)
@@ -285,7 +285,7 @@ class _Estimator:
         return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)._asdict()
 
 
-def _to_columns(name: str, parts: Sequence[Part]) -> dict[str, Array]:
+def _to_columns(name: str, parts: Sequence[VariancePart]) -> dict[str, Array]:
     table = np.array(parts, dtype=float)
     return {name: table[:, 0], f"{name}_ci": table[:, 1:]}
 
@@ -489,7 +489,7 @@ def variance_shares(
     >>> variance_shares(x).source.values.tolist()
     ['a', 'seed', 'seed:setups']
     """
-    reduce.check_options(estimand=(estimand, (RUN, MEAN)))
+    reduce.check_options(estimand=(estimand, (RUN, _MEAN)))
     reduce.check_confidence(confidence)
     given = [str(dim) for dim in values.dims if dim != over] if axes is None else list(axes)
     dims = [dim for dim in reduce.dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
@@ -543,7 +543,7 @@ def _variance_shares(
 
 def _shares_of_grid(
     table: Array, dims: Sequence[str], fresh: bool, of_run: bool, order: int, confidence: float
-) -> tuple[dict[str, Part], dict[str, Part], dict[str, Part]]:
+) -> tuple[dict[str, VariancePart], dict[str, VariancePart], dict[str, VariancePart]]:
     """Shares and components by source, and total shares by axis; unknown for values that do not vary."""
     if np.isinf(table).any() or not components.varies(table):
         return {}, {}, {}
@@ -551,7 +551,7 @@ def _shares_of_grid(
         raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
     own, seeds = components.grid_components(table, fresh=fresh, confidence=confidence)
     seeds = seeds if of_run else {}
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[VariancePart]] = {}
     for subset, part in own.items():
         parts.setdefault(_name_source(dims, subset, order), []).append(part)
     named = {name: components.add(each) for name, each in parts.items()} | seeds

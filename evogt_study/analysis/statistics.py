@@ -20,7 +20,7 @@ from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import slabs
 
 __all__ = ["DEFAULT", "IncompleteWarning", "Interval", "summary"]
-CI, INTERVAL, ERROR = "ci", "_ci", "_se"
+CI, _INTERVAL, _ERROR = "ci", "_ci", "_se"
 DEFAULT = ("mean", "std", CI, "median", "median_ci")
 BLOCKS, SETUPS, OMIT = "blocks", "setups", "omit"
 INCOMPLETE = (BLOCKS, SETUPS, OMIT)
@@ -115,7 +115,7 @@ def _summary(
     laid_out = layout(values, dims, units, runs)
     shares = [name for name in names if _interval_of(name, interval) == "mean" and not interval.method]
     shares = shares if shares and _are_two_valued(values) else []
-    means = [name for name in names if "mean" in (name.removesuffix(ERROR), _interval_of(name, interval))]
+    means = [name for name in names if "mean" in (name.removesuffix(_ERROR), _interval_of(name, interval))]
     means += reduce.tail_kernels()
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
@@ -172,8 +172,8 @@ def _kernel(name: str, how: Interval) -> Kernel:
         # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
         own = how if of == how.of else Interval(of, "", how.confidence, how.resamples, how.seed, how.min_units)
         return lambda units: intervals.interval(units, own)
-    if name.endswith(ERROR):
-        of = name.removesuffix(ERROR)
+    if name.endswith(_ERROR):
+        of = name.removesuffix(_ERROR)
         _check(of, name)
         return lambda units: standard_error(units, of)
     _check(name, name)
@@ -184,7 +184,7 @@ def _kernel(name: str, how: Interval) -> Kernel:
 
 def _interval_of(name: str, how: Interval) -> str:
     """Return the statistic whose interval a name means, or "" if it means no interval."""
-    return how.of if name == CI else name.removesuffix(INTERVAL) if name.endswith(INTERVAL) else ""
+    return how.of if name == CI else name.removesuffix(_INTERVAL) if name.endswith(_INTERVAL) else ""
 
 
 def _check(of: str, name: str) -> None:
@@ -224,7 +224,7 @@ def _add_labels(
         text = plain.get(name) or _describe(name, how, pooled, name in shares)
         found[name].attrs = {"long_name": f"{text} over {', '.join(dims)} of {of}"}
         found[name].attrs["units"] = "1" if name in plain else units
-        if name.endswith((CI, ERROR)) or name == "std":
+        if name.endswith((CI, _ERROR)) or name == "std":
             found[name].attrs["comment"] = TWO_NEEDED
     bounds = {BOUND: ["lower", "upper"]} if BOUND in found.dims else {}
     return found.assign_coords(kept_coordinates(values, dims) | bounds)
@@ -238,8 +238,8 @@ def _describe(name: str, how: Interval, pooled: bool, share: bool) -> str:
         method = "percentile" if pooled and method == "bonett" else method  # units of several values
         label = "Wilson" if share else _METHODS[method]
         return f"{100.0 * how.confidence:g}% confidence interval ({label}) of the {kernel_of(of)[1]}"
-    text = kernel_of(name.removesuffix(ERROR))[1]
-    return f"standard error of the {text}" if name.endswith(ERROR) else text
+    text = kernel_of(name.removesuffix(_ERROR))[1]
+    return f"standard error of the {text}" if name.endswith(_ERROR) else text
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:

@@ -17,7 +17,7 @@ from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
 
 MOST_MESSAGES = 20
-MOST_VALUES = 12
+_MOST_VALUES = 12
 """Number of axis values to name, among those with runs that are not ok or not run."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
@@ -102,7 +102,7 @@ def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], stat
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:MOST_VALUES]]
+        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MOST_VALUES]]
         if values and len(bad) > 1:  # an axis of one value does not show where
             lacking.append(Lacking(state, name, values, len(places) - len(values)))
     return lacking

@@ -14,7 +14,7 @@ import xarray as xr
 
 from evogt_study.analysis.comparison import paired_dimensions
 from evogt_study.analysis.reduce import BOUND, COUNTS, reduce_blocks
-from evogt_study.analysis.runs import Numbers, join_numbers, layout, mark_first, planned_runs, position, shown
+from evogt_study.analysis.runs import Numbers, join_numbers, layout, mark_first, planned_runs, position, typed_labels
 from evogt_study.analysis.statistics import DEFAULT, kept_coordinates, summary
 from evogt_study.analysis.tables import NumberFormat, check_format, make_table, render_table, with_ratios
 from evogt_study.errors import InputError
@@ -25,12 +25,12 @@ from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status, declared_attributes, status_codes
 from evogt_study.schema.variables import to_losses as losses_of
 
-VARIABLE = "variable"
+_VARIABLE = "variable"
 """Dimension of a table of several variables."""
-NONE = "none"
+_NONE = "none"
 """Instead of dimensions to reduce over: each run by itself."""
 DEFAULT_OVER = ("seed",)
-ERROR = "error"
+_ERROR = "error"
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ def summaries(data: xr.Dataset, request: TableRequest) -> tuple[dict[str, xr.Dat
     values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
-            known = ", ".join([*map(str, each.dims), NONE])
+            known = ", ".join([*map(str, each.dims), _NONE])
             raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}; name axes with --over: {known}")
-    if request.over == (NONE,):
-        values = {name: each.expand_dims(NONE) for name, each in values.items()}
-    defaults = ("mean",) if request.over == (NONE,) else ("mean", "std") if request.columns else DEFAULT
+    if request.over == (_NONE,):
+        values = {name: each.expand_dims(_NONE) for name, each in values.items()}
+    defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT
     return values, {
         name: summary(
             each, request.over, statistics=request.statistics or defaults, interval=request.interval,
@@ -121,10 +121,10 @@ def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     if len(set(dims.values())) > 1:
         listing = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
         raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
-    along = xr.Variable(VARIABLE, list(statistics))
+    along = xr.Variable(_VARIABLE, list(statistics))
     return xr.concat(
         list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
-    ).assign_coords({VARIABLE: along})
+    ).assign_coords({_VARIABLE: along})
 
 
 def user_variables(data: xr.Dataset) -> list[str]:
@@ -180,10 +180,10 @@ def ratio_of_means(
 def comparison_lines(found: xr.Dataset) -> str:
     """Conclusions of the setups, then a table of the values of each, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
-    form, names = NumberFormat(3), shown(found, dim)
+    form, names = NumberFormat(3), typed_labels(found, dim)
     sentences, body, notes = [], [], dict[str, None]()
     for place, labels in zip(
-        np.ndindex(*found["leader"].shape), product(*(shown(found, each) for each in rest)), strict=True
+        np.ndindex(*found["leader"].shape), product(*(typed_labels(found, each) for each in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
@@ -207,7 +207,7 @@ def _pilot_section(pilot: xr.Dataset) -> tuple[dict[str, Any], str, list[str]]:
     except tomllib.TOMLDecodeError:
         section = {}
     section = section if isinstance(section, dict) else {}
-    return section, str(section.get("minimise", ERROR)), list(map(str, section.get("by", [])))
+    return section, str(section.get("minimise", _ERROR)), list(map(str, section.get("by", [])))
 
 
 def _mean_losses(pilot: xr.Dataset, variable: str, by: list[str]) -> xr.DataArray:
@@ -244,9 +244,9 @@ def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
     None for a pilot that minimises the error itself, or without a choice.
     """
     best, (_, minimise, by) = choice_of_pilot(pilot), _pilot_section(pilot)
-    if best is None or minimise == ERROR or ERROR not in pilot.data_vars:
+    if best is None or minimise == _ERROR or _ERROR not in pilot.data_vars:
         return None
-    error = _mean_losses(pilot, ERROR, by)
+    error = _mean_losses(pilot, _ERROR, by)
     distance = error.where(best).max(CANDIDATE) / error.min(CANDIDATE)
     return None if bool(distance.isnull().any()) else distance.rename("pilot_distance")
 

@@ -22,7 +22,7 @@ from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE, NOTED, is_heavy
 from evogt_study.analysis.runs import across, heads
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array, Counts
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
 NOTATIONS = ("auto", "scientific", "plain")
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -263,7 +263,7 @@ def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str
     """
     check_format(form)
     kept = "\n" if form == "csv" else ""  # which is quoted there
-    header, *body = ([shown(cell, kept) for cell in row] for row in (header, *body))
+    header, *body = ([escape_text(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header, *body])

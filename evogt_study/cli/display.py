@@ -17,7 +17,7 @@ import click
 
 from evogt_study.cli.main import FAILED
 from evogt_study.storage.paths import description
-from evogt_study.text import shown, tell
+from evogt_study.text import escape_text, tell
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +50,7 @@ class _Lines:
         self.last: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
-        from evogt_study.operations.progress import in_words
+        from evogt_study.operations.progress import format_progress
 
         now = time.monotonic()
         # without new runs the first line is the last one too
@@ -58,7 +58,7 @@ class _Lines:
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
             with suppress(OSError):  # a log on a full disk must not stop the runs
-                tell(in_words(event), err=True)
+                tell(format_progress(event), err=True)
 
 
 class _Bar:
@@ -69,14 +69,14 @@ class _Bar:
         self.tasks: dict[str, TaskID] = {}
 
     def __call__(self, event: Event) -> None:
-        from evogt_study.operations.progress import in_words
+        from evogt_study.operations.progress import format_progress
 
         if event.phase not in self.tasks:
             self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="", failed=0)
         self.bar.update(
             self.tasks[event.phase],
             completed=event.reused + event.done,
-            words=shown(in_words(event)),
+            words=escape_text(format_progress(event)),
             failed=event.failed,
         )
 
@@ -106,9 +106,9 @@ def format_counts(found: Completeness) -> str:
 def format_missing(found: Completeness) -> Iterator[str]:
     """Yield the runs that are not ok or not run, by the values of each axis."""
     for axis in found.lacking:
-        shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
+        escape_text = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
         more = f" and {axis.more} more" if axis.more else ""
-        yield f"  {axis.state} by {axis.axis}: " + ", ".join(shown) + more
+        yield f"  {axis.state} by {axis.axis}: " + ", ".join(escape_text) + more
 
 
 def format_messages(found: Completeness) -> Iterator[str]:
@@ -171,7 +171,7 @@ def print_lines(lines: Iterable[str]) -> None:
         tell(line)
 
 
-def warn(lines: Iterable[str]) -> None:
+def print_warning(lines: Iterable[str]) -> None:
     """Print lines on standard error, after the name of the command."""
     for line in lines:
         tell(f"evogt: {line}", err=True)
@@ -185,7 +185,7 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
             # Python shows a warning once for each line of code, which may warn of several results
             warnings.simplefilter("always", kind)
         yield
-    warn(dict.fromkeys(str(warning.message) for warning in caught))
+    print_warning(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def print_result(path: Path, *, quiet: bool = True, strict: bool = False, as_json: bool = False) -> None:
@@ -212,7 +212,7 @@ def print_result(path: Path, *, quiet: bool = True, strict: bool = False, as_jso
                 tell(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
                 print_lines(format_messages(each))
                 print_lines(format_remedy(path, phase, each, study))
-            warn(doubtful[phase])
+            print_warning(doubtful[phase])
     if failed and strict:
         raise SystemExit(FAILED)
 
@@ -229,4 +229,4 @@ def format_remedy(path: Path, phase: str, found: Completeness, study: str) -> It
 def tell_unfinished(path: Path) -> None:
     """Print a line if a result is being written, or its computation was interrupted."""
     if description(path).exists():
-        warn([f"{path} is not finished. These are its runs so far."])
+        print_warning([f"{path} is not finished. These are its runs so far."])

@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "store": ("status", "List, prune or move runs that studies no longer include."),
 }
 """Module and description of each command, in the order of `evogt --help`."""
-FUNCTIONS = {"try": "try_case", "list": "list_results"}
+_FUNCTIONS = {"try": "try_case", "list": "list_results"}
 """Functions whose names differ from the command's."""
 MAX_HELP = 100
 """Largest number of characters of the help of a registered command."""
@@ -57,7 +57,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
         module = importlib.import_module(f"evogt_study.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, FUNCTIONS.get(cmd_name, cmd_name))
+        command: click.Command = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name))
         return command
 
     # the method of Click would import every command for its help

@@ -12,7 +12,7 @@ import click
 
 from evogt_study.cli.inputs import names, over_option, runs_of_phase, runs_so_far
 from evogt_study.errors import InputError
-from evogt_study.text import shown, tell
+from evogt_study.text import escape_text, tell
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,14 +67,14 @@ def plot(
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
     figure gives the number of its runs.
     """
-    from evogt_study.plots.canvas import Look, PlotRequest
+    from evogt_study.plots.canvas import FigureOptions, PlotRequest
     from evogt_study.plots.catalogue import check_kind
     from evogt_study.plots.groups import PlotRoles
     from evogt_study.study.case_space import read_point
 
     check_kind(kind)
     roles = PlotRoles(x, hue, col, None if over is None else names(over), read_point(",".join(points)))
-    look = Look(title, xlabel, ylabel, None if size is None else _parse_size(size), xscale, yscale)
+    look = FigureOptions(title, xlabel, ylabel, None if size is None else _parse_size(size), xscale, yscale)
     request = PlotRequest(variable, roles, _parse_slopes(slope), look, notes=not caption)
     data = runs_of_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
@@ -116,7 +116,7 @@ def draw_files(
     yields the reason; if no kind is left, the first reason is raised.  Raises InputError and ResultError.
     """
     from evogt_study.plots import catalogue
-    from evogt_study.plots.style import FORMATS, encode
+    from evogt_study.plots.style import FORMATS, encode_figure
 
     base = output or result.with_name(f"{result.stem}.png")
     form = base.suffix.lower().removeprefix(".")
@@ -142,9 +142,9 @@ def draw_files(
             continue
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{made.name}")
-        write(path, encode(made.figure, form))
+        write(path, encode_figure(made.figure, form))
         if not request.notes:
-            write(path.with_suffix(".txt"), f"{shown(f'{made.title}.  {made.caption}')}\n".encode())
+            write(path.with_suffix(".txt"), f"{escape_text(f'{made.title}.  {made.caption}')}\n".encode())
         yield f"{path}: {made.title}. {made.alt}", True
 
 

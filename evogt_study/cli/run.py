@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from evogt_study.operations.forecast import PhaseForecast
-    from evogt_study.results.table import Table
+    from evogt_study.results.table import RunTable
     from evogt_study.study.phases import Precision
     from evogt_study.study.study import Study
 
@@ -239,7 +239,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
 
     from evogt_study.operations.forecast import START_SECONDS, forecast_phase
     from evogt_study.results.finished import read_finished_runs
-    from evogt_study.study.phases import in_words
+    from evogt_study.study.phases import join_values
     from evogt_study.study.plan import provisional_plans
 
     # the count of Dask, as in `evogt run`: it respects the limits of a container
@@ -253,7 +253,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
         if phase.precision is not None:
             lines.append(f"    {_describe_precision(phase.precision, table)}")
         if phase.choice is not None:
-            lines.append(f"then, with `{in_words(phase.choice.parameters)}` chosen by the {phase.name}:")
+            lines.append(f"then, with `{join_values(phase.choice.parameters)}` chosen by the {phase.name}:")
     walls = [each.wall_seconds(workers) for each in found]
     known = [wall for wall in walls if wall is not None]
     seconds = START_SECONDS + sum(known) if len(known) == len(walls) else None
@@ -303,7 +303,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
         yield f"    about {found.memory / 2**20:.0f} MiB of memory for each worker"
 
 
-def _describe_precision(precision: Precision, table: Table | None) -> str:
+def _describe_precision(precision: Precision, table: RunTable | None) -> str:
     """Describe the number of runs for a target precision, estimated from finished runs."""
     from evogt_study.results.decisions import decisions
 

@@ -19,9 +19,9 @@ from evogt_study.cli.display import (
     format_software,
     print_json,
     print_lines,
+    print_warning,
     runs_document,
     tell_unfinished,
-    warn,
     warnings_at_the_end,
 )
 from evogt_study.cli.inputs import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from evogt_study.results.finished import FinishedRuns, Kept
     from evogt_study.study.study import Study
 
-WATCH_SECONDS = 5.0
+_WATCH_SECONDS = 5.0
 """Seconds between two displays.  A display of a million runs takes about as long, of a thousand 0.1 s."""
 PAGE_SECONDS = 60.0
 """The same with a page, whose figures take seconds."""
@@ -85,7 +85,7 @@ def status(
         refuse_options("a result", allowed="watch html as_json")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _show(study, path, reuse_from, html, as_json) and watch:
-            _wait(path, WATCH_SECONDS if html is None else PAGE_SECONDS)
+            _wait(path, _WATCH_SECONDS if html is None else PAGE_SECONDS)
 
 
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
@@ -125,7 +125,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         write_report(path, html, f"{computation.described()}; seen at {now}" if computation.runs else "")
     elif html is not None:
-        warn([f"{html} is not written: no run is finished yet"])
+        print_warning([f"{html} is not written: no run is finished yet"])
     return computation.runs
 
 
@@ -153,7 +153,7 @@ def _wait(path: Path, seconds: float) -> None:
 
     end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:
-        time.sleep(WATCH_SECONDS / 10)  # the largest delay after the end
+        time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
     click.clear()  # only on a terminal
 
 
@@ -178,7 +178,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
     from evogt_study.operations.listing import read_conditions
 
     found = list(listed(folder, read_conditions(where)))
-    warn(each for each in found if isinstance(each, str))
+    print_warning(each for each in found if isinstance(each, str))
     results = [each for each in found if not isinstance(each, str)]
     if as_json:
         rows = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import print_json, warn, warnings_at_the_end
+from evogt_study.cli.display import print_json, print_warning, warnings_at_the_end
 from evogt_study.cli.inputs import (
     PATH,
     Command,
@@ -29,7 +29,7 @@ from evogt_study.text import tell, tell_lines
 if TYPE_CHECKING:
     import xarray as xr
 
-ANY = "the one there is"
+_ANY = "the one there is"
 """Value of `--orders` without an axis.  No axis has this name."""
 OF_STATISTICS = "variable over points statistic units interval confidence min_units missing pilot as_json"
 """Options of `summary` that decide about statistics."""
@@ -64,7 +64,7 @@ OF_STATISTICS = "variable over points statistic units interval confidence min_un
     "--orders",
     metavar="[AXIS]",
     is_flag=False,
-    flag_value=ANY,
+    flag_value=_ANY,
     help="Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
     "[default AXIS: the only one]",
 )
@@ -173,7 +173,7 @@ def summary(
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
-            tell_lines(eoc_table(data, request, "" if orders == ANY else orders))
+            tell_lines(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
             found = {name: _rows(each, each["n_ok"].dims) for name, each in summaries(data, request)[1].items()}
             print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
@@ -182,7 +182,7 @@ def summary(
     message = describe_pilot(data) if pilot and not as_json else ""
     if message:
         tell(f"the pilot: {message}")
-    warn(doubts(data))
+    print_warning(doubts(data))
 
 
 def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
@@ -273,7 +273,7 @@ def compare(
         print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
     else:
         tell_lines(comparison_lines(found))
-    warn(doubts(data))
+    print_warning(doubts(data))
 
 
 def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 from evogt_study.inference.kernels import Array, Bools
 
 WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
-ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
+_ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
 RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
 """Scales of an effect.  share: difference of shares of ones.  margin: wins less losses, in parts of a unit's runs."""
 MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}

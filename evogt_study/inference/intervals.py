@@ -23,7 +23,7 @@ RESAMPLES = 999
 """As many that both 2.5 % quantiles of them are resamples: 25 beyond each.  1999 covered no better in simulations."""
 BOOTSTRAP_SEED = 0
 OF_MEANS_ONLY = ("bootstrap-t", "student")
-METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bonett")
+_METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bonett")
 MIN_UNITS = 6
 """Fewest units of the default intervals: the order statistics of 5 hold the median at 94 % only."""
 _OF_MEANS = ("mean", "geometric_mean")
@@ -81,8 +81,8 @@ class Interval:
 
     def __post_init__(self) -> None:
         kernel_of(self.of)
-        if self.method not in ("", *METHODS):
-            raise ParameterError("method", f"one of {', '.join(METHODS)}", self.method)
+        if self.method not in ("", *_METHODS):
+            raise ParameterError("method", f"one of {', '.join(_METHODS)}", self.method)
         if not 0.0 < self.confidence < 1.0:
             raise ParameterError("confidence", "in (0, 1)", self.confidence, remedy="use e.g. 0.95")
         if self.resamples < 1:

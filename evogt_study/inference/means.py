@@ -21,7 +21,7 @@ from evogt_study.inference.kernels import Array, Bools
 
 BATCH = 2**21
 """Counts or resampled values at a time: 16 MB, which is little for a Python process."""
-KEPT = 2**24
+_KEPT = 2**24
 """Largest number of counts that is kept for a sample size: 32 MB, 16,000 seeds.  Drawing takes longer than summing."""
 NO_SPREAD = 1e-12
 """Variance of a resample, relative to its sample, up to which its values are equal: rounding leaves 1e-16 n."""
@@ -205,7 +205,7 @@ def normal_quantile(confidence: float) -> float:
 def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
     """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
     size = columns.shape[-1]
-    draw = _keep_counts if size * resamples <= KEPT else _draw_counts
+    draw = _keep_counts if size * resamples <= _KEPT else _draw_counts
     blocks = [columns.reshape(-1, size) @ counts.astype(float).T for counts in draw(size, resamples, seed)]
     return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
 

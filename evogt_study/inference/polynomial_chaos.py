@@ -18,7 +18,7 @@ import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
-from evogt_study.inference.variance_components import Moments, Part, noise_grams
+from evogt_study.inference.variance_components import Moments, VariancePart, noise_grams
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
@@ -26,12 +26,12 @@ MIN_POINTS = 20
 """Points below which nothing is fitted: a straight line in each of three parameters would have six points a term."""
 POINTS_A_TERM = 3
 """Points for each term at the least: leave-one-out favours fits of fewer, but they have large errors."""
-MAX_TERMS = 300
+_MAX_TERMS = 300
 """Terms at the most: a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function."""
 MAX_NUMBERS = 2**24
 """Points times terms at the most: 128 MB."""
-MAX_DEGREE = 20
-NORMS = (1.0, 0.75, 0.5)
+_MAX_DEGREE = 20
+_NORMS = (1.0, 0.75, 0.5)
 """Quasi-norms by which a term's degree is measured: the smaller, the fewer mixed terms (Blatman & Sudret 2011)."""
 MAX_FACTORS = 3
 """Parameters that interact in a term: 20 parameters have 1,140 triples already."""
@@ -52,7 +52,7 @@ class Basis:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class ChaosFit:
     """Coefficients (M, R) = inverse (M, n) y of the terms.
 
     left: residuals (n, R) at each point of the fit without it.  error: their mean square for the mean over the seeds,
@@ -73,13 +73,15 @@ class Bases:
     def __init__(self, points: Array, *, simple: bool = False) -> None:
         polynomials = [_polynomials(column) for column in points.T]
         self.bases: list[Basis] = []
-        for terms, ends in _bases([len(each) - 1 for each in polynomials], len(points), NORMS[:1] if simple else NORMS):
+        for terms, ends in _bases(
+            [len(each) - 1 for each in polynomials], len(points), _NORMS[:1] if simple else _NORMS
+        ):
             q, r = np.linalg.qr(_matrix(terms, polynomials, len(points)))
             # of discrete parameters some products are the same at all points
             if np.abs(np.diag(r)).min() >= 1e-8 * np.abs(r[0, 0]):
                 self.bases.append(Basis(terms, ends, q, r))
 
-    def fit(self, y: Array) -> Fit:
+    def fit(self, y: Array) -> ChaosFit:
         """The fit of y (n, R) with the least leave-one-out error of the mean over the seeds."""
         mean = y.mean(axis=1)
         variance, best = float(mean.var()), None
@@ -91,13 +93,13 @@ class Bases:
                     least, best = error, (basis, end)
         n, r = y.shape
         if best is None:
-            return Fit((), np.zeros((0, n)), np.zeros((0, r)), y - y.mean(axis=0), 1.0, 0.0)
+            return ChaosFit((), np.zeros((0, n)), np.zeros((0, r)), y - y.mean(axis=0), 1.0, 0.0)
         basis, end = best
         q, upper = basis.q[:, : end + 1], basis.r[: end + 1, : end + 1]
         inverse = scipy.linalg.solve_triangular(upper, q.T)[1:]
         rest = float(((mean - q @ (q.T @ mean)) ** 2).sum()) / max(n - end - 1, 1)
         explained = 1.0 - rest / float(mean.var(ddof=1))
-        return Fit(basis.terms[:end], inverse, inverse @ y, _left_out(q, y), least, explained)
+        return ChaosFit(basis.terms[:end], inverse, inverse @ y, _left_out(q, y), least, explained)
 
 
 def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
@@ -135,7 +137,7 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
     ), unseen  # fmt: skip
 
 
-def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[list[Part], list[Part]]:
+def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[list[VariancePart], list[VariancePart]]:
     """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, each (D,).
 
     Var E[y | x_u] / V is the variance that polynomials in x_u explain.  Limits: the jackknife of groups of points.
@@ -158,7 +160,9 @@ def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[list[Pa
     whole, group = numbers(np.ones(len(y), dtype=bool)), np.random.default_rng(0).permutation(len(y)) % JACKKNIFE_GROUPS
     left = np.array([numbers(group != each) for each in range(JACKKNIFE_GROUPS)])
     half = student_quantile(JACKKNIFE_GROUPS, confidence) * np.sqrt((JACKKNIFE_GROUPS - 1) * left.var(axis=0))
-    parts = [Part(v, max(v - h, 0.0), min(v + h, 1.0)) for v, h in zip(whole.tolist(), half.tolist(), strict=True)]
+    parts = [
+        VariancePart(v, max(v - h, 0.0), min(v + h, 1.0)) for v, h in zip(whole.tolist(), half.tolist(), strict=True)
+    ]
     return parts[:d], parts[d:]
 
 
@@ -176,7 +180,7 @@ def _polynomials(column: Array) -> Array:
     """
     values, order, counts = np.unique(column, return_inverse=True, return_counts=True)
     ranks = ((np.cumsum(counts) - 0.5 * counts) / len(column))[order]
-    degree = min(MAX_DEGREE, len(values) - 1)
+    degree = min(_MAX_DEGREE, len(values) - 1)
     legendre = np.polynomial.legendre.legvander(2.0 * ranks - 1.0, degree)
     q, r = np.linalg.qr(legendre)
     # QR leaves signs open: with these the polynomials rise, as Legendre's do
@@ -186,11 +190,11 @@ def _polynomials(column: Array) -> Array:
 def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Iterator[tuple[list[Term], list[int]]]:
     """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
     # one less, for the constant
-    most, seen = min(points // POINTS_A_TERM - 1, MAX_TERMS, MAX_NUMBERS // points), set[tuple[Term, ...]]()
+    most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, MAX_NUMBERS // points), set[tuple[Term, ...]]()
     for factors in range(1, min(MAX_FACTORS, len(degrees)) + 1):
         for norm in norms if factors > 1 else norms[:1]:
             terms, ends = list[Term](), list[int]()
-            for degree in range(1, MAX_DEGREE + 1):
+            for degree in range(1, _MAX_DEGREE + 1):
                 room = most - len(terms)
                 new = list(islice(_terms(degrees, degree, norm, factors), room + 1))
                 if len(new) > room:

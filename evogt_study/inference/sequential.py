@@ -19,7 +19,7 @@ from evogt_study.inference import kernels
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval, share_interval
 from evogt_study.inference.kernels import Array, Counts, kernel_of
 
-STATISTICS = ("mean", "median", "ratio")
+_STATISTICS = ("mean", "median", "ratio")
 FIRST = 20
 """Default number of seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20."""
 GROWTH = 2.0
@@ -50,8 +50,8 @@ class Goal:
     first: int = FIRST
 
     def __post_init__(self) -> None:
-        if self.statistic not in STATISTICS:
-            raise ParameterError("statistic", f"one of {', '.join(STATISTICS)}", self.statistic)
+        if self.statistic not in _STATISTICS:
+            raise ParameterError("statistic", f"one of {', '.join(_STATISTICS)}", self.statistic)
         if not 0.0 < self.half_width < np.inf:
             raise ParameterError("half_width", "a positive number", self.half_width, remedy='use e.g. "10 %"')
         if not 0.5 <= self.confidence < 1.0:

@@ -26,7 +26,7 @@ MAX_ROUNDING = 8 * np.finfo(float).eps
 """Spread of numbers, relative to the largest, up to which they are one number that was rounded."""
 
 
-class Part(NamedTuple):
+class VariancePart(NamedTuple):
     """A component or a share, and its limits."""
 
     value: float
@@ -34,18 +34,18 @@ class Part(NamedTuple):
     high: float
 
 
-UNKNOWN = Part(np.nan, np.nan, np.nan)
+UNKNOWN = VariancePart(np.nan, np.nan, np.nan)
 
 
-def add(parts: Iterable[Part]) -> Part:
+def add(parts: Iterable[VariancePart]) -> VariancePart:
     """Return the sum of independent parts."""
     table = np.array([*parts], dtype=float).reshape(-1, 3)
     total = float(table[:, 0].sum())
     apart = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
-    return Part(total, total - float(apart[0]), total + float(apart[1]))
+    return VariancePart(total, total - float(apart[0]), total + float(apart[1]))
 
 
-def divide(part: Part, rest: Part) -> Part:
+def divide(part: VariancePart, rest: VariancePart) -> VariancePart:
     """Return part / (part + rest); each limit is as far away as the limits of both take it."""
 
     def ratio(a: float, b: float, none: float) -> float:
@@ -54,22 +54,22 @@ def divide(part: Part, rest: Part) -> Part:
     value = ratio(part.value, rest.value, np.nan)
     down = np.hypot(value - ratio(part.low, rest.value, 0.0), value - ratio(part.value, rest.high, 0.0))
     up = np.hypot(ratio(part.high, rest.value, 1.0) - value, ratio(part.value, rest.low, 1.0) - value)
-    return Part(value, max(value - down, 0.0), min(value + up, 1.0))
+    return VariancePart(value, max(value - down, 0.0), min(value + up, 1.0))
 
 
-def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Part:
+def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> VariancePart:
     """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
     half = student_quantile(units, confidence) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
-    return Part(square - noise, square - half + bend - noise, square + half + bend - noise)
+    return VariancePart(square - noise, square - half + bend - noise, square + half + bend - noise)
 
 
-def _chi_part(value: float, freedom: float, confidence: float) -> Part:
+def _chi_part(value: float, freedom: float, confidence: float) -> VariancePart:
     """A variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
     if not value > 0.0:
-        return Part(0.0, 0.0, 0.0)
+        return VariancePart(0.0, 0.0, 0.0)
     tails = 0.5 + confidence / 2.0, 0.5 - confidence / 2.0
-    return Part(value, *(freedom * value / float(scipy.stats.chi2.ppf(tail, freedom)) for tail in tails))
+    return VariancePart(value, *(freedom * value / float(scipy.stats.chi2.ppf(tail, freedom)) for tail in tails))
 
 
 def _centre(gram: Array) -> Array:
@@ -77,7 +77,7 @@ def _centre(gram: Array) -> Array:
     return found
 
 
-def mean_part(gram: Array, confidence: float) -> Part:
+def mean_part(gram: Array, confidence: float) -> VariancePart:
     """Component of the mean over the seeds; its error is the error of twice the mean of the scores K 1 / R."""
     r = len(gram)
     noise = float(np.trace(_centre(gram))) / (r - 1) / r
@@ -85,13 +85,13 @@ def mean_part(gram: Array, confidence: float) -> Part:
     return _square_part(float(gram.mean()), noise, error, r, confidence)
 
 
-def _shift(gram: Array, value: float, confidence: float) -> Part:
+def _shift(gram: Array, value: float, confidence: float) -> VariancePart:
     """The limits of `mean_part` around another value."""
     part = mean_part(gram, confidence)
-    return Part(value, part.low + value - part.value, part.high + value - part.value)
+    return VariancePart(value, part.low + value - part.value, part.high + value - part.value)
 
 
-def seed_part(gram: Array, confidence: float) -> Part:
+def seed_part(gram: Array, confidence: float) -> VariancePart:
     """Component that the seeds add."""
     centred = _centre(gram)
     value = float(np.trace(centred)) / (len(gram) - 1)
@@ -146,10 +146,10 @@ def fill(values: Array, *, common: bool, least: int = 2) -> Array:
     return found
 
 
-Components = dict[tuple[int, ...], Part]
+Components = dict[tuple[int, ...], VariancePart]
 
 
-def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Part]]:
+def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, VariancePart]]:
     """Components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
 
     The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
@@ -159,7 +159,7 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
     cells = table.reshape(-1, r)
     if r == 1:  # sums of squares as they are
         effects = grid_effects(table)
-        return {u: Part(*[float((e**2).mean())] * 3) for u, e in effects.items() if u}, {}
+        return {u: VariancePart(*[float((e**2).mean())] * 3) for u, e in effects.items() if u}, {}
     full = grid_effects(fill(cells, common=not fresh).reshape(table.shape))
     if fresh:
         return _fresh_components(cells, shape, full, confidence)
@@ -171,13 +171,13 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
     alone = seed_part(grams[()], confidence)
     if not there.all() and alone.value > 0.0:  # the mean of fewer points has more of the interaction in it
         more = mixed.value * float((1.0 / np.maximum(there.sum(axis=0), 1) - 1.0 / n).mean())
-        alone = Part(*(max(0.0, 1.0 - more / alone.value) * each for each in alone))
+        alone = VariancePart(*(max(0.0, 1.0 - more / alone.value) * each for each in alone))
     return own, {"seed": alone, "seed:setups": mixed}
 
 
 def _fresh_components(
     cells: Array, shape: tuple[int, ...], full: dict[tuple[int, ...], Array], confidence: float
-) -> tuple[Components, dict[str, Part]]:
+) -> tuple[Components, dict[str, VariancePart]]:
     """Components if each run has its own stream: noise of the means from the variances within points."""
     within, counts, n = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), len(cells)
     noise, freedom, own = float(within.mean()), float((counts - 1).sum()), Components()
@@ -212,7 +212,7 @@ class Moments:
     above: float = 0.0
     below: float = 0.0
 
-    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> list[Part]:
+    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> list[VariancePart]:
         """Shares of the indices, then of the seeds.
 
         Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
@@ -241,7 +241,7 @@ class Moments:
             down, up = np.hypot(down, value - low), np.hypot(up, high - value)
         kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
         table = np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
-        return [Part(*each) for each in table.tolist()]
+        return [VariancePart(*each) for each in table.tolist()]
 
 
 def noise_grams(y: Array) -> list[Array]:

@@ -43,9 +43,9 @@ from evogt_study.methods.fingerprint import (
     text_of,
     with_depends,
 )
-from evogt_study.methods.problem_kind import is_problem, kind_of
+from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, content_of, is_local, read_text, unwrapped
+from evogt_study.methods.syntax import CACHED, content_of, is_local, read_source, unwrapped
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -64,7 +64,7 @@ _neighbours = [""]
 """The folder whose modules were last imported."""
 
 
-class Kind(Enum):
+class CodeKind(Enum):
     """How code reaches a worker: as the text of a file, the name of a module, or pickled; declared code does not."""
 
     FILE = "file"
@@ -81,7 +81,7 @@ class UserCode:
     result executes the code.
     """
 
-    kind: Kind
+    kind: CodeKind
     reference: str
     attribute: str
     module: str = ""
@@ -113,9 +113,9 @@ class UserCode:
 
     def load(self) -> Any:
         """Return the function, class or problem.  Raises StudyError if there is none."""
-        if self.kind is Kind.DECLARED:
+        if self.kind is CodeKind.DECLARED:
             return _make_declared(self.reference, self.declared)
-        if self.kind is Kind.OBJECT:
+        if self.kind is CodeKind.OBJECT:
             return _unpickle(self.payload, self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
@@ -139,7 +139,7 @@ class UserCode:
     @contextmanager
     def importable(self) -> Iterator[None]:
         """Let code of a file import its neighbours, while it is loaded and while it runs."""
-        if self.kind is not Kind.FILE:
+        if self.kind is not CodeKind.FILE:
             yield
             return
         folder = self.folder_of_file
@@ -184,12 +184,12 @@ class UserCode:
     @property
     def is_pickled(self) -> bool:
         """True of a function of a script or a notebook, also if only its declaration is known."""
-        return self.kind is Kind.OBJECT or (self.kind is Kind.DECLARED and "source" in self.declared)
+        return self.kind is CodeKind.OBJECT or (self.kind is CodeKind.DECLARED and "source" in self.declared)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """All text that its results follow from, for a digest of the plan."""
-        if self.kind is Kind.DECLARED:
+        if self.kind is CodeKind.DECLARED:
             return (self.fingerprint,)
         recorded = (self.recorded,) if self.recorded else ()
         return (self.text or self.fingerprint, json.dumps([self.depends, self.files]), *recorded)
@@ -197,7 +197,7 @@ class UserCode:
     @cached_property
     def declared(self) -> dict[str, Any]:
         """What a result declares of it: name, identity, and parameters or formulas."""
-        if self.kind is Kind.DECLARED:
+        if self.kind is CodeKind.DECLARED:
             return dict(json.loads(self.declaration))
         known: dict[str, Any] = {"name": self.attribute, "fingerprint": self.fingerprint, "files": dict(self.files)}
         loaded = self.load()
@@ -205,7 +205,7 @@ class UserCode:
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         parameters = signature_parameters(loaded, self.attribute).values()
         known["parameters"] = [[each.name, each.optional, _recorded(each.default)] for each in parameters]
-        return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is Kind.OBJECT else {})
+        return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
 
 
 def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
@@ -214,7 +214,7 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
     if not file.endswith(".py"):
         module, _, attribute = _entry_point(reference).partition(":")
         path, source, root, package, content = _find_installed(module, attribute, reference)
-        kind, used = Kind.MODULE, tuple[tuple[str, str], ...]()
+        kind, used = CodeKind.MODULE, tuple[tuple[str, str], ...]()
     else:
         if not attribute.isidentifier():
             raise StudyError(f"`{reference}` must read file.py:name")
@@ -223,7 +223,7 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
         except (OSError, UnicodeDecodeError) as error:
             reason, given = getattr(error, "strerror", None) or error, shortened(str(folder / file), 200)
             raise StudyError(f"`{reference}` must name a readable Python file, got {given}: {reason}") from None
-        kind, module, root, package = Kind.FILE, "", path.parent, ""
+        kind, module, root, package = CodeKind.FILE, "", path.parent, ""
         content, used = _source_content(source, attribute, path, root, "")
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
@@ -246,7 +246,7 @@ def code_of(function: Any, folder: Path) -> UserCode:
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
     helpers = {each.name: hash_file(each) for each in paths if each.is_file()}
     return UserCode(
-        kind=Kind.OBJECT, reference=f"{module}:{attribute}", attribute=attribute, path=path,
+        kind=CodeKind.OBJECT, reference=f"{module}:{attribute}", attribute=attribute, path=path,
         folder=str(folder.resolve()), files=tuple(sorted(helpers.items())), content=content, text=text_of(function),
         payload=payload,
     )  # fmt: skip
@@ -264,7 +264,7 @@ def declared_code(reference: str, folder: Path, text: str) -> UserCode:
         if name != attribute and ":" in reference:
             raise ValueError(f"it declares {name!r}")
         found = UserCode(
-            kind=Kind.DECLARED, reference=reference, attribute=name, folder=str(folder),
+            kind=CodeKind.DECLARED, reference=reference, attribute=name, folder=str(folder),
             declaration=json.dumps(content), files=tuple(sorted(content["files"].items())),
             recorded=str(content["fingerprint"]),
         )  # fmt: skip
@@ -277,7 +277,7 @@ def declared_code(reference: str, folder: Path, text: str) -> UserCode:
 def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
     """A problem, or a function that has the declared parameters and refuses to be called."""
     if "problem" in content:
-        return kind_of({"kind": content["kind"]}).make(content["problem"])
+        return problem_kind_of({"kind": content["kind"]}).make(content["problem"])
 
     def unknown(**_: Any) -> Any:
         raise StudyError(f"{reference} was not imported, since only what it declares is known")
@@ -446,7 +446,7 @@ def _module_file(module: str, reference: str) -> Path:
 def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
     """A module's file and text, the folder in which its imports are, its package, and the hash of the attribute."""
     path = _module_file(module, reference)
-    source = read_text(path) if path.suffix == ".py" else ""
+    source = read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent
     content = _source_content(source, attribute, path, root, package)[0] if source else content_of(path)

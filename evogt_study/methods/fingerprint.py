@@ -55,7 +55,7 @@ from evogt_study.methods.syntax import (
     module_path,
     nested_codes,
     node_of,
-    read_text,
+    read_source,
     roots,
     search_folder,
     shape,
@@ -186,11 +186,11 @@ class Scope:
 
 Making = Generator[Any, Any, Any]
 """Makes a form: yields the values inside of a value, and receives their forms."""
-MAX_PARTS, MAX_DEPTH = 2_000, 100
+_MAX_PARTS, _MAX_DEPTH = 2_000, 100
 """Size of a form that stands in others as it is."""
 
 
-class Form(list[Any]):
+class NestedForm(list[Any]):
     """The form of a value that contains others, with the number of its parts, and how deep they are nested.
 
     What several values share is written once for each, and so on inside of these: 30 levels are a billion parts.
@@ -200,18 +200,18 @@ class Form(list[Any]):
     extent: tuple[int, int]
 
     @staticmethod
-    def of(parts: Any) -> Form:
+    def of(parts: Any) -> NestedForm:
         """The form with these parts, or with their hash and what it refers to."""
-        form = Form(parts if isinstance(parts, list) else [parts])
+        form = NestedForm(parts if isinstance(parts, list) else [parts])
         form.extent = _extent(list(form))
-        if form.extent[0] > MAX_PARTS or form.extent[1] > MAX_DEPTH:
+        if form.extent[0] > _MAX_PARTS or form.extent[1] > _MAX_DEPTH:
             order: list[Scope] = []
-            return Form.of(["hash", hash_of(_encoded(form, order)), *(Link(scope, None) for scope in order)])
+            return NestedForm.of(["hash", hash_of(_encoded(form, order)), *(Link(scope, None) for scope in order)])
         return form
 
 
 def _extent(form: Any) -> tuple[int, int]:
-    if isinstance(form, Form):
+    if isinstance(form, NestedForm):
         return form.extent
     if not isinstance(form, (list, tuple)):
         return 1, 0
@@ -246,7 +246,7 @@ class UsedCode:
         """Return the scope of a file.  Raises SyntaxError for the text of no Python."""
         key = str(path)
         if key not in self.scopes:
-            found = read_text(path) if text is None else text
+            found = read_source(path) if text is None else text
             try:
                 parts = statements(found)
             except (SyntaxError, ValueError, RecursionError):
@@ -288,7 +288,7 @@ class UsedCode:
         package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
         is_file = path.suffix == ".py" and path.is_file()
         folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
-        texts = [read_text(path)] if is_file else list(cells_of(names))
+        texts = [read_source(path)] if is_file else list(cells_of(names))
         try:
             parts = [each for text in texts for each in statements(text)]
         except (SyntaxError, ValueError, RecursionError):
@@ -530,7 +530,7 @@ class UsedCode:
             way = next((way for kinds, way in _WAYS if isinstance(value, kinds)), UsedCode._object)
             try:
                 made = way(self, value)
-                form = Form.of((yield from made) if isinstance(made, Generator) else made)
+                form = NestedForm.of((yield from made) if isinstance(made, Generator) else made)
                 self._forms[id(value)] = form, value  # with the value, so that no other has its number
             finally:
                 self._open.popitem()
@@ -830,7 +830,7 @@ def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: P
 
 def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
     """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
-    whole, source = path.resolve(), read_text(path)
+    whole, source = path.resolve(), read_source(path)
     return source, json.dumps([depended(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)])
 
 

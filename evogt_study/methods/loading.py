@@ -30,7 +30,7 @@ from typing import Any
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.function import PROBLEM, UserFunction, argument_names
-from evogt_study.methods.problem_kind import kind_of
+from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
 from evogt_study.schema.parameters import Parameter, choice, get_defaults
@@ -84,7 +84,7 @@ def _loaded(spec: MethodSpec) -> Method:
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
         solves = spec.problem is not None and PROBLEM in argument_names(kind)
-        kind = kind_of(spec.problem).solver if solves else UserFunction
+        kind = problem_kind_of(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method
 

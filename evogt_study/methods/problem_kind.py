@@ -40,14 +40,14 @@ class ProblemKind(ABC):
     """A kind of problem, such as a differential equation given by formulas."""
 
     @abstractmethod
-    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Problem:
+    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> ProblemObject:
         """Return the problem that a study in `folder` states by its name or by a table.
 
         Raises StudyError.  where: the place of the problem, for the message.
         """
 
     @abstractmethod
-    def make(self, content: Mapping[str, Any]) -> Problem:
+    def make(self, content: Mapping[str, Any]) -> ProblemObject:
         """Return the problem with this `content`, which a result stores."""
 
     @property
@@ -60,7 +60,7 @@ class ProblemKind(ABC):
         return ""
 
 
-class Problem(Protocol):
+class ProblemObject(Protocol):
     """A problem as an object.  A study in Python takes it in place of a table."""
 
     problem_kind: ClassVar[str]
@@ -75,7 +75,7 @@ class Problem(Protocol):
         """The section ``[problem]`` of a study file."""
 
 
-def kind_of(problem: object) -> ProblemKind:
+def problem_kind_of(problem: object) -> ProblemKind:
     """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError if it is unknown."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
@@ -90,11 +90,11 @@ def states_problem(value: object, folder: Path) -> bool:
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
     try:
-        return ":" in value or kind_of(value).read(value, folder, "") is not None
+        return ":" in value or problem_kind_of(value).read(value, folder, "") is not None
     except InputError:
         return False
 
 
-def is_problem(value: object) -> TypeGuard[Problem]:
+def is_problem(value: object) -> TypeGuard[ProblemObject]:
     """Return True for a problem as an object."""
     return isinstance(getattr(type(value), "problem_kind", None), str)

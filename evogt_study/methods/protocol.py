@@ -181,7 +181,7 @@ class MethodSpec:
     @property
     def codes(self) -> tuple[UserCode, ...]:
         """User code of the method, the problem and the references."""
-        every = (*parts(self.method), *parts(self.problem), *self.references)
+        every = (*list_parts(self.method), *list_parts(self.problem), *self.references)
         return tuple({part.reference: part for part in every if isinstance(part, UserCode)}.values())
 
     @property
@@ -228,7 +228,7 @@ class Alternatives(Generic[Part]):
     options: tuple[tuple[str, Part], ...]
 
 
-def parts(whole: object) -> tuple[object, ...]:
+def list_parts(whole: object) -> tuple[object, ...]:
     """Return the method or problem, or all of them if they are the values of an axis."""
     return tuple(part for _, part in whole.options) if isinstance(whole, Alternatives) else (whole,)
 

@@ -23,7 +23,7 @@ STORAGE_ATTRIBUTES = f"""
     {RETURNED_DTYPE}
 """.split()
 """Attributes that say how a file stores values.  They are left out."""
-WIDEST = {"f": 8, "c": 16}
+_WIDEST = {"f": 8, "c": 16}
 """Bytes of the widest floating-point numbers that NetCDF has."""
 
 
@@ -236,7 +236,7 @@ def _checked(name: str, value: Any) -> npt.NDArray[Any]:
     kind = array.dtype.kind
     if kind == "U" and not all(map(_is_text, array.ravel())):
         raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
-    if kind in "biuU" or (kind in WIDEST and array.dtype.itemsize <= WIDEST[kind]):
+    if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
         return array
     if kind in "Mm":
         return _nanoseconds(name, array)

@@ -313,7 +313,7 @@ PACKAGE = "evogt_study"
 _PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
-def read_text(path: Path) -> str:
+def read_source(path: Path) -> str:
     """Return the text of a file; empty if it is no text."""
     try:
         return read_bytes(path).decode("utf-8-sig")
@@ -374,7 +374,7 @@ def imported_files(path: Path, source: str, root: Path, package: str = "") -> di
             key = file.relative_to(root).as_posix()
             if key not in found and file != path:
                 found[key] = file
-                names += _imported_names(read_text(file), inner)
+                names += _imported_names(read_source(file), inner)
     return dict(sorted(found.items()))
 
 

@@ -31,7 +31,7 @@ RUN_SECONDS = 0.0004
 """Seconds that a run costs beside its own: its record, its shard and its part of the result."""
 SAMPLED_CASES = 500
 """Number of cases that represent all."""
-BUDGET = 10.0
+_BUDGET = 10.0
 """Seconds for timing the cases of a phase."""
 WORKER_BYTES = 130 * 2**20
 """Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
@@ -145,7 +145,7 @@ def _rank(plan: Plan, index: int) -> float:
 
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
-    """Run the smallest, the median and the largest case within `BUDGET`; return the seconds of each stage by size.
+    """Run the smallest, the median and the largest case within `_BUDGET`; return the seconds of each stage by size.
 
     The smallest case is run twice, so that imports do not count.  A failed case counts with its time.  User functions
     run in a process of their own, which can be stopped.
@@ -153,7 +153,7 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
     sample = [case for case in sample if case.size > 0.0]
     chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
     times: dict[float, StageSeconds] = {}
-    end, runner = time.perf_counter() + BUDGET, Runner()
+    end, runner = time.perf_counter() + _BUDGET, Runner()
     try:
         for size, case in chosen.items():
             rate = max((sum(stages.values()) / known for known, stages in times.items()), default=0.0)

@@ -25,7 +25,7 @@ from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
 from evogt_study.results.sources import ResultFile, check_file
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN, Status
@@ -35,12 +35,12 @@ from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.model import SeedRange, read_toml, validated, write_toml
-from evogt_study.study.phases import Candidate, Pilot, in_words
+from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
 MERGED_FROM = "merged_from"
-PROVENANCE = (
+_PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
 )  # fmt: skip
 
@@ -103,7 +103,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     return with_status_names(open_written(output))
 
 
-def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, Table]]:
+def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
     read = [Source.read(path) for path in sources]
     _check_one_study(read, study)
     plans, study = _covering(read) if study is None else (_plans(study, read), study)
@@ -126,7 +126,7 @@ def check_output(output: Path) -> None:
     check_result_place(output)
 
 
-def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, Table]]]) -> None:
+def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]]) -> None:
     """Join results as the only writer of a new file, and write the file; `join` returns what `write_result` takes.
 
     A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
@@ -285,14 +285,14 @@ def _other_constants(one: Source, other: Source) -> list[str]:
 def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> Chosen:
     """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
     table: dict[tuple[str, ...], Candidate] = {}
-    names = in_words(choice.parameters)
+    names = join_values(choice.parameters)
     chooser: dict[tuple[str, ...], Path] = {}
     for source in sources:
         if phase not in source.groups:
             continue  # the run keys contain the chosen values
         for at, candidate in choice_in(source.path, source.groups[MAIN], study, choice).table.items():
             if table.setdefault(at, candidate) != candidate:
-                both = f"{in_words(table[at])} in {chooser[at]}, {in_words(candidate)} in {source.path}"
+                both = f"{join_values(table[at])} in {chooser[at]}, {join_values(candidate)} in {source.path}"
                 raise ResultError(
                     f"the {phase}s chose differently for {_at(choice.by, at)}: {names} is {both}; "
                     f"let one {phase} choose, and give the others its choice in [[when]] rules"
@@ -373,14 +373,14 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 # --- the merged result ------------------------------------------------------------------------------------------------
 
 
-def _table(plan: Plan, phase: str, sources: Sequence[Source]) -> Table:
-    table = Table(plan)
+def _table(plan: Plan, phase: str, sources: Sequence[Source]) -> RunTable:
+    table = RunTable(plan)
     # attempts on different machines add up
     table.add_all([source.runs[phase] for source in sources if phase in source.runs], attempts=np.add)
     return table
 
 
-def _merged(table: Table, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+def _merged(table: RunTable, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
     having = [source for source in sources if phase in source.runs]
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
@@ -395,7 +395,7 @@ def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
     lines = dict.fromkeys(line for known in attributes for line in str(known.get("history", "")).splitlines())
     origins: list[dict[str, str]] = []
     for source, known in zip(sources, attributes, strict=True):
-        own = {"file": source.path.name} | {name: str(known[name]) for name in PROVENANCE if name in known}
+        own = {"file": source.path.name} | {name: str(known[name]) for name in _PROVENANCE if name in known}
         origins += json.loads(known[MERGED_FROM]) if MERGED_FROM in known else [own]
     merged = f"{now}: evogt-study {package_version()} merged {', '.join(source.path.name for source in sources)}"
     return {"history": "\n".join([*lines, merged]), MERGED_FROM: json.dumps(origins)}

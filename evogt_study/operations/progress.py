@@ -20,7 +20,7 @@ from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.lease import Writer, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.untrusted import parse_json, read_bytes
-from evogt_study.text import duration, shown
+from evogt_study.text import duration, escape_text
 
 Listener = Callable[["Event"], None]
 DISPLAY_SECONDS = 0.2
@@ -28,11 +28,11 @@ DISPLAY_SECONDS = 0.2
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
 """Finished batches, and seconds after the first of them, before a remaining time is known: the first runs of a process
 take longer than others."""
-RECENT_BATCHES = 8
+_RECENT_BATCHES = 8
 """Batches whose runs are averaged."""
 RATE_SECONDS = 5.0
 """Seconds back to which the present rate is measured."""
-WATCH_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
 """Seconds between two events in the progress file.  Writing one takes 0.2 ms."""
 
 
@@ -72,7 +72,7 @@ class Progress:
     batches: int = 0
     first: float = math.inf
     marks: deque[tuple[float, int]] = field(default_factory=deque)  # times of the latest batches, and the runs by then
-    run_seconds: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    run_seconds: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_RECENT_BATCHES))
     workers: int = 1
 
     def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
@@ -110,7 +110,7 @@ class Progress:
             self.listener(Event(self.phase, *counts, seconds, final, self.seconds_left()))
 
 
-def in_words(event: Event) -> str:
+def format_progress(event: Event) -> str:
     """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
@@ -155,7 +155,7 @@ class NotebookDisplay:
             self.handle.update(self)
 
     def __repr__(self) -> str:
-        return "\n".join(shown(in_words(event)) for event in self.events.values())
+        return "\n".join(escape_text(format_progress(event)) for event in self.events.values())
 
     def _repr_html_(self) -> str:
         return "\n".join(map(_row, self.events.values()))
@@ -166,7 +166,7 @@ def _row(event: Event) -> str:
     colour = "firebrick" if event.failed else "seagreen"
     return (
         f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" '
-        f'style="width: 16em; accent-color: {colour}"></progress> {escape(shown(in_words(event)))}</div>'
+        f'style="width: 16em; accent-color: {colour}"></progress> {escape(escape_text(format_progress(event)))}</div>'
     )
 
 
@@ -180,7 +180,7 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
     def listen(event: Event) -> None:
         nonlocal last
         now = time.monotonic()
-        if event.done and not event.final and now - last >= WATCH_SECONDS:
+        if event.done and not event.final and now - last >= _WATCH_SECONDS:
             last = now
             with suppress(OSError, ResultError), written_whole(path) as temporary:  # the shards report a full disk
                 temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))
@@ -216,7 +216,7 @@ class Computation:
             return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
         if self.event is None:
             return f"running: {who}; no run is finished yet"
-        return f"running: {who}; {in_words(self.event)} ({duration(self.age)} ago)"
+        return f"running: {who}; {format_progress(self.event)} ({duration(self.age)} ago)"
 
 
 def computation_of(result: Path) -> Computation:

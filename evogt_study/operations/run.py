@@ -37,7 +37,7 @@ from evogt_study.results.netcdf import open_written, write_result
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished, steadily
@@ -376,16 +376,16 @@ class StudyRun:
             warn(text, ReturnWarning)
         return whole[MAIN]
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, RunTable]:
         """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
-        tables, chosen = dict[str, Table](), list[Chosen]()
+        tables, chosen = dict[str, RunTable](), list[Chosen]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
             tables[phase.name] = fill_until_precise(self.study, phase, chosen, fill, computing=True)
             chosen += choose_parameters(phase, tables[phase.name])
         return tables
 
-    def fill(self, phase: Phase, plan: Plan) -> Table:
+    def fill(self, phase: Phase, plan: Plan) -> RunTable:
         """Return the table of a plan with the record of every case, reused from disk or computed."""
         while True:
             table = self.read(phase, plan)
@@ -393,16 +393,16 @@ class StudyRun:
             if not self.executor.is_to_be_read_again(table):
                 return table
 
-    def read(self, phase: Phase, plan: Plan) -> Table:
+    def read(self, phase: Phase, plan: Plan) -> RunTable:
         """Return the table of a plan with the finished runs that are reused."""
         self.executor.begin()
         if not self.executor.is_shared:
-            return self.known.fill(Table(plan), wanted=self.keeps, usable=self.usable)
+            return self.known.fill(RunTable(plan), wanted=self.keeps, usable=self.usable)
 
         # with the variables that decide about later runs; if no run has them, with all
-        def look(variables: Sequence[str] | None) -> Table:
+        def look(variables: Sequence[str] | None) -> RunTable:
             known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
-            return known.fill(Table(plan), variables, wanted=self.keeps, usable=self.usable)
+            return known.fill(RunTable(plan), variables, wanted=self.keeps, usable=self.usable)
 
         table = steadily(self.path, lambda: look(phase.deciding))
         is_known = not phase.deciding or table.columns
@@ -418,7 +418,7 @@ class StudyRun:
             return records
         return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
 
-    def compute(self, table: Table) -> None:
+    def compute(self, table: RunTable) -> None:
         """Compute the missing cases of a table, and report progress."""
         counts, missing = table.counts(), table.missing()
         total = sum(counts.values())
@@ -456,7 +456,7 @@ class StudyRun:
                 problem = f"`{name}` must be another name, since the method returns something of this one"
                 raise StudyError(f"{problem} ({self.study.file}); rename the dimension")
 
-    def check_failures(self, failed: int, table: Table) -> None:
+    def check_failures(self, failed: int, table: RunTable) -> None:
         """Stop a study with too many failed runs, since more of them would not help to find the mistake."""
         most = self.options.max_failures
         if most is not None and failed > most:

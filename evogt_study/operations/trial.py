@@ -23,7 +23,7 @@ from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
-MAX_VALUES = 6
+_MAX_VALUES = 6
 """Number of printed values of an array; with name and dimensions they fit on a line."""
 
 
@@ -110,8 +110,8 @@ def _describe_values(stack: Stack) -> str:
     values, kind = stack.values[0], "coordinate " if stack.role == COORDINATE else ""
     sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
     flat = np.ravel(values)
-    shown = ", ".join(f"{each:.6g}" if flat.dtype.kind == "f" else str(each) for each in flat[:MAX_VALUES])
-    return f"{kind}{stack.name} ({sizes}) {values.dtype}: {shown}{' ...' if flat.size > MAX_VALUES else ''}"
+    shown = ", ".join(f"{each:.6g}" if flat.dtype.kind == "f" else str(each) for each in flat[:_MAX_VALUES])
+    return f"{kind}{stack.name} ({sizes}) {values.dtype}: {shown}{' ...' if flat.size > _MAX_VALUES else ''}"
 
 
 def try_case(

@@ -21,13 +21,13 @@ from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
 from evogt_study.results.run_metadata import RECORDED, metadata
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
-from evogt_study.study.phases import Pilot, in_words
+from evogt_study.study.phases import Pilot, join_values
 
 Announce = Callable[[Sequence[str]], None]
 OTHER_SOFTWARE_TOLERANCE = 1e-8
@@ -347,7 +347,7 @@ def check_completeness(result: Stored) -> Iterator[str]:
 
 def check_choice(study: Stored, earlier: Stored, section: Pilot) -> Iterator[str]:
     """Check that the runs of the earlier phase lead to the choice in the file."""
-    table = Table(earlier.plan)
+    table = RunTable(earlier.plan)
     table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie
     try:
         chosen = choose(section, table)
@@ -358,5 +358,5 @@ def check_choice(study: Stored, earlier: Stored, section: Pilot) -> Iterator[str
     for at, candidate in chosen.table.items():
         if stated.table.get(at) != candidate:
             place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
-            both = f"{in_words(candidate)} for {place}, the file has {in_words(stated.table.get(at, ('none',)))}"
-            yield f"the {earlier.phase}'s runs choose {in_words(section.parameters)} = {both}"
+            both = f"{join_values(candidate)} for {place}, the file has {join_values(stated.table.get(at, ('none',)))}"
+            yield f"the {earlier.phase}'s runs choose {join_values(section.parameters)} = {both}"

@@ -54,7 +54,7 @@ def reproduce(
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.display import display
     from evogt_study.paper.report import summarise, to_terminal
-    from evogt_study.paper.run import read_studies, write_report
+    from evogt_study.paper.run import read_studies, write_reproduction
     from evogt_study.paper.run import reproduce as run_and_judge
     from evogt_study.workers.clusters import connect_to_scheduler
     from evogt_study.workers.options import RunOptions
@@ -64,7 +64,7 @@ def reproduce(
     with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
     tell_lines(to_terminal(made.entries))
-    for path in write_report(made, output):
+    for path in write_reproduction(made, output):
         tell(path)
     tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summarise(made.entries)}")
     if made.not_computed:

@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """The studies of a row of one CSV, the function that reads its number from their results, and its measure."""
 
     studies: Callable[[Labels], tuple[str, ...]]
@@ -115,9 +115,11 @@ def _digits(labels: Labels) -> Measure:
     return Measure.digits
 
 
-def _statistics(study: str, measure: Callable[[Labels], Measure] = _digits) -> Table:
+def _statistics(study: str, measure: Callable[[Labels], Measure] = _digits) -> PublishedTable:
     """Return a table of statistics over seeds of one study."""
-    return Table(lambda labels: (study,), lambda results, labels: read_statistic(results[study], labels), measure)
+    return PublishedTable(
+        lambda labels: (study,), lambda results, labels: read_statistic(results[study], labels), measure
+    )
 
 
 def _read_operator_2d(results: Results, labels: Labels) -> Computed:
@@ -266,29 +268,31 @@ def _measure_tolerance(labels: Labels) -> Measure:
     return Measure.bound if "upper bound" in labels["variable"] else Measure.order
 
 
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, PublishedTable] = {
     "oscillatory_1d": _statistics("oscillatory_1d"),
     "target_1d": _statistics("target_1d"),
-    "p1_fem": Table(lambda labels: (_finite_elements(labels),), _read_p1_fem),
+    "p1_fem": PublishedTable(lambda labels: (_finite_elements(labels),), _read_p1_fem),
     "feature_count": _statistics("feature_count"),
-    "conditioning": Table(lambda labels: ("oscillatory_1d",), _read_conditioning, _measure_defect),
+    "conditioning": PublishedTable(lambda labels: ("oscillatory_1d",), _read_conditioning, _measure_defect),
     "threshold": _statistics("threshold", _measure_defect),
     "quadrature": _statistics("quadrature"),
-    "temporal_convergence": Table(lambda labels: (f"temporal_{labels['problem']}",), _read_temporal_convergence),
-    "reference_tolerance": Table(
+    "temporal_convergence": PublishedTable(
+        lambda labels: (f"temporal_{labels['problem']}",), _read_temporal_convergence
+    ),
+    "reference_tolerance": PublishedTable(
         lambda labels: ("temporal_tolerance", "space_time_regression"), _read_reference_tolerance, _measure_tolerance
     ),
-    "space_time_diagnostic": Table(
+    "space_time_diagnostic": PublishedTable(
         lambda labels: (_heat_modes(labels),),
         lambda results, labels: read_statistic(results[_heat_modes(labels)], labels),
     ),
-    "operator_2d": Table(lambda labels: ("operator_2d",), _read_operator_2d),
+    "operator_2d": PublishedTable(lambda labels: ("operator_2d",), _read_operator_2d),
     "nonseparable_2d": _statistics("nonseparable_2d"),
     "nonseparable_3d": _statistics("nonseparable_3d"),
-    "cross_grid": Table(_cross_grid_studies, _read_cross_grid),
+    "cross_grid": PublishedTable(_cross_grid_studies, _read_cross_grid),
     "allen_cahn_2d": _statistics("allen_cahn_2d"),
-    "allen_cahn_reference": Table(lambda labels: ("allen_cahn_reference",), _read_allen_cahn_reference),
-    "gamma_selected": Table(lambda labels: (_gamma_study(labels),), _read_gamma_selected),
+    "allen_cahn_reference": PublishedTable(lambda labels: ("allen_cahn_reference",), _read_allen_cahn_reference),
+    "gamma_selected": PublishedTable(lambda labels: (_gamma_study(labels),), _read_gamma_selected),
 }
 
 

@@ -94,22 +94,22 @@ def reproduce(
     return Reproduction(entries, len(rows) - len(entries), sum(status.size for status in planned), not_ok, results)
 
 
-def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
+def write_reproduction(reproduction: Reproduction, folder: Path) -> list[Path]:
     """Write the report as Markdown and CSV, and its figures as PNG; return the paths."""
-    from evogt_study.plots.style import encode  # 0.4 s, with matplotlib, after the runs
+    from evogt_study.plots.style import encode_figure  # 0.4 s, with matplotlib, after the runs
 
-    origin, figures = collect_provenance(reproduction.results), draw_figures(reproduction.results)
+    origin, figures = collect_versions(reproduction.results), draw_figures(reproduction.results)
     files = {
         f"{REPORT}.md": to_markdown(reproduction.entries, origin, figures).encode(),
         f"{REPORT}.csv": to_csv(reproduction.entries).encode(),
-        **{f"{each.name}.png": encode(each.figure, "png", 200) for each in figures},
+        **{f"{each.name}.png": encode_figure(each.figure, "png", 200) for each in figures},
     }
     for name, content in files.items():
         write_file(folder / name, content, tidy=True)
     return [folder / name for name in files]
 
 
-def collect_provenance(results: Results) -> dict[str, str]:
+def collect_versions(results: Results) -> dict[str, str]:
     """Return the versions that computed the results, from their own attributes; several if they differ."""
     found = {}
     for attribute, name in PROVENANCE.items():

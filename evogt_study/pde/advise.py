@@ -21,11 +21,11 @@ from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 LEAST_TAU = 1e-15
 """Smallest threshold that is proposed.  A direction below it is rounding."""
-FINER = 1.5
+_FINER = 1.5
 """Factor of the points per direction of a finer rule."""
 NONLINEAR = "`evogt advise` needs a linear problem with one field; use `reference` for errors of other problems ({})"
 
@@ -57,7 +57,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     for at, values in _points(space, cells):
         if not linear(method.problem(values)):
             raise InputError(NONLINEAR.format(study.file))
-        yield _advice(method, at, values, StageCache(), check)
+        yield _advice(method, at, values, BoundedStageCache(), check)
 
 
 def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
@@ -97,7 +97,7 @@ def _changes(case: EvolutionCase) -> dict[str, Values]:
         wider["N1"] = 2 * N1
     changes: dict[str, Values] = {"N": wider, "dt": {"dt": given.dt / 2.0}}
     if isinstance(rule, QuadratureRule):
-        changes["quadrature"] = {"quadrature": replace(rule, points=int(FINER * rule.points))}
+        changes["quadrature"] = {"quadrature": replace(rule, points=int(_FINER * rule.points))}
     return changes | ({"tau": {"tau": max(given.tau / 100.0, LEAST_TAU)}} if given.tau > LEAST_TAU else {})
 
 

@@ -170,7 +170,7 @@ class Stages:
         return lambda profile, compute: self.share(stage, (key, blake2b(profile.tobytes()).digest()), compute)
 
 
-def solve(
+def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip

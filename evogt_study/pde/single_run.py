@@ -12,7 +12,7 @@ import xarray as xr
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shortened
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import named_code
-from evogt_study.pde.baselines.references import FunctionReference, reference_of
+from evogt_study.pde.baselines.references import FunctionReference, make_reference
 from evogt_study.pde.baselines.stored_solution import (
     COEFFICIENTS,
     StoredSolution,
@@ -22,7 +22,7 @@ from evogt_study.pde.baselines.stored_solution import (
 from evogt_study.pde.certificates.certify import check_certificates, find_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.domains import Domain, content_of
+from evogt_study.pde.domains import Domain, domain_content
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
@@ -35,7 +35,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, afresh
-from evogt_study.pde.pipeline import solve as solve_arrays
+from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import warn_of_doubts
@@ -160,7 +160,7 @@ def _discretisation(
     if coefficient_reference is not None:
         coefficient_reference.check(problem)
     dictionary.check_dimension(problem.domain.feature_dimension)
-    content_of(problem.domain)  # which the solution is stored with: an error comes before the computation
+    domain_content(problem.domain)  # which the solution is stored with: an error comes before the computation
     if "validation" not in checked:  # the paper's rule, or on another domain than a box one of many triangles
         boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
         checked["validation"] = DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
@@ -179,7 +179,7 @@ def _named_reference(
     if ".py:" in name:
         file = named_code(name, Path())
         return FunctionReference(file.load(), file.fingerprint)
-    return reference_of(name, problem, run, points, dt)
+    return make_reference(name, problem, run, points, dt)
 
 
 def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:

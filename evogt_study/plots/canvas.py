@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots import style
 from evogt_study.plots.groups import GroupedRuns, PlotRoles
-from evogt_study.plots.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, parse_label, tick_size, to_plain
+from evogt_study.plots.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, parse_label, tick_size, to_drawable
 
 if TYPE_CHECKING:
     from evogt_study.plots.comparison import Compared
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
 """Least distance of panels in inches.  The numbers and the label on the left take a third of it."""
-NOTE = "note"
+_NOTE = "note"
 """Identifier of footnotes."""
-MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
+_MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
 """Largest number of points by identifier, 0.1 or 0.2 MB of SVG.  More points become an image, also in SVG and PDF."""
 GivenAxes = Axes | Sequence[Axes] | Figure | None
 """Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
@@ -38,7 +38,7 @@ LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.w
 
 
 @dataclass(frozen=True)
-class Look:
+class FigureOptions:
     """Title, labels and scales of the panels, and size in inches of a figure.
 
     Text may have mathematics between dollars.  xscale, yscale: one of `SCALES`; None: as the values are.
@@ -63,7 +63,7 @@ class PlotRequest:
     variable: str | None = None
     roles: PlotRoles = field(default_factory=PlotRoles)
     slope: tuple[float, ...] = ()
-    look: Look = field(default_factory=Look)
+    look: FigureOptions = field(default_factory=FigureOptions)
     ax: GivenAxes = None
     notes: bool = True
     compared: Compared | None = None
@@ -85,10 +85,10 @@ class DisplayedFigure(Figure):
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
-        return style.encode(self, "png", 200), {"width": width, "height": height}
+        return style.encode_figure(self, "png", 200), {"width": width, "height": height}
 
     def _repr_svg_(self) -> str:
-        return style.encode(self, "svg").decode()
+        return style.encode_figure(self, "svg").decode()
 
 
 @dataclass(eq=False)
@@ -119,7 +119,7 @@ class Canvas:
     def label_panels(self, runs: GroupedRuns, xlabel: str) -> None:
         """Set the title of each panel, the label along x, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
-            axes.set_title(to_plain(runs.col.describe(number)), fontsize=label_size())
+            axes.set_title(to_drawable(runs.col.describe(number)), fontsize=label_size())
             axes.set_xlabel(self.wrap(xlabel), fontsize=label_size())
         self.axes[0].set_ylabel(wrap_label(runs.label, 32), fontsize=label_size())
 
@@ -160,7 +160,7 @@ class Canvas:
             )
             for mark in map(style.series_style, range(len(series)))
         ]  # fmt: skip
-        labels = [*map(to_plain, series), *(str(line.get_label()) for line in more)]
+        labels = [*map(to_drawable, series), *(str(line.get_label()) for line in more)]
         title = wrap_label(runs.hue.label, LABEL_WIDTH) if series else ""
         self.add_legend([*handles, *more], labels, title, lines=lines)
 
@@ -169,12 +169,12 @@ class Canvas:
         self.footnote = text
         look: dict[str, Any] = {"fontsize": tick_size(), "color": style.QUIET}
         if self.request.notes and not self.is_own:
-            self.axes[-1].set_title(to_plain(text.partition(";")[0], 600), loc="right", **look).set_gid(NOTE)
+            self.axes[-1].set_title(to_drawable(text.partition(";")[0], 600), loc="right", **look).set_gid(_NOTE)
         elif self.request.notes:
             # letters of matplotlib's own font are about half as wide as its size
             room = int(self.figure.get_figwidth() * 72.0 / (0.53 * tick_size()))
-            lines = textwrap.wrap(to_plain(text, 600), room)
-            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", **look).set_gid(NOTE)
+            lines = textwrap.wrap(to_drawable(text, 600), room)
+            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", **look).set_gid(_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
 
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> Plot:
@@ -183,7 +183,7 @@ class Canvas:
         The layout of a figure of the user does not change.  Raises InputError for unreadable mathematics and for a
         scale that does not suit the values.
         """
-        for gid, most in MAX_POINTS.items():
+        for gid, most in _MAX_POINTS.items():
             artists = [each for axes in self.axes for each in axes.get_children() if each.get_gid() == gid]
             if sum(map(_count_points, artists)) > most:
                 for each in artists:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from evogt_study.analysis.design import drawn_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.errors import InputError, shortened
-from evogt_study.plots.canvas import Look, Plot, PlotRequest
+from evogt_study.plots.canvas import FigureOptions, Plot, PlotRequest
 from evogt_study.plots.comparison import draw_comparison, has_comparison
 from evogt_study.plots.dependence import draw_dependence, draw_scatter
 from evogt_study.plots.distribution import draw_distribution
@@ -61,7 +61,7 @@ class Choice(NamedTuple):
     variable: str
 
 
-class Kind(NamedTuple):
+class PlotKind(NamedTuple):
     """A kind of plot: the functions that draw it and choose its default variables."""
 
     draw: Callable[[xr.Dataset, str, PlotRequest], Plot]
@@ -91,7 +91,7 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     """
     check_kind(kind)
     request = request or PlotRequest()
-    if request.ax is not None and request.look != Look():
+    if request.ax is not None and request.look != FigureOptions():
         raise InputError("`ax` must be left out if a title, labels or a size are given: your axes have their own")
     variable = request.variable or _default_variable(data, kind)
     plot = KINDS[kind].draw(data, variable, request)
@@ -239,14 +239,14 @@ def _choose_fields(data: xr.Dataset, about: str | None, roles: PlotRoles) -> lis
     return [FIELD] if drawable and bool((status_codes(data["run_status"]) == Status.ok).any()) else []
 
 
-KINDS: Mapping[str, Kind] = {
-    "distribution": Kind(draw_distribution, _choose_one_number(_has_distribution)),
-    "dependence": Kind(draw_dependence, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 0)),
-    "heat_map": Kind(draw_heat_map, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 1)),
-    "trend": Kind(draw_trend, _choose_one_number(_has_sample)),
-    "time_series": Kind(draw_time_series, _choose_time_series),
-    "spectrum": Kind(draw_spectrum, _choose_spectrum),
-    "scatter": Kind(draw_scatter, _choose_one_number(_has_rank)),
-    "comparison": Kind(draw_comparison, _choose_one_number(has_comparison)),
-    "fields": Kind(draw_fields, _choose_fields),
+KINDS: Mapping[str, PlotKind] = {
+    "distribution": PlotKind(draw_distribution, _choose_one_number(_has_distribution)),
+    "dependence": PlotKind(draw_dependence, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 0)),
+    "heat_map": PlotKind(draw_heat_map, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 1)),
+    "trend": PlotKind(draw_trend, _choose_one_number(_has_sample)),
+    "time_series": PlotKind(draw_time_series, _choose_time_series),
+    "spectrum": PlotKind(draw_spectrum, _choose_spectrum),
+    "scatter": PlotKind(draw_scatter, _choose_one_number(_has_rank)),
+    "comparison": PlotKind(draw_comparison, _choose_one_number(has_comparison)),
+    "fields": PlotKind(draw_fields, _choose_fields),
 }

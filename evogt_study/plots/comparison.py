@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import DRAWN, finished_runs, shown
+from evogt_study.analysis.runs import DRAWN, finished_runs, typed_labels
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -35,7 +35,7 @@ from evogt_study.plots.style import (
     scale_axis,
     series_style,
     tick_size,
-    to_plain,
+    to_drawable,
 )
 from evogt_study.schema.variables import declared_attributes
 from evogt_study.study.case_space import listed
@@ -62,7 +62,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     An open marker is not significantly different from the leader.  Raises InputError if there is no axis to compare.
     """
     made = request.compared or compare_axis(data, variable, request.roles)
-    names, neutral = shown(made.found, made.axis), 1.0 if made.found.attrs["scale"] == RATIO else 0.0
+    names, neutral = typed_labels(made.found, made.axis), 1.0 if made.found.attrs["scale"] == RATIO else 0.0
     leaders = made.found["leader"]
     cells = [made.found.isel(dict(zip(leaders.dims, place, strict=True))) for place in np.ndindex(*leaders.shape)]
     cells = cells[:MAX_SETUPS]
@@ -88,7 +88,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     axes.set_xlabel(xlabel, fontsize=label_size())
     marks = [series_style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
-    canvas.add_legend(handles, [to_plain(name) for name in names], to_plain(made.axis, MAX_LABEL), lines=False)
+    canvas.add_legend(handles, [to_drawable(name) for name in names], to_drawable(made.axis, MAX_LABEL), lines=False)
     few = sum(not _has_effect(cell) for cell in cells)
     more = len(made.setups) - len(cells)
     texts = [
@@ -112,7 +112,9 @@ def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: Compared)
     chosen = replace(roles, x=None, hue=made.axis, col=None, over=over)
     runs = group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in roles.at.items())
-    setups = [f"{name} = {listed(shown(made.found, str(name)), MAX_LISTED)}" for name in made.found["leader"].dims]
+    setups = [
+        f"{name} = {listed(typed_labels(made.found, str(name)), MAX_LISTED)}" for name in made.found["leader"].dims
+    ]
     against = f", for {' and '.join(setups)}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
     counts = runs.describe_counts()
@@ -148,7 +150,9 @@ def _label_rows(made: Compared, variable: str, request: PlotRequest) -> tuple[li
     if wished_size(request) is None and longest > int(0.4 * width * per_inch):
         width = TEXT_WIDTH
     room = int(0.4 * width * per_inch)
-    return [wrap_label(to_plain(", ".join(setup) or f"all of {variable}", 3 * room), room) for setup in setups], width
+    return [
+        wrap_label(to_drawable(", ".join(setup) or f"all of {variable}", 3 * room), room) for setup in setups
+    ], width
 
 
 def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
@@ -157,7 +161,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
         return []
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
-    names, drawn = shown(cell, str(cell.attrs["dim"])), list[Array]()
+    names, drawn = typed_labels(cell, str(cell.attrs["dim"])), list[Array]()
     for number, name in enumerate(names):
         mark = series_style(number)
         if name == leader:
@@ -204,7 +208,7 @@ def _setup_values(found: xr.Dataset) -> list[list[str]]:
     rest = [str(each) for each in found["leader"].dims]
     return [
         [f"{name} = {value}" for name, value in zip(rest, values, strict=True) if found.sizes[name] > 1]
-        for values in product(*(shown(found, name) for name in rest))
+        for values in product(*(typed_labels(found, name) for name in rest))
     ]
 
 

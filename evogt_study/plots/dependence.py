@@ -25,7 +25,7 @@ from evogt_study.plots.style import Style, mark_positions, min_log_ratio, scale_
 from evogt_study.plots.trend import draw_trend
 
 MAX_SCATTERED = 2000  # points of one series and panel of a scatter
-MAX_POINTS_OF_GROUP = 200  # more hide each other
+_MAX_POINTS_OF_GROUP = 200  # more hide each other
 MAX_MARKED = 60  # places with markers and bars: more touch each other
 SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
 """Dashes of reference lines, which are wide and light to be visible behind data."""
@@ -35,7 +35,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     """Draw values against the numbers of an axis: a point for each run, and a line through the medians.
 
     Bars at the medians are their 95 % intervals, if there are at most `MAX_MARKED` places.  With more than
-    `MAX_POINTS_OF_GROUP` runs at a place, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
+    `_MAX_POINTS_OF_GROUP` runs at a place, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
     rings.  Slopes p are lines c x^p through the largest median at the end where they are highest, if both scales are
     logarithmic.  A recorded variable along x has its medians over the same groups of runs.  In a random sample it is
     drawn as a scatter, and a sampled parameter as a trend.  Raises InputError for an x without numbers.
@@ -85,7 +85,7 @@ def _explain(runs: GroupedRuns, *, intervals: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}"
-    points = f"points: runs {over}" if runs.largest <= MAX_POINTS_OF_GROUP else f"band: 5 to 95 % {over}"
+    points = f"points: runs {over}" if runs.largest <= _MAX_POINTS_OF_GROUP else f"band: 5 to 95 % {over}"
     return f"line: median; {'bars: its 95 % interval; ' if intervals else ''}{points}"
 
 
@@ -106,7 +106,7 @@ def _draw_series(
     samples = [runs.sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
-    if runs.largest > MAX_POINTS_OF_GROUP and len(order):
+    if runs.largest > _MAX_POINTS_OF_GROUP and len(order):
         band = np.array([np.quantile(samples[i], [0.05, 0.95]) for i in order]).T
         axes.fill_between(x[order], *band, color=mark.colour, alpha=0.2, linewidth=0)
     elif runs.largest > 1 and len(order):

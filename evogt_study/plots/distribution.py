@@ -10,12 +10,12 @@ from matplotlib.colors import to_rgb
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Plot, PlotRequest, new_panels
 from evogt_study.plots.groups import MAX_LISTED, GroupedRuns, group_runs
-from evogt_study.plots.style import Style, series_style, to_plain
+from evogt_study.plots.style import Style, series_style, to_drawable
 
 MIN_DEPTH = 2.0 * 1.959963984540054**2
 """Runs at the depth of a letter value from which on its 95 % interval ends before the next one, 2 z^2 (Hofmann, Wickham
 and Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
-WIDEST, NARROWEST = 0.84, 0.2
+_WIDEST, _NARROWEST = 0.84, 0.2
 """Widths of the boxes of the fourths and of the last letter values, as shares of the width of a group."""
 MAX_POINTS_OF_GROUP = 200  # more hide each other
 MAX_GROUPS = 24  # along one panel: the labels of more meet
@@ -65,7 +65,7 @@ def _draw_groups(axes: Axes, runs: GroupedRuns, panel: int, limits: Array) -> No
         if np.isfinite(limits[one, place]).all():
             ends = [centre - 0.34 * width] * 2
             axes.plot(ends, limits[one, place], color="black", linewidth=1.0, zorder=3.4, gid="interval")
-    labels = [to_plain(value) for value in runs.x.values]
+    labels = [to_drawable(value) for value in runs.x.values]
     room = 60 if len(runs.col.values) == 1 else 30
     crowded = sum(len(label) + 2 for label in labels) > room
     axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
@@ -111,7 +111,7 @@ def _draw_letter_boxes(axes: Axes, centre: float, width: float, ends: Array, col
     base = np.array(to_rgb(colour))
     for number, (low, high) in enumerate(ends):
         part = number / max(1, len(ends) - 1)
-        half = 0.5 * width * (WIDEST + (NARROWEST - WIDEST) * part)
+        half = 0.5 * width * (_WIDEST + (_NARROWEST - _WIDEST) * part)
         shade = 0.65 - 0.5 * part
         axes.fill_between(
             [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",

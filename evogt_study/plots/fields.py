@@ -18,10 +18,10 @@ from evogt_study.plots.style import COLUMN_WIDTH, STYLES, TEXT_WIDTH, format_tic
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 
-FIELD, EXACT = "field", "exact_field"
+FIELD, _EXACT = "field", "exact_field"
 MAX_CELLS = 1000
 """Cells of a panel in a direction: its 2.9 inches have 870 dots at 300 to an inch, and each cell takes 200 bytes."""
-ROUNDING = 1e-14  # relative differences at or below which points agree, as at the boundary
+_ROUNDING = 1e-14  # relative differences at or below which points agree, as at the boundary
 DIRECTIONS = ("x", "y", "z")
 
 
@@ -32,7 +32,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     Raises InputError if no field is recorded, or there is no such run.
     """
     run, where = _select_run(data, request.roles)
-    numerical, exact = run[variable], run.get(EXACT)
+    numerical, exact = run[variable], run.get(_EXACT)
     if exact is not None:
         exact = exact.transpose(*numerical.dims)
     error = None if exact is None else np.abs(numerical.values - exact.values)
@@ -73,7 +73,7 @@ def _select_run(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Dataset, str]:
             raise InputError(f"`{name}` must be a number, got {shortened(value)}") from None
         run = run.isel({name: int(np.argmin(np.abs(run[name].values - wanted)))})
         parts.append(f"{name} = {float(run[name]):.4g}")
-    return run[[name for name in (FIELD, EXACT) if name in run]], ", ".join(parts)
+    return run[[name for name in (FIELD, _EXACT) if name in run]], ", ".join(parts)
 
 
 def _draw_curves(
@@ -88,7 +88,7 @@ def _draw_curves(
     drawn = canvas.axes
     if exact is not None and error is not None:
         drawn[0].plot(x, exact.values, color=STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
-        shown = np.where(error > ROUNDING * _largest(numerical.values), error, np.nan)
+        shown = np.where(error > _ROUNDING * _largest(numerical.values), error, np.nan)
         drawn[1].plot(x, shown, color=STYLES[1][0], linewidth=1.0)
         drawn[1].set_ylabel("absolute error", fontsize=label_size())
         scale_axis(drawn[1], "y", shown)

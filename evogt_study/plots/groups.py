@@ -19,7 +19,7 @@ from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_fir
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
-from evogt_study.plots.style import parse_label, to_plain
+from evogt_study.plots.style import parse_label, to_drawable
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, declared_attributes, status_codes
 from evogt_study.study.case_space import listed
@@ -458,12 +458,12 @@ def label_of(array: xr.DataArray) -> str:
             return _with_units(parse_label(LABEL, label), array)
         except InputError:
             pass
-    return to_plain(title_of(array), MAX_TITLE)
+    return to_drawable(title_of(array), MAX_TITLE)
 
 
 def _with_units(text: str, array: xr.DataArray) -> str:
     units = str(array.attrs.get("units", ""))
-    return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({to_plain(units)})"
+    return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({to_drawable(units)})"
 
 
 def _is_number(text: str) -> bool:

@@ -15,9 +15,9 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
 from evogt_study.plots.groups import GroupedRuns, PlotRoles, group_runs, is_numeric
-from evogt_study.plots.style import COLUMN_WIDTH, label_size, min_log_ratio, scale_axis, tick_size, to_plain
+from evogt_study.plots.style import COLUMN_WIDTH, label_size, min_log_ratio, scale_axis, tick_size, to_drawable
 
-MAX_VALUES = 40  # of an axis
+_MAX_VALUES = 40  # of an axis
 MAX_WRITTEN = 7, 16  # cells in a row of a column and of a page up to which numbers are written into them
 
 
@@ -59,12 +59,12 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 
 def _group_cells(data: xr.Dataset, variable: str, roles: PlotRoles) -> GroupedRuns:
     """Return the runs over two axes, by default the two with the most values."""
-    runs = group_runs(data, variable, roles, max_x=MAX_VALUES, max_hue=MAX_VALUES)
+    runs = group_runs(data, variable, roles, max_x=_MAX_VALUES, max_hue=_MAX_VALUES)
     # numbers make the better scale, strings the better panels
     swap = runs.col.name and is_numeric(data, runs.col.name) and not is_numeric(data, runs.hue.name)
     if swap and roles.hue is None and roles.col is None:
         swapped = replace(roles, hue=runs.col.name, col=runs.hue.name)
-        runs = group_runs(data, variable, swapped, max_x=MAX_VALUES, max_hue=MAX_VALUES)
+        runs = group_runs(data, variable, swapped, max_x=_MAX_VALUES, max_hue=_MAX_VALUES)
     if not (runs.hue.name and runs.x.name):
         axes = runs.x.name or runs.hue.name or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axes}")
@@ -103,7 +103,7 @@ def _label_values(axes: Axes, runs: GroupedRuns) -> None:
     """Label the values along both axes, as many as there is room for."""
     for role, room in ((runs.x, 9), (runs.hue, 12)):
         positions = range(0, len(role.values), -(-len(role.values) // room))
-        labels = [to_plain(role.values[i]) for i in positions]
+        labels = [to_drawable(role.values[i]) for i in positions]
         if role is runs.x:
             axes.set_xticks(positions, labels=labels, rotation=0 if sum(map(len, labels)) < 32 else 90)
         else:

@@ -20,7 +20,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from evogt_study.errors import InputError, cut, shortened
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
 TEXT_WIDTH = 6.5  # of the whole page
@@ -150,7 +150,7 @@ def mark_positions(axes: Axes, positions: Any, width: float) -> None:
     axes.minorticks_off()
 
 
-def to_plain(text: str, limit: int = LABEL_LIMIT) -> str:
+def to_drawable(text: str, limit: int = LABEL_LIMIT) -> str:
     """Return text from a file as it is drawn: no mathematics, no character that the font does not have."""
     lines = [_replace_unknown(" ".join(line.split())) for line in text.split("\n")]
     return cut("\n".join(lines), limit).replace("$", r"\$")
@@ -171,7 +171,7 @@ def parse_label(option: str, text: str) -> str:
 
 
 def _replace_unknown(text: str) -> str:
-    return "".join(c if ord(c) in _characters() else "?" for c in shown(text))
+    return "".join(c if ord(c) in _characters() else "?" for c in escape_text(text))
 
 
 @cache
@@ -180,7 +180,7 @@ def _characters() -> frozenset[int]:
     return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 
 
-def encode(figure: Figure, form: str, dpi: float | None = None) -> bytes:
+def encode_figure(figure: Figure, form: str, dpi: float | None = None) -> bytes:
     """Return a figure as the bytes of a file; the same figure gives the same bytes.
 
     dpi: of a PNG, and of images inside the other formats.  Raises InputError for a format that is none of `FORMATS`.

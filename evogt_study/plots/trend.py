@@ -15,7 +15,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
 from evogt_study.plots.groups import MAX_PANELS, GroupedRuns, PlotRoles, axes_of, group_runs, label_of, select_point
-from evogt_study.plots.style import TEXT_WIDTH, label_size, scale_axis, series_style, to_plain
+from evogt_study.plots.style import TEXT_WIDTH, label_size, scale_axis, series_style, to_drawable
 
 SPAN = 0.4
 """Share of the points behind a value of the trend.  Cleveland uses 0.2 to 0.8.  With 50 points, 20."""
@@ -78,7 +78,7 @@ def _scale_parameter(axes: Axes, sample: SamplePoints, place: int, *, narrow: bo
     """Scale x for a parameter: logarithmic if that suits its numbers, strings at their places."""
     points, words = sample.points[:, place], sample.strings[place]
     if words:
-        axes.set_xticks(range(len(words)), labels=[to_plain(word) for word in words])
+        axes.set_xticks(range(len(words)), labels=[to_drawable(word) for word in words])
         axes.set_xlim(-0.6, len(words) - 0.4)
         return
     scale_axis(axes, "x", points)

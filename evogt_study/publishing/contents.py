@@ -17,8 +17,8 @@ from packaging.utils import canonicalize_name
 
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
-from evogt_study.methods.code import Kind
-from evogt_study.methods.syntax import imported_files, read_text
+from evogt_study.methods.code import CodeKind
+from evogt_study.methods.syntax import imported_files, read_source
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import find_code, study_in
@@ -32,7 +32,7 @@ from evogt_study.study.study import Study
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
 """Keys whose text names no file."""
 SPDX = "https://spdx.org/licenses/"
-PACKAGE = "evogt-study"
+_PACKAGE = "evogt-study"
 NO_PACKAGES = frozenset({"python", "blas"})
 """Names in the recorded versions that pip does not install."""
 
@@ -189,7 +189,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
     for code in study.spec.codes:
-        if code.kind is Kind.DECLARED and ".py:" in code.reference and not code.is_pickled:
+        if code.kind is CodeKind.DECLARED and ".py:" in code.reference and not code.is_pickled:
             find_code(result, code, None, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
@@ -232,7 +232,7 @@ def _is_file(path: Path) -> bool:
 def _imported(path: Path) -> Iterator[Path]:
     if path.suffix == ".py":
         whole = path.resolve()
-        yield from imported_files(whole, read_text(whole), whole.parent).values()
+        yield from imported_files(whole, read_source(whole), whole.parent).values()
 
 
 def environment_lock(study: DepositedStudy) -> str:
@@ -242,7 +242,7 @@ def environment_lock(study: DepositedStudy) -> str:
     the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
-    names = _closure({PACKAGE, *_imported_packages(study), *(set(recorded) - NO_PACKAGES)})
+    names = _closure({_PACKAGE, *_imported_packages(study), *(set(recorded) - NO_PACKAGES)})
     pinned = {name: recorded.get(name) or version for name, version in names.items()}
     facts = {
         "Python": recorded.get("python", "unknown"),
@@ -293,7 +293,7 @@ def _imported_packages(study: DepositedStudy) -> Iterator[str]:
 # utf-8-sig: editors of Windows begin a file with a mark that the parser refuses in a string
 def _imports(path: Path) -> Iterator[str]:
     """First parts of the names of modules that a Python file imports."""
-    for node in ast.walk(ast.parse(read_text(path))):
+    for node in ast.walk(ast.parse(read_source(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         # relative imports are of the study's own files

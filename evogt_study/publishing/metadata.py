@@ -16,7 +16,7 @@ from urllib.parse import quote
 from evogt_study.publishing.contents import SPDX, Deposit, DepositedStudy
 from evogt_study.study.model import ORCID, CreatorTable
 
-UNKNOWN = "(:unav)"
+_UNKNOWN = "(:unav)"
 """Value of DataCite for an unknown entry (schema 4.5, appendix 3), which the repository fills in."""
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
@@ -89,7 +89,7 @@ def to_datacite(deposit: Deposit) -> dict[str, Any]:
         "types": {"resourceTypeGeneral": "Dataset", "resourceType": "Results of parametric studies"},
         "creators": [_datacite_creator(each) for each in publication.creators],
         "titles": [{"title": deposit.title}],
-        "publisher": {"name": publication.publisher or publication.institution or UNKNOWN},
+        "publisher": {"name": publication.publisher or publication.institution or _UNKNOWN},
         "publicationYear": deposit.created[:4],
         "dates": [{"date": deposit.created, "dateType": "Created"}],
         "subjects": [{"subject": word} for word in deposit.keywords],

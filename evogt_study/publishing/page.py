@@ -14,8 +14,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from evogt_study.errors import ParameterError
-from evogt_study.methods.problem_kind import kind_of
-from evogt_study.text import shown
+from evogt_study.methods.problem_kind import problem_kind_of
+from evogt_study.text import escape_text
 
 PROVENANCE: Mapping[str, str] = {
     "date_created": "date",
@@ -45,7 +45,8 @@ def template(name: str, **known: Any) -> Template:
     """Return a template of the package with the global names `known`, which escapes all text."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
+        loader=FunctionLoader(_source),
+        finalize=lambda value: escape_text(value, "\n\t") if type(value) is str else value,
     )  # fmt: skip
     environment.globals |= known
     return environment.get_template(name)
@@ -88,6 +89,6 @@ def _describe_problem(stated: object) -> Markup:
     if isinstance(stated, str) and ":" in stated:
         return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)
     try:
-        return Markup(kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
+        return Markup(problem_kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
     except ParameterError:
         return Markup("")

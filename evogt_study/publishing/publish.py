@@ -31,9 +31,9 @@ from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
-DECLARATION = "bagit.txt"
+_DECLARATION = "bagit.txt"
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
 _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -99,11 +99,11 @@ def _write(made: Deposit, folder: Path) -> None:
         "External-Description": made.title,
         "External-Identifier": made.publication.doi or "",
     }
-    known = {name: shown(" ".join(text.split())) for name, text in info.items() if text}
+    known = {name: escape_text(" ".join(text.split())) for name, text in info.items() if text}
     logging.getLogger("bagit").disabled = True  # it logs a traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
     # bagit.py states version 0.97, of which 1.0 (RFC 8493) is an extension
-    _write_text(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     bag.save()
 
 
@@ -260,7 +260,7 @@ three runs of each result again. It executes the Python files in `studies/`: rea
 Functions of {", ".join(in_python)} were given in Python and are in no file. Their text is in the attribute `study_code`
 of the result, and `evogt run` cannot compute it from here.
 """
-    return shown(text, kept="\n").replace("<", "&lt;")
+    return escape_text(text, kept="\n").replace("<", "&lt;")
 
 
 def _describe_terms(deposit: Deposit) -> str:
@@ -298,9 +298,9 @@ def bag_findings(folder: Path) -> Iterator[str]:
 
     Raises InputError for a folder that is not a bag.
     """
-    if not (folder / DECLARATION).is_file():
+    if not (folder / _DECLARATION).is_file():
         raise InputError(
-            f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {DECLARATION}"
+            f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
         )
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     for path, whole in files.items():

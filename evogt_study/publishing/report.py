@@ -27,7 +27,7 @@ from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlotRequest
 from evogt_study.plots.comparison import Compared, compare_axis, has_comparison
 from evogt_study.plots.groups import PlotRoles, title_of
-from evogt_study.plots.style import COLUMN_WIDTH, encode
+from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.publishing.page import PROVENANCE, Picture, data_uri, stated_problems, template
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, software_sets
@@ -35,7 +35,7 @@ from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
 from evogt_study.study.case_space import listed
 
-MAX_SETUPS = 12
+_MAX_SETUPS = 12
 """Setups that have a sentence each.  The figure of the comparison has more."""
 MAX_ROWS, MAX_TABLES, MAX_FIGURES = 60, 12, 12
 MAX_OVERVIEW_ROWS, MAX_OVERVIEW_FIGURES = 12, 3
@@ -57,7 +57,7 @@ class Conclusion:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
 
     title: str
@@ -68,12 +68,12 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ReportPart:
     """One phase of a result.  The pilot has figures and no tables."""
 
     runs: Completeness
     warnings: Sequence[str]
-    tables: Sequence[Table]
+    tables: Sequence[ReportTable]
     figures: Sequence[Picture]
 
     def figures_within(self, max_bytes: int) -> list[Picture]:
@@ -89,7 +89,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     """
     main = groups.get(MAIN, next(iter(groups.values())))
     known = _collect(path.name, groups)
-    study: Part | None = known["study"]
+    study: ReportPart | None = known["study"]
     more = progress_by_setup(main) if state else []
     names = order_numbers(main) if study else []
     missing = f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.lacks_error(main) else ""
@@ -148,21 +148,21 @@ def _collect(
         "file": file,
         "study": parts.get(MAIN),
         "pilot": parts.get("pilot"),
-        "conclusion": conclude(made) if made is not None else None,
+        "conclusion": list_conclusions(made) if made is not None else None,
         "problems": stated_problems(str(main.attrs.get("study", ""))),
         "axes": [_describe_parameter(main[name]) for name in main["run_status"].dims],
     }
 
 
-def _make_part(data: xr.Dataset, tables: Sequence[Table], made: Compared | None, max_figures: int) -> Part:
+def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], made: Compared | None, max_figures: int) -> ReportPart:
     compared = made if data.attrs.get("phase", MAIN) == MAIN else None
     figures = []
     for choice in catalogue.choose_plots(data)[:max_figures]:
         each = catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
         width, height = each.figure.get_size_inches()
-        image = data_uri(encode(each.figure, "svg", DPI).decode())
+        image = data_uri(encode_figure(each.figure, "svg", DPI).decode())
         figures.append(Picture(each.title, each.caption, each.alt, image, (width, height)))
-    return Part(completeness(data), list(doubts(data)), tables, figures)
+    return ReportPart(completeness(data), list(doubts(data)), tables, figures)
 
 
 def comparison_of(data: xr.Dataset) -> Compared | None:
@@ -173,7 +173,7 @@ def comparison_of(data: xr.Dataset) -> Compared | None:
     return compare_axis(data, variable, PlotRoles())
 
 
-def conclude(made: Compared) -> Conclusion | None:
+def list_conclusions(made: Compared) -> Conclusion | None:
     """Return the conclusions of a comparison; None if no setup has a leader."""
     leaders, conclusions = (made.found[name].values.ravel().tolist() for name in ("leader", "conclusion"))
     known = [i for i, leader in enumerate(leaders) if leader]
@@ -182,7 +182,7 @@ def conclude(made: Compared) -> Conclusion | None:
     sentences = [f"At {made.setups[i]}: {conclusions[i]}" if made.setups[i] else conclusions[i] for i in known]
     if len(known) == 1:
         return Conclusion(sentences[0])
-    return Conclusion(_count_leads(made, known), sentences[:MAX_SETUPS], max(0, len(known) - MAX_SETUPS))
+    return Conclusion(_count_leads(made, known), sentences[:_MAX_SETUPS], max(0, len(known) - _MAX_SETUPS))
 
 
 def _count_leads(made: Compared, known: Sequence[int]) -> str:
@@ -201,7 +201,7 @@ def _count_leads(made: Compared, known: Sequence[int]) -> str:
     return f"{message} The {note}." if note else message
 
 
-def make_tables(data: xr.Dataset, most: int = MAX_TABLES) -> list[Table]:
+def make_tables(data: xr.Dataset, most: int = MAX_TABLES) -> list[ReportTable]:
     """Return statistics over the seeds of the first numbers of the runs; without seeds, the numbers themselves."""
     names = order_numbers(data)[:most]
     if not names or ("seed" in data["run_status"].dims and data.sizes["seed"] > 1):
@@ -215,7 +215,7 @@ def make_tables(data: xr.Dataset, most: int = MAX_TABLES) -> list[Table]:
         for number in planned[:MAX_ROWS]
     ]
     title = "; ".join(f"{name}: {title_of(data[name])}" for name in names)
-    return [Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MAX_ROWS))]
+    return [ReportTable(title, [*dims, *names], body, len(dims), max(0, len(planned) - MAX_ROWS))]
 
 
 def order_numbers(data: xr.Dataset) -> list[str]:
@@ -224,7 +224,7 @@ def order_numbers(data: xr.Dataset) -> list[str]:
     return sorted(catalogue.numbers(data), key=lambda name: name != first)
 
 
-def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> Table:
+def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:
     """Return mean, standard deviation, median, interval and n over one axis, at the first points of the others."""
     dims = [str(dim) for dim in values.dims if dim != over]
     flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
@@ -236,10 +236,10 @@ def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> 
     header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
     rows = [[*_axis_values(values, dims, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     left_out = len(groups) - len(shown)
-    return Table(f"{title_of(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
+    return ReportTable(f"{title_of(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
 
 
-def progress_by_setup(data: xr.Dataset) -> list[Table]:
+def progress_by_setup(data: xr.Dataset) -> list[ReportTable]:
     """Return finished and failed runs of each setup, and their seconds; the slowest setup first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
     planned, status = data["run_key"] != "", data["run_status"].copy(data=status_codes(data["run_status"]))
@@ -261,7 +261,7 @@ def progress_by_setup(data: xr.Dataset) -> list[Table]:
         for i in slow
     ]  # fmt: skip
     header = [*dims, "finished", "not ok", "mean seconds", "largest"]
-    return [Table("Progress by setup, the slowest first", header, body, len(dims), len(known) - len(slow))]
+    return [ReportTable("Progress by setup, the slowest first", header, body, len(dims), len(known) - len(slow))]
 
 
 def _axis_values(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
@@ -300,7 +300,7 @@ def _describe_product(data: xr.Dataset, runs: Completeness) -> str:
     return f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
 
 
-def list_dependent(data: xr.Dataset) -> list[Table]:
+def list_dependent(data: xr.Dataset) -> list[ReportTable]:
     """Return the points of designs, a table each, and the parameters that follow axes by rules or by the pilot."""
     names, brought = list(map(str, data["run_status"].dims)), recorded(data)
     points: dict[str, list[xr.DataArray]] = {}
@@ -315,11 +315,11 @@ def list_dependent(data: xr.Dataset) -> list[Table]:
         values = coord.values.ravel()[:MAX_ROWS]
         body = [[*_axis_values(coord, dims, i), _shorten(_to_text(value))] for i, value in enumerate(values)]
         title = f"{title_of(coord)}, which follows {' and '.join(dims)}"
-        found.append(Table(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
+        found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     return [*(_list_points(data, dim, along) for dim, along in points.items()), *found]
 
 
-def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> Table:
+def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> ReportTable:
     """Return the points of a design, with a column for each parameter; of a random sample the first."""
     design, size = design_of(data, dim), data.sizes[dim]
     most = MAX_SAMPLE_POINTS if dim in drawn_dimensions(data) else MAX_ROWS
@@ -329,7 +329,7 @@ def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> T
         for number, *values in zip(*columns, strict=True)
     ]
     title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
-    return Table(title, [dim, *(str(coord.name) for coord in along)], body, 1, max(0, size - most))
+    return ReportTable(title, [dim, *(str(coord.name) for coord in along)], body, 1, max(0, size - most))
 
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
@@ -354,7 +354,7 @@ def _parse_json(text: str) -> object:
         return None
 
 
-def list_commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str, str]]:
+def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
     """Return commands that compute the result again, each with its description."""
     stated = str(data.attrs.get("study_file", ""))
     toml, file = shlex.quote(_file_name(stated) or "study.toml"), shlex.quote(path.name)

@@ -29,7 +29,7 @@ from evogt_study.results.run_metadata import (
     returned_attributes,
     software_sets,
 )
-from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, Column, Table, equal
+from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, RunColumn, RunTable, equal
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import (
@@ -59,11 +59,11 @@ OWN_ATTRIBUTES = (
 """Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
 """Global attribute: the declarations of the user's code and its identity, as JSON."""
-TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
+_TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
 """Attributes (CF) of booleans, which are numbers in a file."""
 
 
-def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
+def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
     """Label the runs of a plan by the study's axes, with every coordinate and attribute of the result file's schema.
 
     key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
@@ -211,7 +211,9 @@ def _over_axes(
     return _variable((*names, *dims), values, missing, attributes)
 
 
-def _returned_attributes(table: Table, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+def _returned_attributes(
+    table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]
+) -> dict[str, Any]:
     """Attributes of the returned Datasets, under free names.  One that differs between runs is added to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *OWN_ATTRIBUTES} if table.attributes else set()
@@ -235,7 +237,7 @@ def _of_runs(
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
     """Return the values of all runs; arrays of numbers are read when they are used, unless they have `cells`."""
-    if cells is not None or isinstance(column, Column) or column.dtype.kind in "OMm":
+    if cells is not None or isinstance(column, RunColumn) or column.dtype.kind in "OMm":
         known = cells or column.loaded(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
         return _variable(space.names + dims, values, missing, attributes)
@@ -246,7 +248,7 @@ def _of_runs(
         large = dtype.itemsize == 8 and (np.abs(limits.astype(float)) >= EXACT).any()
         shown, encoding = np.dtype(object if large else float), {"dtype": stored, "_FillValue": fill}
     if dtype.kind == "b":
-        attributes = {**attributes, **TRUTH}
+        attributes = {**attributes, **_TRUTH}
     data = indexing.LazilyIndexedArray(RunArray(column, space.shape, lengths, shown))
     return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
 
@@ -277,7 +279,7 @@ def _variable(
     """Return values of one type; integers and booleans are floats, or objects if large, if some are `missing`."""
     kind = cells.dtype.kind
     if kind == "b":
-        attributes = {**attributes, **TRUTH}
+        attributes = {**attributes, **_TRUTH}
     if kind not in "biu" or missing is None or not missing.any():
         return _to_variable(dims, cells, attributes)
     dtype, fill = with_fill_value(cells, missing)
@@ -376,7 +378,7 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
+def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
     space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry

@@ -15,11 +15,11 @@ import xarray as xr
 
 from evogt_study.errors import PilotError, StudyError, shortened
 from evogt_study.inference.sequential import Decision, decide
-from evogt_study.results.table import Column, Table
+from evogt_study.results.table import RunColumn, RunTable
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, in_words
+from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -27,10 +27,10 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 """Coordinates over the setups: number of seeds, half width of the confidence interval, reason to stop."""
 
 
-def _numbers(name: str, table: Table) -> npt.NDArray[np.float64] | None:
+def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
     """Return a variable over all cases, NaN for a run that is not ok; None if it is no number."""
     column = table.columns.get(name)
-    if not isinstance(column, Column) or not column.is_number:
+    if not isinstance(column, RunColumn) or not column.is_number:
         return None
     return np.where(column.present & (table.status == Status.ok), column.cells, np.nan).astype(float)
 
@@ -39,7 +39,7 @@ def _numbers(name: str, table: Table) -> npt.NDArray[np.float64] | None:
 
 
 # mean, not nanmean: a missing run must not make its candidate look better
-def choose(pilot: Pilot, table: Table) -> Chosen:
+def choose(pilot: Pilot, table: RunTable) -> Chosen:
     """Choose from the pilot's finished runs.
 
     The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller
@@ -72,7 +72,7 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
         ]
         if not usable:
             where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
-            wanted = f"`{in_words(pilot.parameters)}`{' for ' if where else ''}{where}"
+            wanted = f"`{join_values(pilot.parameters)}`{' for ' if where else ''}{where}"
             raise PilotError(
                 f"the pilot cannot choose {wanted}: no candidate of {len(candidates)} has all of its runs ok{most}"
             )
@@ -80,12 +80,12 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
     return Chosen(pilot.parameters, pilot.by, choice)
 
 
-def choose_parameters(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+def choose_parameters(phase: Phase, table: RunTable) -> tuple[Chosen, ...]:
     """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
     return () if phase.choice is None else (choose(phase.choice, table),)
 
 
-def choose_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+def choose_so_far(phase: Phase, table: RunTable) -> tuple[Chosen, ...] | None:
     """Choose parameters; None if runs that the choice needs are missing, or if no candidate is left."""
     try:
         return None if phase.choice is not None and len(table.missing()) else choose_parameters(phase, table)
@@ -97,8 +97,8 @@ def choose_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
 
 
 def fill_until_precise(
-    study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table], *, computing: bool = False
-) -> Table:
+    study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], RunTable], *, computing: bool = False
+) -> RunTable:
     """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
 
     It ends when `fill` returns no more runs, or when every setup has reached the precision or its largest number of
@@ -122,7 +122,7 @@ def fill_until_precise(
         counts = counts | wanted
 
 
-def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
+def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     """Decide for each setup, by its labels, from the finished runs of a table; see `decide`.
 
     Both labels of a ratio have the same decision; other labels of its axis have none.
@@ -149,7 +149,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     return found
 
 
-def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
+def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
     """Coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape = tuple(len(axis.values) for axis in others)

@@ -36,7 +36,7 @@ from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import metadata
 from evogt_study.results.shards import remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_file, source_at, sources_in
-from evogt_study.results.table import Table, is_finished
+from evogt_study.results.table import RunTable, is_finished
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
@@ -73,8 +73,8 @@ class FinishedRuns:
         self.others = [source for place in others for source in source_at(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.reused: dict[str, dict[Path, int]] = {}
-        self.tables: dict[str, Table] = {}
-        self._planned: list[Table] = []
+        self.tables: dict[str, RunTable] = {}
+        self._planned: list[RunTable] = []
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
         """The result, if it exists, and its shards, or only the shards `among` them."""
@@ -88,11 +88,11 @@ class FinishedRuns:
 
     def fill(
         self,
-        table: Table,
+        table: RunTable,
         variables: Sequence[str] | None = None,
         wanted: Callable[[Status], bool] = is_finished,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
-    ) -> Table:
+    ) -> RunTable:
         """Fill the table of a plan with the finished runs that are `wanted` and `usable`.
 
         variables: the variables that the table gets beside the run metadata; None: all.
@@ -133,8 +133,8 @@ class FinishedRuns:
         """
         chosen = list[Chosen]()
 
-        def fill(names: Sequence[str] | None, plan: Plan) -> Table:
-            return self.fill(Table(plan), names)
+        def fill(names: Sequence[str] | None, plan: Plan) -> RunTable:
+            return self.fill(RunTable(plan), names)
 
         for phase in self.study.phases:
             wanted = None if variables is None else (*variables, *phase.deciding)

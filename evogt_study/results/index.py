@@ -40,7 +40,7 @@ END = struct.Struct("<QQ16s16s16s")
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
 """Errors of a file that is damaged or was written by another program."""
-DEFLATED = 1032
+_DEFLATED = 1032
 """Bytes for which one byte of DEFLATE stands at most: 258 in two bits."""
 REFERENCE_BYTES = 16
 """Bytes of the file for a string that is stored by itself."""
@@ -53,7 +53,7 @@ NO_INDEX = "the file has no valid index: another program has changed it, or its 
 SECONDS = 60
 BYTES_PER_SECOND = 5_000_000
 """Reading a file without an index may take `SECONDS`, and one more for each so many bytes."""
-BLOCK = 2**20
+_BLOCK = 2**20
 DIGESTS = "content_digests"
 """Global attribute: the digest of each variable, as JSON."""
 
@@ -307,8 +307,8 @@ def _extents(index: Index) -> npt.NDArray[np.int64]:
 def _checksum_between(descriptor: int, extents: npt.NDArray[np.int64], end: int) -> bytes:
     """Return the checksum of what lies between the pieces: HDF5's own bytes."""
     begins, ends = [0, *np.maximum.accumulate(extents[:, 1]).tolist()], [*extents[:, 0].tolist(), end]
-    gaps = (range(begin, stop, BLOCK) for begin, stop in zip(begins, ends, strict=True))
-    return checksum(*(os.pread(descriptor, min(BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
+    gaps = (range(begin, stop, _BLOCK) for begin, stop in zip(begins, ends, strict=True))
+    return checksum(*(os.pread(descriptor, min(_BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
 
 
 def read_index(path: Path) -> Index | None:
@@ -559,7 +559,7 @@ def check_sizes(path: Path) -> None:
                 continue
             name, count = made.name.rpartition("/")[2], math.prod(made.shape or ())
             is_text = made.dtype.hasobject  # a reference for each string, which HDF5 does not compress
-            least += count * (REFERENCE_BYTES if is_text else made.dtype.itemsize / DEFLATED)
+            least += count * (REFERENCE_BYTES if is_text else made.dtype.itemsize / _DEFLATED)
             if name == "run_status" and count > MAX_CASES:
                 problems.append(f"a result must have at most {MAX_CASES:,} runs, got {count:,}")
             # characters, and a dimension's own coordinate, are read in one piece when the file is opened

@@ -50,7 +50,7 @@ from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 from evogt_study.storage.paths import description
 
 if TYPE_CHECKING:
-    from evogt_study.results.table import ArrayColumn, Table
+    from evogt_study.results.table import ArrayColumn, RunTable
 
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
@@ -63,7 +63,7 @@ PLAIN_BYTES = 2**14
 """Bytes of a variable up to which it is neither chunked nor compressed."""
 
 
-def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table] | None = None) -> None:
+def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable] | None = None) -> None:
     """Write the main phase into the root group and earlier phases into groups.  Raises ResultError if the disk refuses.
 
     Pieces of arrays are copied.  tables: the runs of the phases, which later studies can reuse without HDF5.
@@ -91,7 +91,7 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[s
         raise ResultError(f"cannot write {path}: {reason}; make room, or choose another place") from None
 
 
-def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, Table], made: Mapping[str, _GroupWriter]) -> Index:
+def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable], made: Mapping[str, _GroupWriter]) -> Index:
     """Return the index of a file that is written: records with their pieces in the file."""
     records, axes = {}, dict[str, Any]()
     for phase, table in tables.items():
@@ -351,7 +351,7 @@ def _converted(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt
     return values.astype(dtype)
 
 
-UNITS = {
+_UNITS = {
     "days": 86_400_000_000_000,
     "seconds": 1_000_000_000,
     "milliseconds": 1_000_000,
@@ -383,8 +383,8 @@ def _in_units(variable: xr.Variable) -> xr.Variable:
     """Return dates or durations as integers in the largest unit that holds them exactly."""
     values, name = variable.values.view(np.int64), variable.dtype.name
     there = values[values != NAT]
-    units = next(unit for unit, length in UNITS.items() if not (there % length).any())
-    numbers = np.where(values == NAT, NAT, values // UNITS[units])
+    units = next(unit for unit, length in _UNITS.items() if not (there % length).any())
+    numbers = np.where(values == NAT, NAT, values // _UNITS[units])
     is_date = variable.dtype.kind == "M"
     cf = {"units": units + SINCE, "calendar": "proleptic_gregorian"} if is_date else {"units": units, "dtype": name}
     fill = {"_FillValue": np.int64(NAT)} if there.size < values.size else {}
@@ -399,7 +399,7 @@ def _decoded(variable: xr.Variable) -> xr.Variable:
     dtype: np.dtype[Any] = variable.dtype
     convert: Callable[[Any], Any] | None = None
     if name in ("datetime64[ns]", "timedelta64[ns]"):
-        length = UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
+        length = _UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
         attributes = {key: value for key, value in attributes.items() if key not in ("calendar", "dtype")}
         dtype, convert, encoding = np.dtype(name), partial(_to_times, np.dtype(name), length), {}
     elif name == "float16":

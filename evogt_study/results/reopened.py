@@ -19,7 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
-from evogt_study.methods.code import Kind, UserCode, declared_code, named_code
+from evogt_study.methods.code import CodeKind, UserCode, declared_code, named_code
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import opened
@@ -29,7 +29,7 @@ from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import CaseSpace, Chosen, listed
-from evogt_study.study.phases import Candidate, Pilot, in_words
+from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -225,7 +225,7 @@ def _parts(declared: UserCode) -> tuple[str, str, str]:
 def _path_of(code: UserCode, name: str) -> str:
     """The path of a file of the code hash."""
     path = Path(code.path)
-    return str(path if not name else normpath(path.parent / name) if code.kind is Kind.FILE else name)
+    return str(path if not name else normpath(path.parent / name) if code.kind is CodeKind.FILE else name)
 
 
 def files_of(codes: Mapping[str, UserCode]) -> list[str]:
@@ -254,8 +254,8 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Chos
         candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
         fitting = [each for each in candidates if None not in map(find, [(value,) for value in each], texts)]
         if not fitting:
-            wanted, got = ", ".join(map(in_words, candidates)), in_words(texts)
-            chosen = f"`{in_words(choice.parameters)}` in {path}"
+            wanted, got = ", ".join(map(join_values, candidates)), join_values(texts)
+            chosen = f"`{join_values(choice.parameters)}` in {path}"
             raise ResultError(f"{chosen} must be one of the pilot's candidates ({wanted}), got {got}")
         table[key] = fitting[0]
     return Chosen(choice.parameters, choice.by, table)

@@ -82,7 +82,7 @@ class ResultFile:
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
                     data = metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
-                for part in parts(data):
+                for part in read_in_parts(data):
                     # keys first: a part without a wanted run is not loaded
                     keys = loaded(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
@@ -181,7 +181,7 @@ def source_at(path: Path) -> Iterator[RunSource]:
 
 
 # size by the declared type and shape, without reading; a part has at least one run
-def parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
+def read_in_parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an open result in parts of bounded size."""
     status = data["run_status"]
     bytes_each = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)

@@ -59,7 +59,7 @@ class Shape:
 
 @dataclass
 class Shapes:
-    """The shapes of variables by `key_of`, which the first run fixes that has a variable.
+    """The shapes of variables by `column_key`, which the first run fixes that has a variable.
 
     axes: dimensions of the study.  dims: other dimensions.
     """
@@ -74,7 +74,7 @@ class Shapes:
 
     def add(self, stack: Stack) -> str | None:
         """Add a stack, or return how it differs from other runs."""
-        key, shape, name = key_of(stack), Shape.of(stack), stack.name
+        key, shape, name = column_key(stack), Shape.of(stack), stack.name
         known = self.known.get(key, shape)
         if known != shape:
             if replace(known, units=shape.units) == shape:
@@ -104,7 +104,7 @@ class Shapes:
         return None
 
 
-def key_of(stack: Stack) -> tuple[str, bool]:
+def column_key(stack: Stack) -> tuple[str, bool]:
     """Return the name of a stack, and whether it is an attribute, which may have the name of a variable."""
     return stack.name, stack.role == ATTRIBUTE
 
@@ -115,7 +115,7 @@ def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
 
 
 @dataclass(eq=False)
-class Table:
+class RunTable:
     """Status, run metadata and variables of every case of `plan`.
 
     Cases with equal keys share a run: its record fills all of them.  Arrays of numbers stay in the files of the runs.
@@ -202,8 +202,8 @@ class Table:
                 continue
             columns = self.attributes if stack.role == ATTRIBUTE else self.columns
             if stack.name not in columns:
-                columns[stack.name] = (ArrayColumn if stack.dims else Column).empty(self.size, stack)
-            types = self.shapes.known[key_of(stack)].types
+                columns[stack.name] = (ArrayColumn if stack.dims else RunColumn).empty(self.size, stack)
+            types = self.shapes.known[column_key(stack)].types
             columns[stack.name].put(case[place >= 0], stack.taken(place[place >= 0]), types)
         return case
 
@@ -349,7 +349,7 @@ class _Described:
 
 
 @dataclass(eq=False)
-class Column(_Described):
+class RunColumn(_Described):
     """One number, string or date for each case; strings are objects.
 
     present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.
@@ -361,11 +361,11 @@ class Column(_Described):
     dtypes: list[np.dtype[Any]]
 
     @staticmethod
-    def empty(count: int, stack: Stack) -> Column:
+    def empty(count: int, stack: Stack) -> RunColumn:
         """Return a column for `count` cases without any value."""
         dtype = _in_memory(stack.values.dtype)
         cells, present = np.full(count, pad_of(dtype), dtype), np.zeros(count, dtype=bool)
-        return Column(stack.role, (), cells, present, np.zeros(count, np.int8), [])
+        return RunColumn(stack.role, (), cells, present, np.zeros(count, np.int8), [])
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -464,7 +464,7 @@ class ArrayColumn(_Described):
             yield Stack(name, self.dims, row_of[own], self.data[own], self.attributes, self.role)
 
 
-AnyColumn = Column | ArrayColumn
+AnyColumn = RunColumn | ArrayColumn
 
 
 def _in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -175,7 +175,7 @@ def choice(options: Container[str]) -> Reader:
     return read
 
 
-def key_of(kinds: Mapping[str, object]) -> Reader:
+def registry_key(kinds: Mapping[str, object]) -> Reader:
     """Read a key of a mapping, such as a `Registry`, that raises ParameterError for unknown keys."""
 
     def read(raw: Any) -> Value:

@@ -17,12 +17,12 @@ VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
 NUMBERS, STRINGS = "numbers", "strings"
 EXACT = 2**53
 """Largest magnitude up to which float64 holds every integer."""
-KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
+_KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
     """Return what values of this dtype are: numbers (also booleans), strings, dates or durations."""
-    return KINDS.get(dtype.kind, NUMBERS)
+    return _KINDS.get(dtype.kind, NUMBERS)
 
 
 class Datum(NamedTuple):

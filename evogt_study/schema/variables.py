@@ -30,7 +30,7 @@ BETTER, ESTIMAND = "better", "estimand"
 """Attributes of a variable: the direction that is better, and the quantity that comparisons estimate."""
 LOWER, HIGHER, NEAREST = "lower", "higher", "nearest"
 WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
-ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
+_ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
 TRUTH_MEANINGS = "false true"
 """Attribute `flag_meanings` (CF) of booleans, which are numbers in a file."""
 DESIGN = "design"
@@ -93,7 +93,7 @@ def declared_attributes(array: xr.DataArray) -> tuple[str, str]:
         parse_better(better)
     except ParameterError:
         better = ""
-    return better, estimand if estimand in ESTIMANDS else ""
+    return better, estimand if estimand in _ESTIMANDS else ""
 
 
 def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.float64]:
@@ -195,13 +195,13 @@ def group_of(phase: str) -> str | None:
 
 
 # run_output: what a run printed
-RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(group_of, EARLIER_PHASES)})
+_RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(group_of, EARLIER_PHASES)})
 """Names that a result file uses itself."""
 
 
 def objection(name: str) -> str | None:
     """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
-    if name in RESERVED:
+    if name in _RESERVED:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
         return "xarray gives this one to the characters of strings"

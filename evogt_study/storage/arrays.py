@@ -35,14 +35,14 @@ LARGE_BYTES = 2**16
 """Bytes of the array of one run above which the worker packs it, in chunks of its own."""
 LEVEL, SAMPLE = 1, 4096
 """Level of compression, and bytes of a byte plane that show whether it can be compressed."""
-LARGEST = 2**63 - 1
+_LARGEST = 2**63 - 1
 PIECE = np.dtype([("file", "<i4"), ("row", "<i4"), ("offset", "<i8"), ("size", "<i8"), ("checksum", "V16")])
 """Place of the bytes of a run: the number of the file, the row in a chunk of several runs, and the checksum."""
-DEFLATED, RAW, WHOLE = -3, -2, -1
+_DEFLATED, RAW, WHOLE = -3, -2, -1
 """Rows of pieces that hold one run: its bytes deflated, its bytes as they are, or a chunk."""
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable of workers: a folder that they share and that is removed with their cluster."""
-LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.02
 """Seconds between two attempts to take a lock.  A run timeout takes effect only between two attempts."""
 
 
@@ -76,7 +76,7 @@ def once(name: str, compute: Callable[[], Array]) -> Array:
     if folder is None or not os.path.isdir(folder):
         return compute()
     path = Path(folder) / f"{name}.npy"
-    with FileLock(path.with_suffix(".lock"), poll_interval=LOOK_SECONDS):  # free again if its process dies
+    with FileLock(path.with_suffix(".lock"), poll_interval=_LOOK_SECONDS):  # free again if its process dies
         if path.exists():
             return np.asarray(np.load(path, allow_pickle=False))
         values = compute()
@@ -267,7 +267,7 @@ class Packed:
             for block in blocks:
                 mark = checksum(block)
                 if not share or mark not in sent:
-                    sent[mark] = (0, WHOLE if chunk else DEFLATED if is_text else RAW, end, len(block), mark)
+                    sent[mark] = (0, WHOLE if chunk else _DEFLATED if is_text else RAW, end, len(block), mark)
                     contents.append(block)
                     end += len(block)
                 pieces.append(sent[mark])
@@ -275,7 +275,7 @@ class Packed:
             made.form[row] = made.number_of(Form(dtype, stored, chunk))
             made.shapes[row] = values.shape
             if dtype.kind in "iu" and values.size:
-                made.limits[row] = [min(int(each), LARGEST) for each in (values.min(), values.max())]
+                made.limits[row] = [min(int(each), _LARGEST) for each in (values.min(), values.max())]
         longest = max(map(len, found))
         made.pieces = np.array([own + [(0, 0, 0, 0, b"")] * (longest - len(own)) for own in found], PIECE)
         made.sources = [Memory(np.frombuffer(b"".join(contents), np.uint8))]
@@ -289,7 +289,7 @@ class Packed:
         if stack.dtype.kind in "iu" and values.size:
             rows = values.reshape(len(values), -1)
             limits = np.stack([rows.min(axis=1), rows.max(axis=1)], axis=1)
-            self.limits[:] = np.minimum(limits, LARGEST) if stack.dtype == np.uint64 else limits
+            self.limits[:] = np.minimum(limits, _LARGEST) if stack.dtype == np.uint64 else limits
         starts = np.arange(len(stack)) * size
         marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
         self.pieces["row"], self.pieces["size"], self.pieces["offset"][:, 0] = RAW, size, starts
@@ -398,7 +398,7 @@ class Packed:
         is_like = len(self.shapes) == len(pieces) == len(self.limits) == count and pieces.dtype == PIECE
         if not is_like or pieces.ndim != 2 or not pieces.shape[1]:
             raise ValueError("pieces have other lengths or types")
-        inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0) & (pieces["row"] >= DEFLATED)
+        inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0) & (pieces["row"] >= _DEFLATED)
         if not (inside & (pieces["size"] <= end - pieces["offset"])).all() or (self.shapes < 0).any():
             raise ValueError("a piece is not in the file")
         if count and not -1 <= self.form.min() <= self.form.max() < len(self.forms):
@@ -408,7 +408,7 @@ class Packed:
             rows, size = own["row"][:, 0], shapes.astype(float).prod(axis=1) * stored.itemsize
             is_right: Any = dtype.kind in "biufMmU" and stored.kind in "iufMmU"
             if chunk is None:
-                is_right &= np.isin(rows, (RAW, DEFLATED)).all() and (size == own["size"][:, 0])[rows == RAW].all()
+                is_right &= np.isin(rows, (RAW, _DEFLATED)).all() and (size == own["size"][:, 0])[rows == RAW].all()
             else:
                 is_slab, step = len(chunk) > ndim, np.array(chunk[-ndim:])
                 is_right &= len(chunk) == ndim + is_slab and min(chunk) > 0
@@ -435,7 +435,7 @@ class Packed:
         first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
         begin, is_raw = first["offset"], first["row"] == RAW
         joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
-        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & ~np.isin(first["row"][1:], (WHOLE, DEFLATED))
+        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & ~np.isin(first["row"][1:], (WHOLE, _DEFLATED))
         joined &= np.where(is_raw[1:], begin[1:] == (begin + first["size"])[:-1], begin[1:] == begin[:-1])
         for part in np.split(rows, np.flatnonzero(~joined) + 1) if len(rows) else ():
             step = max(1, CHUNK_BYTES // max(1, int(self.pieces["size"][part[0], 0]))) if is_raw.any() else len(part)
@@ -449,7 +449,7 @@ class Packed:
         if not math.prod(shape):
             return np.zeros((len(rows), *shape), dtype)
         file, offset, size = self.sources[first["file"]], int(first["offset"]), int(first["size"])
-        if first["row"] == DEFLATED:
+        if first["row"] == _DEFLATED:
             content = unpack_bytes(file.read(offset, size), math.prod(shape) * stored.itemsize)
             values = np.frombuffer(content, stored).reshape(1, *shape)
         elif chunk is None:

@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)\.(?P<start>\d+)-")
 SPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
 """Name spaces of a container in which process numbers and times of start are its own."""
-UNKNOWN = "0"
+_UNKNOWN = "0"
 """Time of start of a process that the kernel does not show."""
 RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 """Suffixes of a result file: the suffixes of NetCDF, and none."""
@@ -254,16 +254,16 @@ def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
         return True
     state, start = _state_and_start(number)
     # a killed process is a zombie (Z) until its parent, which may never do so, asks for its exit code
-    return state in ("Z", "X") or (start != process["start"] and UNKNOWN not in (start, process["start"]))
+    return state in ("Z", "X") or (start != process["start"] and _UNKNOWN not in (start, process["start"]))
 
 
 def _state_and_start(process: int) -> tuple[str, str]:
-    """Return the state of a process and its time of start in ticks; `UNKNOWN` if the kernel does not show them."""
+    """Return the state of a process and its time of start in ticks; `_UNKNOWN` if the kernel does not show them."""
     try:
         # the name, in parentheses, may contain any byte
         fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:
-        return UNKNOWN, UNKNOWN
+        return _UNKNOWN, _UNKNOWN
     return fields[0], fields[19]
 
 

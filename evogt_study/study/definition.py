@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.methods.code import Kind, UserCode, code_of, named_code, pickled_object
+from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickled_object
 from evogt_study.methods.fingerprint import depended
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
@@ -194,7 +194,7 @@ class Definition:
 
         def named(reference: str, depends: Sequence[str]) -> UserCode:
             code = self.codes.get(reference)
-            if code is None or code.kind is not Kind.OBJECT:
+            if code is None or code.kind is not CodeKind.OBJECT:
                 return replace(named_code(reference, folder, depends), objects=objects)
             return replace(code, depends=depended(depends, Path(code.folder)), objects=objects)
 
@@ -291,7 +291,7 @@ def _with_text(value: Any, old: str, new: str) -> Any:
 
 def _reference_from(code: UserCode, folder: Path) -> str:
     """Name the code as a study file in `folder` does.  Raises StudyError if a file cannot name it."""
-    if code.kind in (Kind.MODULE, Kind.DECLARED):
+    if code.kind in (CodeKind.MODULE, CodeKind.DECLARED):
         return code.reference
     if not code.path:
         raise StudyError(

@@ -26,23 +26,23 @@ SECTIONS = ("zip", "sample", "table")
 
 
 @dataclass(frozen=True)
-class Design:
+class StatedDesign:
     """A design, by the `section` of a study file that states it, and that section's keys."""
 
     section: str
     table: Mapping[str, Any]
 
 
-def zip_axes(name: str, /, **parameters: Any) -> Design:
+def zip_axes(name: str, /, **parameters: Any) -> StatedDesign:
     """Parameters that change together along the dimension `name`: a list of values for each, all of one length.
 
     >>> zip_axes("level", N=[20, 40], quadrature=[100, 200]).section
     'zip'
     """
-    return Design("zip", {"name": name, **parameters})
+    return StatedDesign("zip", {"name": name, **parameters})
 
 
-def sample(name: str, /, rule: str, count: int, **more: Any) -> Design:
+def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
     """Points drawn in a box, along the dimension `name`.
 
     rule: sobol, halton, latin_hypercube, random, saltelli or morris.  count: points, base points of saltelli,
@@ -51,28 +51,28 @@ def sample(name: str, /, rule: str, count: int, **more: Any) -> Design:
 
     >>> design = sample("point", "sobol", 512, gamma={"from": 2, "to": 30, "scale": "log"}, k={"choice": [1, 2]})
     """
-    return Design("sample", {"name": name, "rule": rule, "count": count, **more})
+    return StatedDesign("sample", {"name": name, "rule": rule, "count": count, **more})
 
 
-def table(name: str, /, points: Any) -> Design:
+def table(name: str, /, points: Any) -> StatedDesign:
     """Listed points along the dimension `name`: mappings of parameters to values, a data frame, or a CSV file.
 
     >>> design = table("case", [{"N": 20, "tau": 1e-8}, {"N": 40, "tau": 1e-12}])
     """
     if isinstance(points, (str, PathLike)):
-        return Design("table", {"name": name, "file": fspath(points)})
+        return StatedDesign("table", {"name": name, "file": fspath(points)})
     if hasattr(points, "to_dict"):  # pandas need not be installed
         points = points.to_dict(orient="records")
     if not isinstance(points, Iterable) or isinstance(points, Mapping):
         raise InputError(f"`points` must be a list of mappings, a data frame or a file, got {shortened(points)}")
-    return Design("table", {"name": name, "rows": list(points)})
+    return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, Any]]]:
+def sections(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[Mapping[str, Any]]]:
     """The designs by their sections.  Raises InputError for anything else."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
-        if not isinstance(design, Design):
+    for design in (designs,) if isinstance(designs, StatedDesign) or not isinstance(designs, Iterable) else designs:
+        if not isinstance(design, StatedDesign):
             message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
             raise InputError(f"{message}, got {shortened(design)}")
         found.setdefault(design.section, []).append(design.table)

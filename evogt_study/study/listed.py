@@ -26,9 +26,9 @@ SLACK = 1e-9
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
 """Separators of cells; the first of them in the header counts.  Spreadsheets write them by country."""
-TRUTH = {"true": True, "false": False}
+_TRUTH = {"true": True, "false": False}
 # from the narrowest: every int is a float too
-KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
+_KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
 """Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
@@ -190,7 +190,7 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _typed(cells: Sequence[str]) -> list[Any]:
-    for kind in KINDS:
+    for kind in _KINDS:
         try:
             return [kind(cell) for cell in cells]
         except (ValueError, KeyError):

@@ -29,17 +29,17 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID = "https://orcid.org/"
-KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a string": str}
+_KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a string": str}
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of a study file."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class SeedRange(Table):
+class SeedRange(TomlTable):
     """``{ start = 0, count = 20 }``: consecutive integers."""
 
     start: Annotated[int, Field(ge=0, lt=2**64)] = 0
@@ -53,7 +53,7 @@ class SeedRange(Table):
         return list(range(self.start, self.start + self.count))
 
 
-class _ParametersTable(Table):
+class _ParametersTable(TomlTable):
     """A table with the keys of the section, and parameters beside them."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -91,7 +91,7 @@ class SampleTable(_ParametersTable):
     """Values of each parameter of Morris' trajectories."""
 
 
-class PointsTable(Table):
+class PointsTable(TomlTable):
     """A ``[[table]]`` section: points that are listed."""
 
     name: str
@@ -102,14 +102,14 @@ class PointsTable(Table):
     """Points, each a table of parameters."""
 
 
-class ExcludeTable(Table):
+class ExcludeTable(TomlTable):
     """An ``[[exclude]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
     """Values, or lists of values, of axes and parameters: points where all of them fit are left out."""
 
 
-class WhenTable(Table):
+class WhenTable(TomlTable):
     """A ``[[when]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
@@ -118,7 +118,7 @@ class WhenTable(Table):
     """Parameters that it sets there; of several rules the last one wins."""
 
 
-class PilotTable(Table):
+class PilotTable(TomlTable):
     """The ``[pilot]`` section; with several parameters a candidate is a list of a value for each."""
 
     parameter: str | list[str]
@@ -143,7 +143,7 @@ class PilotTable(Table):
         return self.seeds.values if isinstance(self.seeds, SeedRange) else self.seeds
 
 
-class PrecisionTable(Table):
+class PrecisionTable(TomlTable):
     """The ``[precision]`` section."""
 
     statistic: str = "mean"
@@ -158,7 +158,7 @@ class PrecisionTable(Table):
     """Seeds of a cell after which it is given up."""
 
 
-class RandomTable(Table):
+class RandomTable(TomlTable):
     """The ``[random]`` section: the streams of the argument `rng` of a function."""
 
     common: str | list[str] = "all"
@@ -174,7 +174,7 @@ def checked_better(text: str) -> str:
     return text
 
 
-class OutputTable(Table):
+class OutputTable(TomlTable):
     """The ``[output]`` section."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
@@ -233,7 +233,7 @@ def checked_license(text: str) -> str:
     raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
 
 
-class CreatorTable(Table):
+class CreatorTable(TomlTable):
     """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -246,7 +246,7 @@ class CreatorTable(Table):
     """Address for questions."""
 
 
-class PublicationTable(Table):
+class PublicationTable(TomlTable):
     """The ``[publication]`` section: who made the results, and on what terms others may use them."""
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
@@ -282,7 +282,7 @@ class PublicationTable(Table):
         return found | {names.get(name, name): getattr(self, name) for name in single if getattr(self, name)}
 
 
-class StudyModel(Table):
+class StudyModel(TomlTable):
     """A whole study."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
@@ -336,7 +336,7 @@ class StudyModel(Table):
         return self.output.attributes if self.output else {}
 
 
-M = TypeVar("M", bound=Table)
+M = TypeVar("M", bound=TomlTable)
 
 
 def read_toml(text: str, file: str) -> StudyModel:
@@ -433,7 +433,7 @@ def _locate(error: ErrorDetails, raw: Any) -> _Mistake:
         else:
             expected.append(_kind(str(part)))
             # true is an integer to Python, and none to TOML
-            is_meant &= isinstance(raw, KINDS[expected[-1]]) and not isinstance(raw, bool)
+            is_meant &= isinstance(raw, _KINDS[expected[-1]]) and not isinstance(raw, bool)
     return _Mistake(error, tuple(keys), tuple(expected), is_meant, raw)
 
 
@@ -444,7 +444,7 @@ def _kind(alternative: str) -> str:
     return "an integer" if "int" in alternative else "a string" if alternative == "str" else "a table"
 
 
-def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[Table]) -> str:
+def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[TomlTable]) -> str:
     """Describe the first mistake, and count the others."""
     mistakes = [_locate(error, raw) for error in errors]
     meant = [mistake for mistake in mistakes if mistake.is_meant] or mistakes
@@ -466,8 +466,8 @@ def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, mod
     return f"`{key}` must be {_wanted(first.error)}, got {shortened(first.error['input'])} ({file}){more}"
 
 
-def _known_keys(location: tuple[str, ...], model: type[Table]) -> list[str]:
-    tables: dict[str, type[Table]] = {
+def _known_keys(location: tuple[str, ...], model: type[TomlTable]) -> list[str]:
+    tables: dict[str, type[TomlTable]] = {
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
         "output": OutputTable, "seeds": SeedRange,
         "zip": ZipTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,

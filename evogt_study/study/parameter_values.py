@@ -37,13 +37,13 @@ from evogt_study.schema.values import (
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Formula
 
-LARGEST = sys.float_info.max
+_LARGEST = sys.float_info.max
 """Largest number that can be stored.  An integer of Python may be larger."""
-FORMULA = "formula"
+_FORMULA = "formula"
 """Key of a constant that a formula gives."""
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest_parameter(name: str, known: Iterable[str]) -> str:
     """Return the known name that an unknown one may mean, as a question, or all known names."""
     near = difflib.get_close_matches(name, known, 1)
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
@@ -76,7 +76,7 @@ class SourceLocation:
         """Raise StudyError for a key that is unknown or missing."""
         for key in table:
             if key not in (*required, *optional):
-                raise self.error(f"unknown key `{key}`", suggest(key, (*required, *optional)))
+                raise self.error(f"unknown key `{key}`", suggest_parameter(key, (*required, *optional)))
         for key in required:
             if key not in table:
                 raise StudyError(f"`{key}` must be given ({self}), got {shortened(table)}")
@@ -84,7 +84,7 @@ class SourceLocation:
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
         """A finite number under a key.  Raises StudyError."""
         value = table[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -LARGEST <= value <= LARGEST:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
             raise self.at(key).mistake("a finite number", value)
         return value
 
@@ -183,7 +183,7 @@ class Declared:
         """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
         known = self.method.parameters
         if name not in known:
-            advice = suggest(name, known)
+            advice = suggest_parameter(name, known)
             if not advice.startswith("did"):
                 lacking = ", ".join(f"`{each}`" for each in self.lacking)
                 more = f", and {lacking} must be given a value" if lacking else f"; {advice}"
@@ -225,7 +225,7 @@ def stated_entries(raw: Any) -> list[Any] | None:
 
 def is_formula(raw: Any) -> bool:
     """Return True for a constant that a formula gives."""
-    return isinstance(raw, dict) and FORMULA in raw
+    return isinstance(raw, dict) and _FORMULA in raw
 
 
 def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[Formula, ...]:
@@ -242,14 +242,14 @@ def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[For
 
 
 def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Formula:
-    from evogt_study.formulas import evaluate, parse  # with SymPy, which a study without formulas does not need
+    from evogt_study.formulas import evaluate_formula, parse  # with SymPy, which a study without formulas does not need
 
     place, known = declared.place(f"constants.{name}"), declared.method.parameters
     declared.check_name(name, place)
-    text = raw[FORMULA]
-    if set(raw) != {FORMULA} or not isinstance(text, str):
+    text = raw[_FORMULA]
+    if set(raw) != {_FORMULA} or not isinstance(text, str):
         raise place.mistake('{ formula = "..." }', raw)
-    place = place.at(FORMULA)
+    place = place.at(_FORMULA)
     try:
         expression = parse(text)
     except FormulaError as error:
@@ -257,7 +257,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
     names = tuple(sorted(map(str, expression.free_symbols)))
     for each in names:
         if each not in known:
-            raise place.error(f"unknown parameter `{each}` in {text!r}", suggest(each, known))
+            raise place.error(f"unknown parameter `{each}` in {text!r}", suggest_parameter(each, known))
 
     def value(values: Values) -> Value:
         """The value in a case.  Raises StudyError if there is none."""
@@ -267,7 +267,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
                 got = "no value" if found is None else shortened(found)
                 raise place.error(f"`{each}` must be a number where {text!r} is computed, got {got}")
         with np.errstate(all="ignore"):
-            number = float(evaluate(expression, {each: float(found) for each, found in given.items()}))
+            number = float(evaluate_formula(expression, {each: float(found) for each, found in given.items()}))
         if not math.isfinite(number):
             at = ", ".join(f"{each} = {text_label(found)}" for each, found in given.items())
             message = f"`{name}` must be a finite number, got {number} from {text!r}"

@@ -180,7 +180,7 @@ def _space(
     return replace(space, axes=axes, chosen=(Chosen(tuple(table.parameters), over, entries),))
 
 
-def in_words(values: Iterable[Value]) -> str:
+def join_values(values: Iterable[Value]) -> str:
     """Join parameters or the values of a candidate: "6 and 40"."""
     return " and ".join(map(text_label, values))
 

@@ -15,7 +15,7 @@ import numpy as np
 from evogt_study.errors import DoubtWarning, FormulaError, InputError, ParameterError, StudyError, shortened, warn
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import METHODS, known_method, load_method
-from evogt_study.methods.problem_kind import kind_of, states_problem
+from evogt_study.methods.problem_kind import problem_kind_of, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
@@ -30,7 +30,7 @@ from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
-NEAREST = 1e-12
+_NEAREST = 1e-12
 """Relative difference of two floats of an axis below which a warning names both."""
 Columns = Mapping[str, Sequence[Value]]
 """Values of each parameter that varies."""
@@ -122,7 +122,7 @@ class Reader:
             return self._code(raw)
         place = self._place(where)
         try:
-            return kind_of(raw).read(raw, Path(self.file).parent, str(place))
+            return problem_kind_of(raw).read(raw, Path(self.file).parent, str(place))
         except ParameterError as error:
             raise StudyError(str(error.at(str(place.at(error.name))))) from None
         except FormulaError as error:
@@ -316,9 +316,9 @@ def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
         return
     values = sorted(float(value) for value in axis.values)  # type: ignore[arg-type]  # numbers
     for one, other in itertools.pairwise(values):
-        if other - one < NEAREST * max(abs(one), abs(other)):
+        if other - one < _NEAREST * max(abs(one), abs(other)):
             warn(
-                f"`{axis.name}` has two values that differ by less than {NEAREST:g} of their size, {one!r} and "
+                f"`{axis.name}` has two values that differ by less than {_NEAREST:g} of their size, {one!r} and "
                 f"{other!r} ({place}); if they are one value, give it once",
                 DoubtWarning,
             )

@@ -29,12 +29,12 @@ OPTIONS = ("extend", "second_order", "levels")
 """Keys that only some rules have."""
 SAMPLES = int.from_bytes(b"sample", "big")
 """Spawn key of the streams of samples."""
-FIXED = "latin_hypercube"
+_FIXED = "latin_hypercube"
 """Rule whose points depend on their number: each point has its own interval in every direction."""
-SMALLEST = 2.0**-32
+_SMALLEST = 2.0**-32
 """Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
 FARTHEST = 7.0
-"""Largest normal value, in standard deviations.  The quantile of `SMALLEST` is -6.2."""
+"""Largest normal value, in standard deviations.  The quantile of `_SMALLEST` is -6.2."""
 MAX_LEVELS = 1001
 """Numbers of the unit interval by which the values of a parameter are counted."""
 MOST_INTEGERS = 2**53
@@ -210,18 +210,18 @@ def distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
     """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
-    kinds = [name for name in KINDS if name in raw]
+    kinds = [name for name in _KINDS if name in raw]
     if not kinds:
         return _box(raw, place)
     place.check_keys(raw, kinds[:1])
     if kinds[0] == "normal" and closed:
         raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
-    return KINDS[kinds[0]](raw[kinds[0]], place.at(kinds[0]))
+    return _KINDS[kinds[0]](raw[kinds[0]], place.at(kinds[0]))
 
 
 def _box(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
-    # a box has no key of `KINDS`, but the message can suggest one
-    place.check_keys(raw, ("from", "to"), ("scale", *KINDS))
+    # a box has no key of `_KINDS`, but the message can suggest one
+    place.check_keys(raw, ("from", "to"), ("scale", *_KINDS))
     logarithmic = place.logarithmic(raw)
     low, high = place.interval(raw, logarithmic)
     if logarithmic:
@@ -247,7 +247,7 @@ def _normal(raw: Any, place: SourceLocation) -> Quantiles:
         raise place.mistake("{ mean, std } whose values are finite numbers", raw)
 
     def values(unit: Array) -> list[Any]:
-        normal = scipy.special.ndtri(np.clip(unit, SMALLEST, 1.0 - SMALLEST))
+        normal = scipy.special.ndtri(np.clip(unit, _SMALLEST, 1.0 - _SMALLEST))
         return [rounded(value) for value in (mean + std * normal).tolist()]
 
     return values
@@ -274,7 +274,7 @@ def _numbers(unit: Array, count: int) -> list[int]:
     return numbers
 
 
-KINDS: Mapping[str, Callable[[Any, SourceLocation], Quantiles]] = {
+_KINDS: Mapping[str, Callable[[Any, SourceLocation], Quantiles]] = {
     "integers": _integers, "normal": _normal, "choice": _choice,
 }  # fmt: skip
 """Distributions by their key; without a key it is a box."""
@@ -291,7 +291,7 @@ def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -
         return
     for number, sample in enumerate(samples):
         old = known.get(sample["name"], {})
-        if sample["rule"] != FIXED or _without_count(old) != _without_count(sample) or old["count"] == sample["count"]:
+        if sample["rule"] != _FIXED or _without_count(old) != _without_count(sample) or old["count"] == sample["count"]:
             continue
         count, many = old["count"], sample["count"]
         place = SourceLocation(file, f"sample[{number}].count")

@@ -15,7 +15,7 @@ import numpy as np
 import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.code import Kind, UserCode, named_code
+from evogt_study.methods.code import CodeKind, UserCode, named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
@@ -26,7 +26,7 @@ from evogt_study.storage.atomic import is_utf8
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.definition import Definition, Named
-from evogt_study.study.designs import Design
+from evogt_study.study.designs import StatedDesign
 from evogt_study.study.listed import SECTION, missing_files
 from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
 from evogt_study.study.phases import SEED, Phase, Pilot
@@ -37,7 +37,7 @@ MAX_CHECKED = 5_000
 
 A bad combination in another case is a failed run.
 """
-MOST_VALUES = 6
+_MOST_VALUES = 6
 """Largest number of values of an axis that are displayed; more do not fit on a line of a notebook."""
 MOST_CHANGES = 4
 """Largest number of changes that a message names; more do not fit on a line of a terminal."""
@@ -71,7 +71,7 @@ class Study:
         method: Callable[..., Any] | str | None = None,
         *,
         axes: Mapping[str, Any] | None = None,
-        designs: Design | Iterable[Design] = (),
+        designs: StatedDesign | Iterable[StatedDesign] = (),
         exclude: Iterable[Mapping[str, Mapping[str, Any]]] = (),
         constants: Mapping[str, Any] | None = None,
         when: Iterable[Mapping[str, Mapping[str, Any]]] = (),
@@ -297,7 +297,7 @@ def _check_resolved(study: Study) -> None:
 
 def _check_together(study: Study, space: CaseSpace) -> None:
     """Raise StudyError if the parameters of a case are inconsistent; few seeds stand for all."""
-    if any(code.kind is Kind.DECLARED for code in study.spec.codes):
+    if any(code.kind is CodeKind.DECLARED for code in study.spec.codes):
         return  # it was checked before it ran, and checking it again would run it
     few = {SEED} & set(study.method.plain_parameters)
     axes = tuple(replace(axis, values=space.representative_values(axis, axis.name not in few)) for axis in space.axes)
@@ -317,7 +317,7 @@ def _check_together(study: Study, space: CaseSpace) -> None:
 
 def _values(values: Sequence[Any]) -> str:
     shown = [_shown(value) for value in values]
-    return ", ".join(shown if len(shown) <= MOST_VALUES else [*shown[: MOST_VALUES - 1], "...", shown[-1]])
+    return ", ".join(shown if len(shown) <= _MOST_VALUES else [*shown[: _MOST_VALUES - 1], "...", shown[-1]])
 
 
 def _shown(value: Any) -> str:

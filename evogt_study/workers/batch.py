@@ -27,7 +27,7 @@ from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stacked
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 SEND_SECONDS = 0.25
 """Seconds of work after which finished runs are sent: a crash loses no more."""
@@ -128,7 +128,7 @@ def _raw_environment() -> dict[Any, Any]:
 
 def compute_batch(
     batch: Batch,
-    stages: StageCache,
+    stages: BoundedStageCache,
     surroundings: Surroundings,
     raised: Callable[[BaseException], None] = lambda error: None,
 ) -> Iterator[RunRecords]:
@@ -154,7 +154,7 @@ def _compute_part(
     method: Method,
     cases: Sequence[tuple[str, dict[str, Value]]],
     start: int,
-    stages: StageCache,
+    stages: BoundedStageCache,
     surroundings: Surroundings,
     raised: Callable[[BaseException], None],
 ) -> RunRecords:
@@ -218,12 +218,12 @@ def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
 
 
 def compute_here(
-    batch: Batch, stages: StageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
+    batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
 ) -> RunRecords:
     """Compute a batch in this process; see `compute_batch`.  What the runs print is shown."""
     surroundings = Surroundings()
     surroundings.through = (KeyboardInterrupt, BdbQuit)
-    return joined(list(compute_batch(batch, stages or StageCache(), surroundings, raised)))
+    return joined(list(compute_batch(batch, stages or BoundedStageCache(), surroundings, raised)))
 
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
@@ -232,7 +232,7 @@ def _libraries(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _run(method: Method, values: dict[str, Value], stages: StageCache) -> Record:
+def _run(method: Method, values: dict[str, Value], stages: BoundedStageCache) -> Record:
     """Bind one case and compute it."""
     process = os.getpid()
     try:

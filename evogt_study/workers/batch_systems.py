@@ -38,9 +38,9 @@ from evogt_study.workers.dask_executor import LEAVE_AT
 from evogt_study.workers.runner import BLAS_THREADS
 from evogt_study.workers.signals import defer_signals
 
-LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 5.0
 """Seconds between two looks at the queue.  Each look is a command that asks the server."""
-MESSAGE_SECONDS = 60.0
+_MESSAGE_SECONDS = 60.0
 """Seconds between two messages about a queue that gives no worker."""
 ANSWER_SECONDS, SUBMIT_SECONDS, CLOSE_SECONDS = 30, 120, 60.0
 """Seconds for an answer of a queue, for submitting a job, and for cancelling the jobs at the end.
@@ -50,11 +50,11 @@ The commands of SLURM ask a busy server again for up to a minute.
 MAX_BARREN_LOOKS = 4
 """Consecutive looks that find jobs which ended without a worker, before the command gives up.  A job that cannot start
 would otherwise be submitted without end.  A job that was cancelled while it waited counts too."""
-OUTPUT_BYTES = 4096
+_OUTPUT_BYTES = 4096
 """Bytes at the end of the output of a job that are searched for its last line."""
 CERTIFICATES = ".evogt-"
 """Prefix of the folders with certificates, hidden since they may be in the working folder."""
-MARGIN, MIN_MARGIN, MAX_MARGIN = 1.0 / 20.0, 10.0, 300.0
+_MARGIN, MIN_MARGIN, MAX_MARGIN = 1.0 / 20.0, 10.0, 300.0
 """Workers leave a job before its end: by this part of the wall time, with a smallest and a largest number of seconds.
 
 The jobs of a study leave at random times within as many seconds, so that not all workers leave at once.
@@ -173,7 +173,7 @@ def open_cluster(system: str, output: Path | None = None) -> Iterator[Any]:
     prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
     wall = wall_seconds(system, configured.get("walltime"))
     if wall is not None:  # by the clock of the job's own machine, when it begins: it may have waited for days
-        margin = round(min(MAX_MARGIN, max(MIN_MARGIN, wall * MARGIN)))
+        margin = round(min(MAX_MARGIN, max(MIN_MARGIN, wall * _MARGIN)))
         seconds = f"{max(1, round(wall) - 2 * margin)} + ${{RANDOM:-0}} % {margin}"
         prologue.append(f"export {LEAVE_AT}=$(( $(date +%s) + {seconds} ))")
     folder, scheduler = configured.get("log-directory") or output, configured.get("scheduler-options") or {}
@@ -285,7 +285,7 @@ class JobKeeper:
             if self.error is not None:
                 client.close()  # whoever waits for a batch goes on with an error
                 return
-            wait = LOOK_SECONDS * 2**self.barren_looks  # a queue is not to be flooded with jobs that end at once
+            wait = _LOOK_SECONDS * 2**self.barren_looks  # a queue is not to be flooded with jobs that end at once
 
     def look(self) -> None:
         """Replace the jobs that the queue does not have any more, and say each minute that there is no worker."""
@@ -331,7 +331,7 @@ class JobKeeper:
                 return
 
     def _print_rarely(self, line: str) -> None:
-        if time.monotonic() >= self.message_time + MESSAGE_SECONDS:
+        if time.monotonic() >= self.message_time + _MESSAGE_SECONDS:
             self.message_time = time.monotonic()
             self.print_line(line)
 
@@ -362,7 +362,7 @@ def _last_line(folder: Path) -> str:
     with suppress(OSError, ValueError, IndexError):
         latest = max((path for path in folder.iterdir() if path.stat().st_size), key=lambda path: path.stat().st_mtime)
         with latest.open("rb") as file:
-            file.seek(max(0, latest.stat().st_size - OUTPUT_BYTES))
+            file.seek(max(0, latest.stat().st_size - _OUTPUT_BYTES))
             return ": " + file.read().decode(errors="replace").strip().splitlines()[-1]
     return ""
 

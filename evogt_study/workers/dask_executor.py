@@ -54,7 +54,7 @@ ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
 MAX_WORKER_LOSSES = 2
 """Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
-SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
+_SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
 """Seconds after which a line says that no run has finished: without a worker, and with workers that may have long runs.
 The next lines come after twice the time."""
 REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
@@ -280,7 +280,7 @@ class _Flow:
         now = time.monotonic()
         if found:
             self.heard, self.silence = now, 0.0
-        elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else SILENT_SECONDS):
+        elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else _SILENT_SECONDS):
             missing = "runs are being computed" if self.n_threads else "the Dask cluster has no worker"
             silent = now - self.heard
             self.executor.print_line(f"no run has finished for {duration(silent)}: {missing}")

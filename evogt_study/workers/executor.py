@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from evogt_study.errors import SweepError
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.study.plan import Order, Plan
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
@@ -29,7 +29,7 @@ MAX_BATCH_BYTES = 32 * 2**20
 """Bytes of values that a batch returns at most: worker and client hold them, and they are written at once."""
 MAX_BATCH_CASES = 5_000
 """Cases in a batch at most: for runs that take no time, keys, messages and run metadata decide."""
-GROWTH = 8
+_GROWTH = 8
 """Factor by which a batch may be larger than all that has been measured: the first runs may not be like the others."""
 RECENT_BATCHES = 8
 """Finished batches from which the next is sized: long runs come first, and say little about the later ones."""
@@ -56,7 +56,7 @@ class Executor(ABC):
     def begin(self) -> None:  # noqa: B027  # optional
         """Prepare for a plan whose finished runs are read now."""
 
-    def is_to_be_read_again(self, table: Table) -> bool:
+    def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if the table lacks runs that other processes have computed since it was read."""
         return False
 
@@ -71,7 +71,7 @@ class InProcess(Executor):
     """Computes one case after the other in the calling process: breakpoints work, and output is shown."""
 
     def __init__(self) -> None:
-        self.stages = StageCache()
+        self.stages = BoundedStageCache()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -169,7 +169,7 @@ class BatchSize:
 
     def _worth(self, seconds: float) -> int:
         """Runs that take `seconds`."""
-        return min(round(seconds / max(self.expected(1), 1e-9)), GROWTH * self.runs)
+        return min(round(seconds / max(self.expected(1), 1e-9)), _GROWTH * self.runs)
 
     def measured(self, records: RunRecords) -> None:
         """Count the time and the values of finished runs."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evogt_study.errors import ResultError
 from evogt_study.results.shards import shard_folder
 from evogt_study.results.sources import ShardFolder
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.storage.atomic import identity
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, claims_in, writer_of
@@ -25,12 +25,12 @@ from evogt_study.study.plan import Order, Plan
 from evogt_study.text import duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 
-MAX_PARTS = 4_000
+_MAX_PARTS = 4_000
 """Largest number of parts of a plan.  Each part is two files, and every file server lists some thousand files quickly.
 """
-LOOK_SECONDS = 2.0
+_LOOK_SECONDS = 2.0
 """Seconds between two looks at the parts of other tasks, which list a folder."""
-MESSAGE_SECONDS = 60.0
+_MESSAGE_SECONDS = 60.0
 """Seconds between two messages of a task that waits."""
 
 
@@ -100,7 +100,7 @@ class FolderExecutor(Executor):
             return
         self.is_complete, self.is_outdated = share.is_done(), waits
 
-    def is_to_be_read_again(self, table: Table) -> bool:
+    def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if the table lacks runs that other tasks have computed since it was read."""
         return self.is_outdated and len(table.missing()) > 0
 
@@ -124,7 +124,7 @@ class _Share:
         self.is_missing = np.zeros(plan.space.size, dtype=bool)
         self.is_missing[missing] = True
         # as large as a batch, if its time is known, and whole groups that share stages
-        least = math.ceil(plan.space.size / MAX_PARTS)
+        least = math.ceil(plan.space.size / _MAX_PARTS)
         size = max(least, round(BATCH_SECONDS / plan.longest) if plan.longest else 1)
         self.size = -(-size // plan.group) * plan.group if plan.group <= 2 * size else size
         # equal for tasks that give a part the same number
@@ -179,7 +179,7 @@ class _Share:
                     )
                 if not waits or self.is_done():
                     return
-                if time.monotonic() >= printed + MESSAGE_SECONDS:
+                if time.monotonic() >= printed + _MESSAGE_SECONDS:
                     printed = time.monotonic()
                     n_open = len(set(self.parts) - self.claims.seen().done)
                     self.task.print_line(
@@ -187,7 +187,7 @@ class _Share:
                         f"{duration(printed - begun)}; the parts of a task that is gone are taken over after "
                         f"{SILENT_SECONDS:.0f} s"
                     )
-                time.sleep(LOOK_SECONDS)
+                time.sleep(_LOOK_SECONDS)
 
     def claim_cases(self) -> Iterator[Case]:
         """Yield cases of parts that no other task has; a part is claimed when its first case is needed."""

@@ -38,9 +38,9 @@ STATE = struct.Struct("qd")
 COUNT = struct.Struct("q")
 """Begin of a message to the supervisor: the number of its records, or `DONE` or `FATAL`."""
 DONE, FATAL = 0, -1
-OUTPUT_BYTES = 16 * 2**10
+_OUTPUT_BYTES = 16 * 2**10
 """Bytes of the output of a run that are kept: the first and the last half of them."""
-LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 0.25
 """Seconds between two looks of a supervisor at its runner: at the time, the memory and the output of a run."""
 MAX_DEATHS = 2
 """Times that a run may end its runner before it is lost: once may be an accident."""
@@ -57,7 +57,7 @@ BLAS_THREADS = (
 )
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 """Environment in which BLAS libraries, when they are imported, start no threads."""
-CODE = """\
+_CODE = """\
 import sys
 sys.path.append(sys.argv[1])
 from evogt_study.workers.runner_process import serve
@@ -127,7 +127,7 @@ class Runner:
             given = (theirs.fileno(), state.fileno(), watched)
             try:
                 self._process = subprocess.Popen(  # noqa: S603  # our own module
-                    [sys.executable, "-P", "-c", CODE, str(Path(evogt_study.__file__).parents[1]), *map(str, given)],
+                    [sys.executable, "-P", "-c", _CODE, str(Path(evogt_study.__file__).parents[1]), *map(str, given)],
                     stdin=subprocess.DEVNULL,
                     stdout=self._output,
                     stderr=self._output,
@@ -199,8 +199,8 @@ class Runner:
     def _receive(self) -> bytes:
         """Return the next message, and look now and then at the run that is being computed."""
         while True:
-            has_message = self._connection.poll(LOOK_SECONDS)
-            if time.monotonic() > self._looked + LOOK_SECONDS:
+            has_message = self._connection.poll(_LOOK_SECONDS)
+            if time.monotonic() > self._looked + _LOOK_SECONDS:
                 self._look()
                 self._looked = time.monotonic()
             if has_message:
@@ -272,7 +272,7 @@ def take_output(file: int) -> str:
     size = os.lseek(file, 0, os.SEEK_END)
     if not size:
         return ""
-    half = OUTPUT_BYTES // 2
+    half = _OUTPUT_BYTES // 2
     text = os.pread(file, min(size, 2 * half), 0)
     if size > 2 * half:
         text = text[:half] + b"\n[... %d bytes ...]\n" % (size - 2 * half) + os.pread(file, half, size - half)

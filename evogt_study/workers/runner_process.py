@@ -21,7 +21,7 @@ from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.index import pack_records
 from evogt_study.workers.batch import Batch, Surroundings, compute_batch, one_line
 from evogt_study.workers.runner import COUNT, DONE, FATAL, STATE, take_output
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 IDLE_SECONDS = 60.0
 """Seconds after which an interpreter without work ends."""
@@ -93,7 +93,7 @@ def serve(link: int, state: int, lifeline: int) -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
     sys.stdout, sys.stderr = map(_open_stream, (1, 2))
-    connection, stages, shared = Connection(link), StageCache(), mmap(state, STATE.size)
+    connection, stages, shared = Connection(link), BoundedStageCache(), mmap(state, STATE.size)
     surroundings: _Surroundings | None = None
     with suppress(EOFError, ConnectionError):
         while connection.poll(IDLE_SECONDS):
@@ -114,7 +114,7 @@ def _set_up(state: mmap, descriptor: int, path: list[str], folder: str, environm
     return _Surroundings(state, descriptor)
 
 
-def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, stages: StageCache) -> None:
+def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, stages: BoundedStageCache) -> None:
     """Compute a batch and send its records."""
     try:
         for records in compute_batch(batch, stages, surroundings):

@@ -17,7 +17,7 @@ from typing import Any
 
 from evogt_study.errors import InputError
 
-UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 REPEAT_SECONDS = 0.05
 """Seconds after which a signal is sent again that came at a moment at which it cannot act."""
 # SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
@@ -107,7 +107,7 @@ def parse_seconds(text: str, option: str = "--time-limit") -> float:
     if re.fullmatch(r"\d+(:\d+){1,2}", text):
         total = sum(float(part) * 60.0**power for power, part in enumerate(reversed(text.split(":"))))
     elif re.fullmatch(r"\d+(\.\d+)?|(\d+(\.\d+)?[dhms])+", text):
-        total = sum(float(number) * UNITS[unit or "s"] for number, unit in re.findall(r"([\d.]+)([dhms]?)", text))
+        total = sum(float(number) * _UNITS[unit or "s"] for number, unit in re.findall(r"([\d.]+)([dhms]?)", text))
     if not 0.0 < total < 1e9:
         raise InputError(f"`{option}` must be a time such as 90, 30m, 11h30m, 2d or 1:30:00, got {text!r}")
     return total

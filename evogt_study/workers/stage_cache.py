@@ -19,7 +19,7 @@ KEPT_BYTES = 48 * 2**20
 The next case most likely needs the latest result, since neighbours share large ones: the retained space of 320 features
 on 8,000 nodes in three dimensions has 82 MB with its gradients.
 """
-LARGE_BYTES = 8 * 2**20
+_LARGE_BYTES = 8 * 2**20
 """Size of a result that is not kept while its successor is computed, if memory is short: 1,024 features squared."""
 LEAST_BYTES = 32 * 2**10
 """Size that a small result counts as, so that at most 1,500 results are searched."""
@@ -46,7 +46,7 @@ class _Result:
     used: int = 0
 
 
-class StageCache:
+class BoundedStageCache:
     """A cache of the results of stages, which divides their cost among their users.
 
     A stage may need other stages; its users use them too.  `calls` counts computations by stage.
@@ -102,7 +102,7 @@ class StageCache:
         made.size = max(size_of(made.result), LEAST_BYTES)
         self._kept[stage, key] = made
         self._bytes += made.size
-        if made.size >= LARGE_BYTES:
+        if made.size >= _LARGE_BYTES:
             self._large[stage] = key
         return made
 

@@ -20,7 +20,7 @@ from evogt_study.results.dataset import SCHEMA_VERSION, dataset, global_attribut
 from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import shard_folder, write_shard
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -79,7 +79,7 @@ def write(path, text=STUDY, attributes=None):
     """The result of a study as `evogt run` writes it, computed here instead of on workers."""
     study = Study.from_text(text, str(path.parent / "own.toml"))
     plan = study_plan(study)
-    table = Table(plan)
+    table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "main"), **data.attrs, **(attributes or {})}

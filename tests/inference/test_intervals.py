@@ -88,7 +88,7 @@ def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
     kept = resampling.resampled_sums(values, 200, 5)
     places = np.random.default_rng(5).integers(0, 30, (200, 30))
     np.testing.assert_allclose(kept, values[..., places].sum(axis=-1), rtol=1e-12)
-    monkeypatch.setattr(resampling, "KEPT", 0)
+    monkeypatch.setattr(resampling, "_KEPT", 0)
     monkeypatch.setattr(resampling, "BATCH", 40 * 30)
     np.testing.assert_allclose(resampling.resampled_sums(values, 200, 5), kept, rtol=1e-12)
 

@@ -12,7 +12,7 @@ from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
 from evogt_study.study.plan import study_plan
@@ -347,7 +347,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     """Whatever a run is `ok` with has to reach the file: hours of runs are lost where writing it raises."""
     study = own_study(f"{HEAD}def method(seed):\n    return {KEPT[name]}\n", AXES)
     plan = study_plan(study)
-    table = Table(plan)
+    table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     ok = status_codes(data.run_status) == Status.ok

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from evogt_study.errors import InputError
 from evogt_study.plots.canvas import DisplayedFigure, new_panels
 from evogt_study.plots.catalogue import choose_plots
-from evogt_study.plots.style import STYLES, encode
+from evogt_study.plots.style import STYLES, encode_figure
 
 
 def cloud(count, groups):
@@ -31,12 +31,12 @@ def series(steps):
 def test_the_same_result_gives_the_same_bytes_and_settings_stay(form, begin):
     before = dict(matplotlib.rcParams)
     figure = draw(small(), "distribution").figure
-    expected = encode(figure, form, 60)
-    assert expected == encode(figure, form, 60) == encode(draw(small(), "distribution").figure, form, 60)
+    expected = encode_figure(figure, form, 60)
+    assert expected == encode_figure(figure, form, 60) == encode_figure(draw(small(), "distribution").figure, form, 60)
     assert expected.startswith(begin)
     assert dict(matplotlib.rcParams) == before
     with pytest.raises(InputError, match=r"`--output` must end in .png, .pdf, .svg, got .gif"):
-        encode(Figure(), "gif")
+        encode_figure(Figure(), "gif")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_same_result_gives_the_same_bytes_and_settings_stay(form, begin):
     ],
 )
 def test_many_points_are_an_image(data, kind, variable, images, limit):
-    text = encode(draw(data, kind, variable).figure, "svg")
+    text = encode_figure(draw(data, kind, variable).figure, "svg")
     assert text.count(b"<image ") == images
     assert len(text) < limit
 
@@ -108,4 +108,4 @@ def test_text_of_a_file_is_no_markup(tmp_path):
     data["N"].attrs["units"] = "$"
     assert "$$" not in AXES
     for choice in choose_plots(data):
-        assert b"<b>x" not in encode(draw(data, choice.kind, choice.variable).figure, "svg")
+        assert b"<b>x" not in encode_figure(draw(data, choice.kind, choice.variable).figure, "svg")

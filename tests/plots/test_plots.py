@@ -15,7 +15,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError
 from evogt_study.plots.distribution import MAX_POINTS_OF_GROUP
 from evogt_study.plots.groups import MAX_PANELS, PlotRoles, group_runs
-from evogt_study.plots.style import encode
+from evogt_study.plots.style import encode_figure
 from evogt_study.plots.trend import fit_trend
 from evogt_study.study.study import Study
 
@@ -129,7 +129,7 @@ def test_axes_labels_and_counts(result, kind, options, labels, panels, count, no
     assert made.caption.endswith(".")
     assert made.figure.get_figwidth() in (3.4, 6.5)  # a column, or a page
     check_layout(made.figure)
-    assert encode(made.figure, "svg").startswith(b"<?xml")
+    assert encode_figure(made.figure, "svg").startswith(b"<?xml")
     bare = draw(data, kind, **options, notes=False)
     assert footnote(bare.figure) == ""
     assert not [text for text in texts(bare.figure) if "/4" in text and kind != "heat_map"]

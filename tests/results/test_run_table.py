@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.results.dataset import dataset, records_of
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
@@ -53,7 +53,7 @@ def stack_of(value, row):
 
 
 def filled(plan, *batches, coordinates=()):
-    table = Table(plan)
+    table = RunTable(plan)
     for runs in batches:
         table.add(records(plan, runs, coordinates))
     return table
@@ -124,7 +124,7 @@ def test_records_fill_the_table_in_any_order_with_the_same_result(plan, name, co
 
 
 def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
-    table = Table(plan)
+    table = RunTable(plan)
     for _ in range(2):  # as in a result and in a shard that a killed command has left beside it
         table.add(records(plan, {0: Status.failed, 1: {"v": 1.0}}), lambda status: status == Status.ok)
     assert table.status.tolist()[:2] == [Status.not_run, Status.ok]
@@ -144,7 +144,7 @@ RUNS = st.dictionaries(st.integers(0, 5), st.sampled_from([{"v": 1.0}, *list(Sta
 @settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(RUNS, max_size=5), kept=st.sets(st.sampled_from(list(Status)[2:])))
 def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan, batches, kept):
-    table = Table(plan)
+    table = RunTable(plan)
     wanted = {Status.ok, *kept}
     table.add_all([records(plan, runs) for runs in batches], wanted.__contains__, attempts=np.add)
     for number in range(6):
@@ -156,7 +156,7 @@ def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan
 
 
 def test_runs_of_different_software_keep_their_own(own_study, plan):
-    table = Table(plan)
+    table = RunTable(plan)
     for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
         table.add(replace(records(plan, {number: {"v": 1.0}}), software=(versions,)))
     data = dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
@@ -173,7 +173,7 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
         constants = { N = 4, gamma = 3, epsilon = 1, quadrature = 8, validation = 8, final_time = 1, dt = 0.5 }
     """
     plan = study_plan(Study.from_text(text))
-    table = Table(plan)
+    table = RunTable(plan)
     assert plan.count == 6
     assert len(table.missing()) == 4
     cases = {case.key: case for case in plan.cases()}
@@ -236,9 +236,9 @@ def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
     text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")
     study = Study.from_text(text)
     plan = study_plan(study)
-    table = Table(plan)
+    table = RunTable(plan)
     table.add(records(plan, {0: Status.failed}))
     assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1
-    again = Table(plan)
+    again = RunTable(plan)
     again.add_all([records_of(dataset(table, study))])
     assert again.attempts.tolist() == [1, 1, 0, 0]

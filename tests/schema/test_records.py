@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evogt_study.results.table import Table
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
@@ -28,7 +28,7 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     cases = list(plan.cases())
     several = [compute_here(Batch.of(plan.spec, part)) for part in (cases[:1], cases[1:4], cases[4:])]
     assert [int(np.sum(records.status == Status.ok)) for records in several] == [1, 2, 2]
-    apart, together = Table(plan), Table(plan)
+    apart, together = RunTable(plan), RunTable(plan)
     for records in several:
         apart.add(records)
     together.add(joined(several))

@@ -13,7 +13,7 @@ import pytest
 from evogt_study.errors import StudyError
 from evogt_study.pde.problems import BUILT_IN
 from evogt_study.schema.values import canonical
-from evogt_study.study.designs import SECTIONS, Design
+from evogt_study.study.designs import SECTIONS, StatedDesign
 from evogt_study.study.model import read_toml, write_toml
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
@@ -123,7 +123,7 @@ def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_wr
     assert read_toml(write_toml(study.model.given), "text") == study.model
     monkeypatch.chdir(path.parent)
     given = study.model.given
-    designs = [Design(section, each) for section in SECTIONS for each in given.pop(section, [])]
+    designs = [StatedDesign(section, each) for section in SECTIONS for each in given.pop(section, [])]
     given.pop("table_files", None)
     in_python = Study(**given, designs=designs, common=given.pop("random", {}).get("common"))
     written = Study.from_file(in_python.to_file(tmp_path / path.name))

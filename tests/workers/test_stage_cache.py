@@ -17,7 +17,7 @@ from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
@@ -64,13 +64,13 @@ class Bindable:
         return SimpleNamespace(run=partial(self.run, values))
 
 
-WORKER = SimpleNamespace(stages=StageCache())
+WORKER = SimpleNamespace(stages=BoundedStageCache())
 
 
 @pytest.fixture(autouse=True)
 def new_worker(monkeypatch):
     """No earlier batch has left anything, and a batch is one part however long it takes."""
-    monkeypatch.setattr(WORKER, "stages", StageCache())
+    monkeypatch.setattr(WORKER, "stages", BoundedStageCache())
     monkeypatch.setattr(batch_module, "SEND_SECONDS", 1000.0)
 
 
@@ -83,7 +83,7 @@ def stages(monkeypatch):
     """What was computed, by stage, in each batch that is made while the test runs."""
     counts = []
 
-    class Remembered(StageCache):
+    class Remembered(BoundedStageCache):
         def next_batch(self):
             counts.append(dict(self.calls))
             super().next_batch()
@@ -260,7 +260,7 @@ def clock(monkeypatch):
 
 
 def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
-    share = StageCache()
+    share = BoundedStageCache()
     own = []
     for user in range(3):
         share.start(user)
@@ -291,7 +291,7 @@ def is_computed(share, clock, stage, key, seconds=1.0, size=800):
 
 
 def test_the_latest_of_each_stage_and_costly_ones_are_kept_longest(clock, small):
-    share = StageCache()
+    share = BoundedStageCache()
     for stage in "abc":
         is_computed(share, clock, stage, 0, size=80_000)
     assert not any(is_computed(share, clock, stage, 0) for stage in "abc")
@@ -306,7 +306,7 @@ def test_the_latest_of_each_stage_and_costly_ones_are_kept_longest(clock, small)
 
 def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, small, monkeypatch):
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
-    share = StageCache()
+    share = BoundedStageCache()
     for user, key in enumerate([0, 0, 1, 0]):
         share.start(user)
         is_computed(share, clock, "a", key, seconds=6.0)
@@ -400,8 +400,8 @@ def test_who_uses_a_stage_uses_what_it_is_made_of(clock, monkeypatch, failing, s
 
 def test_what_came_of_a_large_result_is_gone_while_the_next_is_made(small, monkeypatch):
     """Also if the large result is forgotten: else a batch would have two spaces while it makes new features."""
-    monkeypatch.setattr(shared_module, "LARGE_BYTES", 3000)
-    share, held = StageCache(), []
+    monkeypatch.setattr(shared_module, "_LARGE_BYTES", 3000)
+    share, held = BoundedStageCache(), []
 
     def features():
         held.append(share._bytes)
@@ -443,7 +443,7 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
 
 def test_a_batch_of_many_small_runs_takes_time_in_proportion():
     def seconds(count):
-        stages, started = StageCache(), time.process_time()
+        stages, started = BoundedStageCache(), time.process_time()
         for number in range(count):
             stages.start(number)
             stages("a", number, lambda: ())

@@ -25,10 +25,10 @@ MOST_NODES = 4_000_000
 """Quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
 POINTS_AT_ONCE = 20_000
 """Points that are searched at once, with 12 candidate elements each: tens of MB of small systems."""
-NEAREST, MOST_NEAREST = 12, 3072
+_NEAREST, MOST_NEAREST = 12, 3072
 """Elements in which a point is searched: the nearest centroids at first, then four times as many until the point is in
 one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """How far below zero the coordinate of a point on a face may be in an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 _ELEMENTS = {
@@ -83,22 +83,24 @@ class ElementSpace:
     # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
     def _located(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
         """The element of each point, looked for in more and more of the nearest, and its coordinates there (d, P)."""
-        mesh, count = self.basis.mesh, NEAREST
+        mesh, count = self.basis.mesh, _NEAREST
         corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
         tree, outside = cKDTree(corners.mean(axis=2)), np.arange(len(nodes))
         elements, local = np.zeros(len(nodes), dtype=np.intp), np.empty_like(nodes)
         while outside.size:
             depth = np.empty(len(outside))
-            for part in np.array_split(np.arange(len(outside)), -(-len(outside) * count // (NEAREST * POINTS_AT_ONCE))):
+            for part in np.array_split(
+                np.arange(len(outside)), -(-len(outside) * count // (_NEAREST * POINTS_AT_ONCE))
+            ):
                 places = outside[part]
                 nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
                 found, within, depth[part] = _deepest(corners, nodes[places], nearest)
                 # one that a curved boundary leaves out of the mesh stays with the nearest
-                inside = (depth[part] >= -ROUNDING) | (count == NEAREST)
+                inside = (depth[part] >= -_ROUNDING) | (count == _NEAREST)
                 elements[places[inside]], local[places[inside]] = found[inside], within[inside]
             if count >= min(MOST_NEAREST, tree.n):
                 break
-            outside, count = outside[depth < -ROUNDING], 4 * count
+            outside, count = outside[depth < -_ROUNDING], 4 * count
         # sides are curved: the affine map through the corners finds the element, but not the place in it
         return elements, self._inverted(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
 

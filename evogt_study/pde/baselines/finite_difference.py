@@ -25,7 +25,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, Stabilized
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
-MAX_POINTS = 4_000_000
+_MAX_POINTS = 4_000_000
 """Unknowns of a grid: a field of this size takes 32 MB."""
 SCATTERED = 1000
 """Points at which a diffusion is evaluated to see that it is constant: a formula takes well under a millisecond."""
@@ -147,8 +147,8 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
         raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)
-    if points < 1 or points**problem.dimension > MAX_POINTS:
-        wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
+    if points < 1 or points**problem.dimension > _MAX_POINTS:
+        wanted = f"such that the grid has at least one and at most {_MAX_POINTS:,} points"
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 

@@ -49,7 +49,7 @@ SDIRK_4 = Tableau(
     np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
 )  # fmt: skip
 """A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
-DEGREE = 8
+_DEGREE = 8
 """Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
 DEGREES = {1: 31, 2: 9, 3: 5}
 """Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
@@ -101,7 +101,7 @@ def finite_elements(
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
     """Solve by P1 elements with `unknowns` interior vertices a direction and the implicit midpoint rule."""
     check_admitted(problem)
-    check_size(problem.dimension, unknowns, degree)
+    check_mesh_size(problem.dimension, unknowns, degree)
     degree = DEGREES[problem.dimension] if degree is None else degree
     space = element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
     times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
@@ -118,7 +118,7 @@ def check_admitted(problem: Problem) -> None:
         raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
 
 
-def check_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
+def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
     """Raise the ParameterError of `p1_fem` for the size of its space, without building it."""
     degree = DEGREES[dimension] if degree is None else degree
     if not isinstance(unknowns, (int, np.integer)) or isinstance(unknowns, bool) or unknowns < 1:
@@ -148,7 +148,7 @@ class FiniteElementReference:
 
     def check(self) -> None:
         """Raise ParameterError or ProblemError if it cannot be computed."""
-        check_element_space(self.problem.domain, self.size, DEGREE)
+        check_element_space(self.problem.domain, self.size, _DEGREE)
         if self.problem.potential is not None:
             raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")
 
@@ -165,7 +165,7 @@ class FiniteElementReference:
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, P)."""
-        solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
+        solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, _DEGREE), self.grid)
         return solution.evaluate(nodes)[self.grid.positions_of(times)]
 
 

@@ -18,7 +18,7 @@ from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
-from evogt_study.pde.pipeline import Discretisation, Reference, solve
+from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
 from evogt_study.storage.arrays import once
 
 EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
@@ -27,16 +27,16 @@ SIZED = (DIFFERENCES, ELEMENTS)
 """References that need `reference_points`."""
 OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
 """Steps of these references for each step of the run: the elements have a method of order four."""
-SEED = 1_000_003
+_SEED = 1_000_003
 """Seed of the reference's features: one that studies do not use, the same for all of their seeds."""
-FEATURES, STEPS = (3, 2), (8, 4)
+FEATURES, _STEPS = (3, 2), (8, 4)
 """Factors of features and steps, of the reference and of its coarser version: of order two, the steps of the latter
 leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
-POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
+_POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 """Factors of points a direction, of both; smaller in more dimensions, where nodes grow by their power."""
 
 
-def reference_of(
+def make_reference(
     name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
     """The reference that a name means for a run, with its resolution, if it has one; None for the exact solution."""
@@ -117,7 +117,7 @@ class RefinedReference:
     @staticmethod
     def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
         """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
-        steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
+        steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
         fine, coarse = (refined_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
         return RefinedReference(problem, fine, RefinedReference(problem, coarse))
 
@@ -127,7 +127,7 @@ class RefinedReference:
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, P)."""
-        return solve(self.problem, self.run).evaluate(nodes)[self.run.grid.positions_of(times)]
+        return solve_arrays(self.problem, self.run).evaluate(nodes)[self.run.grid.positions_of(times)]
 
 
 def refined_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
@@ -135,7 +135,7 @@ def refined_run(run: Discretisation, dimension: int, level: int, dt: float) -> D
     return replace(
         run,
         dictionary=widen(run.dictionary, FEATURES[level]),
-        seed=SEED if run.dictionary.RANDOM else 0,
+        seed=_SEED if run.dictionary.RANDOM else 0,
         quadrature=refine_rule(run.quadrature, dimension, level),
         grid=run.grid.refined(dt),
         # a reference is only evaluated, so its own diagnostics are not computed
@@ -162,4 +162,4 @@ def refine_rule(rule: Rule, dimension: int, level: int) -> Rule:
     if isinstance(rule, TriangleRule):
         return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
     most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
-    return QuadratureRule(rule.rule, min(most, int(np.ceil(POINTS[dimension][level] * rule.points))))
+    return QuadratureRule(rule.rule, min(most, int(np.ceil(_POINTS[dimension][level] * rule.points))))

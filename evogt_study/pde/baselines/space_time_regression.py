@@ -37,7 +37,7 @@ from evogt_study.pde.problems.formula_problem import FormulaProblem, derived, ma
 POINTS, LEVELS, RIDGE = 68, 69, 1e-10
 """The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
 linspace(0, T, 70), and the relative weight of the ridge term."""
-MAX_ENTRIES = 100_000_000
+_MAX_ENTRIES = 100_000_000
 """Entries of the matrix A: 0.8 GB, and the least-squares solver needs a few copies."""
 
 
@@ -124,15 +124,15 @@ def _check(dimension: int, dictionary: Dictionary, final_time: float, points: in
         raise ParameterError("final_time", "positive and finite", final_time)
     if not 0.0 <= ridge < np.inf:
         raise ParameterError("ridge", "at least 0 and finite", ridge)
-    check_size(dimension, dictionary.N, points, levels)
+    check_regression_size(dimension, dictionary.N, points, levels)
 
 
-def check_size(dimension: int, N: int, points: int, levels: int) -> None:
+def check_regression_size(dimension: int, N: int, points: int, levels: int) -> None:
     """Raise ParameterError if the residual's matrix would not fit in memory."""
     entries = points**dimension * levels * N
-    if entries > MAX_ENTRIES:
+    if entries > _MAX_ENTRIES:
         got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
-        raise ParameterError("points", f"so few that points^d x levels x N is at most {MAX_ENTRIES:,}", got)
+        raise ParameterError("points", f"so few that points^d x levels x N is at most {_MAX_ENTRIES:,}", got)
 
 
 def residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError, ResultError, shortened
 from evogt_study.pde.dictionaries import FAMILIES
-from evogt_study.pde.domains import Domain, content_of, domain_from
+from evogt_study.pde.domains import Domain, domain_content, domain_from
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
@@ -30,7 +30,7 @@ from evogt_study.pde.problems.terms import parse_term
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
 _BY_FUNCTION = "a function"
-PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
+_PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
 """The attributes that `StoredSolution` needs."""
 COEFFICIENTS = "feature_coefficients"
 """The variable of a file with the coefficients."""
@@ -47,7 +47,7 @@ class StoredSolution:
 
     @cached_property
     def digest(self) -> str:
-        stored = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
+        stored = json.dumps({name: str(self.attributes[name]) for name in _PARTS if name in self.attributes})
         # 80 bits: among a million solutions two agree by chance in 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
 
@@ -78,7 +78,7 @@ class StoredSolution:
     # compared by content, since the domain was made from the file
     def fitting(self, problem: Problem, times: Array) -> StoredSolution:
         """Return itself.  Raises ProblemError if it cannot be a reference of `problem` at `times`."""
-        if content_of(self.domain) != content_of(problem.domain):
+        if domain_content(self.domain) != domain_content(problem.domain):
             raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
         self._places(times)
         return self
@@ -128,7 +128,7 @@ def describe_solution(solution: Solution) -> dict[str, Any]:
     problem, run = solution.problem, solution.discretisation
     attributes = {
         "problem": problem.name,
-        "domain": json.dumps(content_of(problem.domain, whole=True)),
+        "domain": json.dumps(domain_content(problem.domain, whole=True)),
         "features": json.dumps(run.dictionary.content()),
         "feature_seed": run.seed,
     }

@@ -32,7 +32,7 @@ SMALLEST = 1e-14
 """Directions of relative size below this are rounding, and no part of the space of all features."""
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 """Names of the variables that record the split."""
-LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 """Parts of the final time at which the constants use the stiffness, as for the cross-grid defects."""
 
 
@@ -96,8 +96,8 @@ def norm_matrix(space: RetainedSpace) -> Array:
 
 
 def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
-    """c_A of eq:discrete_coercivity: the least A_q(t; z, z) / || z ||_{1,q}^2, over times `LOOKED_AT`."""
-    times = LOOKED_AT[:1] if system.autonomous else LOOKED_AT
+    """c_A of eq:discrete_coercivity: the least A_q(t; z, z) / || z ||_{1,q}^2, over times `_LOOKED_AT`."""
+    times = _LOOKED_AT[:1] if system.autonomous else _LOOKED_AT
     # the least eigenvalue alone takes a part of the time of all
     first = [0, 0]
     return min(
@@ -133,7 +133,7 @@ def quadrature_residual(
 
 def midpoint_constant(system: GalerkinSystem, trajectory: Reconstruction, final_time: float) -> float:
     """Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8, at the knots."""
-    times = LOOKED_AT[:1] if system.autonomous else LOOKED_AT
+    times = _LOOKED_AT[:1] if system.autonomous else _LOOKED_AT
     last = [len(system.initial) - 1] * 2
     norm = max(
         float(scipy.linalg.eigh(system.stiffness(t), eigvals_only=True, subset_by_index=last)[0])

@@ -26,12 +26,12 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.pde.pipeline import Share, Solution
 
-PARTS = ("error_bound_absolute", "error_bound_initial", "error_bound_residual", "error_bound_estimated")
+_PARTS = ("error_bound_absolute", "error_bound_initial", "error_bound_residual", "error_bound_estimated")
 INTERVAL = ("error_lower", "error_upper")
 CONSTANTS = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
 """Constants of the paper's estimate."""
 CERTIFICATES = ("error_bound", *INTERVAL, "error_estimate", "error_indicator", *BUDGET, *CONSTANTS)
-"""All names that `record` of a study may have; the bound comes with `PARTS`."""
+"""All names that `record` of a study may have; the bound comes with `_PARTS`."""
 BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
 """Certificates that need the spectral reference, even if the exact solution is known."""
 BY_EXACT = frozenset(BUDGET)
@@ -46,7 +46,7 @@ FACE_POINTS, FACE_TIMES = 16, 100
 """Gauss points per direction of a face, and times, at which the flow through it is checked."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 """Its multiples modulo one spread over (0, 1), and no period has many of them in common."""
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """Inflow, relative to its largest term, that counts as rounding."""
 
 
@@ -55,7 +55,7 @@ def certificates(
 ) -> dict[str, float]:
     """The `wanted` certificates, relative to || u(T) ||, or to the run and its missing part."""
     run = Certified(solution, share, key, reference)
-    asked = {*wanted, *PARTS} if "error_bound" in wanted else {*wanted}
+    asked = {*wanted, *_PARTS} if "error_bound" in wanted else {*wanted}
     known = run.norm > 0.0
     return {name: float(of(run)) for name, of in OF_RUN.items() if name in asked and (known or name in CONSTANTS)}
 
@@ -247,7 +247,7 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "quadrature_residual": Certified.quadrature_residual,
     "midpoint_constant": Certified.midpoint_constant,
 }
-"""Each of `CERTIFICATES` and `PARTS` as a function of the run."""
+"""Each of `CERTIFICATES` and `_PARTS` as a function of the run."""
 
 
 def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
@@ -309,6 +309,6 @@ def _flows_in(problem: Problem, final_time: float) -> bool:
             terms.append(face.transfer(nodes, times))
         # of the terms, which may cancel: in other units all of them are as small as rounding
         largest = sum(float(np.abs(term).max()) for term in terms)
-        if float(sum(terms[1:], start=terms[0]).min()) < -ROUNDING * largest:
+        if float(sum(terms[1:], start=terms[0]).min()) < -_ROUNDING * largest:
             return True
     return False

@@ -39,13 +39,13 @@ GAUSS_WEIGHTS = np.array(
 """7 Gauss points of (-1, 1) with 8 of Kronrod (QUADPACK), from the outermost to the middle, for the whole time."""
 BETWEEN = 4
 """Points on a line for each node, at which `is_seen_in_space` looks."""
-TIMES = 499
+_TIMES = 499
 """Times at which `is_seen_in_time` looks: a prime number, which no simple period meets.  A pulse of 0.4 % has two."""
-FAR = 0.08
+_FAR = 0.08
 """Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
 a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
 nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """Source that changes the solution by less than this part of the initial value, in the whole time, is looked at no
 further."""
 
@@ -167,7 +167,7 @@ def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
 
 def _rounding(initial: Array, final_time: float) -> float:
     """Size of a source that is only rounding, for example if the terms of the equation cancel."""
-    return ROUNDING * float(np.abs(initial).max()) / final_time
+    return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
@@ -191,7 +191,7 @@ def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool
 @lru_cache(maxsize=8)  # the rules of a study's problems
 def _between_times(rule: TimeRule) -> tuple[Array, Array]:
     """The times of a rule and M between them, (T + M,), and the spline through values at the T, (M, T)."""
-    fine = rule.times[-1] * _middles(TIMES)
+    fine = rule.times[-1] * _middles(_TIMES)
     fine = fine[fine >= rule.times[0]]
     spline = scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)
     return np.concatenate([rule.times, fine]), spline(fine)
@@ -202,4 +202,4 @@ def _middles(count: int) -> Array:
 
 
 def _near(guess: Array, truth: Array, rounding: float) -> bool:
-    return bool(np.linalg.norm(guess - truth) <= FAR * np.linalg.norm(truth) + rounding * truth.size**0.5)
+    return bool(np.linalg.norm(guess - truth) <= _FAR * np.linalg.norm(truth) + rounding * truth.size**0.5)

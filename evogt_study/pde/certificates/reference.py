@@ -33,7 +33,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid
 
 OVERSAMPLED = 1.25
 """Nodes for each mode in the integrals of the Galerkin system; the bound sees what they do not resolve."""
-LEVELS = {1: ((96, 40), (160, 60), (256, 100)), 2: ((32, 30), (48, 50), (64, 80)), 3: ((20, 20), (28, 30), (36, 50))}
+_LEVELS = {1: ((96, 40), (160, 60), (256, 100)), 2: ((32, 30), (48, 50), (64, 80)), 3: ((20, 20), (28, 30), (36, 50))}
 """Modes per direction and steps that are tried one after the other."""
 GRADED = 2
 """Power of n / steps that the times of the steps are: where the initial value does not meet the equation on the
@@ -44,11 +44,11 @@ SMALL = 2e-8
 STAGES: Array = RadauIIA3.tableau.matrix
 """The matrix of the method; its last row are the weights too."""
 # c_3 = 1 exactly; the sum of the row is 1 only up to rounding
-NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
-TOLERANCE = 1e-12
+_NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
+_TOLERANCE = 1e-12
 """Relative, of the three stages of a step together."""
-MOST_ITERATIONS = 100
-STEPS, MAX_STEPS = 12, 3072
+_MOST_ITERATIONS = 100
+_STEPS, _MAX_STEPS = 12, 3072
 """First and largest number of steps of `semidiscrete_state`."""
 STEADY = 1e-11
 """Relative change of the state at which it counts as free of the time steps' error: below usual errors of runs."""
@@ -80,11 +80,11 @@ class SpectralReference:
 
 
 def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
-    """The first of `LEVELS` whose bound is at most `SMALL` || u_ref(T) ||, or the reference with the least bound."""
+    """The first of `_LEVELS` whose bound is at most `SMALL` || u_ref(T) ||, or the reference with the least bound."""
     best: SpectralReference | None = None
-    for modes, steps in LEVELS[problem.dimension]:
+    for modes, steps in _LEVELS[problem.dimension]:
         space = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends)
-        found = reference_of(problem, final_time, space, steps)
+        found = solve_reference(problem, final_time, space, steps)
         if best is None or found.delta < best.delta:
             best = found
         if found.delta <= SMALL * np.linalg.norm(found.solution.states[-1]):
@@ -93,7 +93,7 @@ def spectral_reference(problem: Problem, final_time: float) -> SpectralReference
     return best
 
 
-def reference_of(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
+def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
     """The spectral solution in `space` with `steps` time steps, and its bound on a grid of half as many nodes more."""
     knots = final_time * np.linspace(0.0, 1.0, steps + 1) ** GRADED
     solution = Reconstruction(knots, _march(problem, knots, space), space.along)
@@ -120,9 +120,9 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     """States at the knots, (K + 1, n, ..., n)."""
     basis = Sampled.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
     state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
-    states, rates = [state], np.zeros((len(NODES), *space.shape))
+    states, rates = [state], np.zeros((len(_NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
-        data = ProblemData.of(problem, basis.grid, start + NODES * step)
+        data = ProblemData.of(problem, basis.grid, start + _NODES * step)
         # rates of zero, since without any the source would be left out too
         load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
         eigenvalues, linear = space.eigenvalues(_middle(data.diffusion, space.dimension)), data.homogeneous
@@ -160,7 +160,7 @@ def _rates(step: float, eigenvalues: Array, load: Array, images: Callable[[Array
     solved, _ = scipy.sparse.linalg.gmres(
         _linear(operator, load.size), load.ravel(), guess.ravel(), M=_linear(corrected, load.size),
         # maxiter counts cycles: one of at most `restart` iterations, never restarted
-        rtol=TOLERANCE, restart=MOST_ITERATIONS, maxiter=1,
+        rtol=_TOLERANCE, restart=_MOST_ITERATIONS, maxiter=1,
     )  # fmt: skip
     return np.asarray(solved).reshape(load.shape)
 
@@ -175,8 +175,8 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
 
     The number of steps doubles until the state changes by less than `STEADY` of its norm.
     """
-    steps, known = STEPS, np.full(system.initial.shape, np.nan)
-    while steps <= MAX_STEPS:
+    steps, known = _STEPS, np.full(system.initial.shape, np.nan)
+    while steps <= _MAX_STEPS:
         try:
             state = advance(RadauIIA3.tableau, system, TimeGrid(final_time, steps, ())).coefficients[-1]
         except IndefiniteStiffnessError:

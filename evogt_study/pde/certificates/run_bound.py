@@ -42,22 +42,22 @@ SETTLED = 1e-3
 """Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
 between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
 time that both nearly missed made it 4e-3."""
-ANY = 2.0
+_ANY = 2.0
 """More than all of the square: any difference is accepted."""
-FINER = 8
+_FINER = 8
 """Intervals between two knots where data change faster than the states do."""
 PANEL = 32
 """Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
 grids are far apart."""
 GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
 """Panels (1-D) or points per direction that are tried one after the other."""
-NODES = 3.2
+_NODES = 3.2
 """Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
 ranks are 8 to 86, 14 then need a second grid."""
 FULL_NODES = 1.5
 """Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
 came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
-RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
+_RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
 """Part of the bound's square that the grid may leave unresolved, and that is added: half of it on the bound."""
 _grid = cache(TensorGrid)
 """One object for each grid, which remembers its nodes: 6 MB for all of `GRIDS`."""
@@ -102,7 +102,7 @@ def run_bound(
     for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
         bound = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
-        if bound.resolution <= RESOLVED[dimension]:
+        if bound.resolution <= _RESOLVED[dimension]:
             break
     return RunBound(bound, functions)
 
@@ -112,7 +112,7 @@ def _nodes(solution: Solution) -> float:
     """Nodes on a line that resolve the residual, and products of any two functions of the space of all features."""
     sizes = solution.svd.singular_values
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
-    return max(NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
+    return max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
 
 
 def _on_a_grid(
@@ -145,11 +145,11 @@ def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
     # of less degree, splines have kinks in the knots
     if len(knots) > DEGREE:
         yield TimeRule.whole(float(knots[-1])), SETTLED
-    yield TimeRule.between(knots), ANY
+    yield TimeRule.between(knots), _ANY
     # for data that change faster; in 2-D and 3-D it would take too much memory
     if dimension == 1:
         steps = np.arange(len(knots))
-        yield TimeRule.between(np.interp(np.arange(FINER * steps[-1] + 1) / FINER, steps, knots)), ANY
+        yield TimeRule.between(np.interp(np.arange(_FINER * steps[-1] + 1) / _FINER, steps, knots)), _ANY
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,13 +23,13 @@ from evogt_study.pde.domains.mesh import Mesh
 from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.registry import Registry
 
-__all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "content_of", "domain_from"]
+__all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "domain_content", "domain_from"]
 
 DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
 """Domains by name, also from installed packages."""
 
 
-def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
+def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
     """Identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content.
 
     Raises ParameterError for a type that is not registered.

@@ -18,7 +18,7 @@ from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, Qu
 
 DIRECTIONS = ("x", "y", "z")
 # No number is a multiple of another, so that no usual frequency vanishes at all of them.
-LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
+_LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and others without a pattern."""
 
 
@@ -42,7 +42,7 @@ class UnitCube(Domain):
         return _product([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
-        points = tensor_points([LOOKED_AT] * self.dimension)
+        points = tensor_points([_LOOKED_AT] * self.dimension)
         return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
 
     def axes(self, points: int) -> tuple[Array, ...]:
@@ -140,7 +140,7 @@ class Box(Domain):
         return name not in self.periodic and f"{name}{side}" not in self.natural_faces
 
     def boundary_points(self) -> Array:
-        points = tensor_points([LOOKED_AT] * self.dimension)
+        points = tensor_points([_LOOKED_AT] * self.dimension)
         on_face = [
             points[:, axis] == side
             for axis in range(self.dimension)

@@ -12,7 +12,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.domains.triangulated import EDGE, Triangulated, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
 
-LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
+_LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
 """Angles of boundary points: on the axes, where formulas vanish by symmetry, and off them without a pattern."""
 
 
@@ -48,7 +48,7 @@ class Disk(Triangulated):
         return tuple(jet[: order + 1])
 
     def boundary_points(self) -> Array:
-        return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(LOOKED_AT), np.sin(LOOKED_AT)])
+        return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(_LOOKED_AT), np.sin(_LOOKED_AT)])
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))

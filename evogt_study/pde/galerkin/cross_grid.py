@@ -13,7 +13,7 @@ from evogt_study.pde.galerkin.system import GalerkinSystem, on_face, operator_ma
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
-NODES_AT_ONCE = 512
+_NODES_AT_ONCE = 512
 """Nodes of a block whose features, gradients and products are held at once: 1 MB an array for some 240 features."""
 FEATURE_NODES_AT_ONCE = 4096
 """Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
@@ -44,8 +44,8 @@ def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
     count, dimension = assessment.nodes.shape
     mass = np.zeros((space.rank, space.rank))
     gradients = np.empty((dimension, count, space.rank))
-    for start in range(0, count, NODES_AT_ONCE):
-        block = slice(start, start + NODES_AT_ONCE)
+    for start in range(0, count, _NODES_AT_ONCE):
+        block = slice(start, start + _NODES_AT_ONCE)
         nodes = assessment.nodes[block]
         psi = space.features.first_order(nodes)
         values, gradients[:, block] = retained_functions(space.domain, psi, nodes, space.transform)

@@ -16,7 +16,7 @@ from evogt_study.pde.numerics.arrays import Array
 
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
 """Parts of the final time: at 0.37 no usual modulation has a zero, unlike at 1/2 or 1/4."""
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 """Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14; stated values are not so small."""
 
 
@@ -135,4 +135,4 @@ def _inside(problem: Problem) -> Array:
 
 
 def _negligible(excess: float, scale: float) -> bool:
-    return bool(np.isfinite(excess)) and excess <= TOLERANCE * max(scale, 1e-300)  # so that zero agrees with zero
+    return bool(np.isfinite(excess)) and excess <= _TOLERANCE * max(scale, 1e-300)  # so that zero agrees with zero

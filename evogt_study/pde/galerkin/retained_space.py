@@ -14,7 +14,7 @@ from evogt_study.pde.domains import Domain
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
-NODES_AT_ONCE = 512
+_NODES_AT_ONCE = 512
 """Nodes of a block that is worked on while it is in cache: 1 MB an array for some 240 features."""
 
 
@@ -140,8 +140,8 @@ def retained_functions(domain: Domain, psi: FirstOrder, nodes: Array, transform:
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
     D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))
     factor = psi.factor(transform)
-    for start in range(0, count, NODES_AT_ONCE):
-        block = slice(start, start + NODES_AT_ONCE)
+    for start in range(0, count, _NODES_AT_ONCE):
+        block = slice(start, start + _NODES_AT_ONCE)
         np.multiply(psi.rows(block).mapped(factor), D[block], out=gradients[:, block])
         for axis in range(dimension):
             gradients[axis, block] += dD[axis, block] * values[block]

@@ -19,7 +19,7 @@ from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separab
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
-NODES_AT_ONCE = 1024
+_NODES_AT_ONCE = 1024
 """Nodes of a block of `weighted_gram`, which takes 2 MB for 240 retained functions."""
 
 MatrixInTime = Callable[[float], Array]
@@ -54,8 +54,8 @@ def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
     """Add the upper triangle of `weighted_gram` to `upper` (r, r), in place, by BLAS (dsyrk) in blocks of nodes."""
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
     for gradient in gradients:
-        for start in range(0, len(nodal), NODES_AT_ONCE):
-            block = slice(start, start + NODES_AT_ONCE)
+        for start in range(0, len(nodal), _NODES_AT_ONCE):
+            block = slice(start, start + _NODES_AT_ONCE)
             scaled, below = roots[block] * gradient[block], negative[block]
             # profiles of a separable diffusion, and linear reactions, may be negative and have no root
             for sign, part in ((-1.0, below), (1.0, ~below)):

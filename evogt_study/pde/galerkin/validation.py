@@ -24,7 +24,7 @@ from evogt_study.pde.numerics.time_grid import Trajectory
 CELLS = 16
 """Cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells have 14 to 27 % fewer
 points in all for slopes of 36 to 20, but products with the nodes that are half as large again."""
-RESOLVED = 1e-14
+_RESOLVED = 1e-14
 """Bound of the last two Chebyshev coefficients of features of size one.  The omitted coefficients add up to half of it
 for slopes of 40: about the 3e-15 by which values differ there because nodes are rounded."""
 SPARE_POINTS = 1.0
@@ -72,7 +72,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
             along, coefficients, to_nodes = _chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two, since one alone may vanish by symmetry
-            if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= RESOLVED:
+            if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _RESOLVED:
                 return Interpolated(psi, to_nodes)
             points *= 2
     return AtNodes(features.values(nodes))

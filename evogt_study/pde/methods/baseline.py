@@ -27,7 +27,7 @@ from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 
-LOOKED_AT = 200
+_LOOKED_AT = 200
 """Rough operations for a validation node: interpolation, and the exact solution.  Timed cases scale all predictions."""
 
 Evaluate = Callable[[Array], Array]
@@ -134,7 +134,7 @@ class BaselineCase(ProblemCase, Generic[P]):
         if problem is None:
             return None
         looked_at = self.given.validation.count(problem.dimension)
-        return seconds_of(self.flops(problem) + LOOKED_AT * looked_at)
+        return seconds_of(self.flops(problem) + _LOOKED_AT * looked_at)
 
     @abstractmethod
     def flops(self, problem: Problem) -> float:

@@ -22,7 +22,7 @@ from evogt_study.pde.baselines.references import (
     SIZED,
     FunctionReference,
     ReferenceAmongWorkers,
-    reference_of,
+    make_reference,
 )
 from evogt_study.pde.baselines.stored_solution import StoredSolution
 from evogt_study.pde.certificates.certify import check_certificates, select_certificates
@@ -44,7 +44,7 @@ from evogt_study.pde.methods.problem_method import (
 from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.fields import declared_in
 from evogt_study.schema.parameters import typed
@@ -209,7 +209,7 @@ class EvolutionCase(ProblemCase):
         norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
-        solution = solve(problem, self.discretisation, share, reference, norms, passed)
+        solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
         made = finite(record(solution, output, certified(solution, wanted, share, identity)))
         # where nothing that is recorded shows it
         if not np.isfinite(solution.trajectory.coefficients[-1]).all():
@@ -224,7 +224,7 @@ class EvolutionCase(ProblemCase):
         code = self.method.references.get(str(given.reference))
         if code is not None:
             return FunctionReference(code.load(), _function_content(code))
-        return reference_of(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
+        return make_reference(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
 
     @property
     def reference_grid(self) -> TimeGrid:

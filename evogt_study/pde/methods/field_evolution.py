@@ -38,8 +38,8 @@ from evogt_study.schema.parameters import choice, declared, integer, same_as, ty
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 
-RECORDABLE = ("error_history", "field", "integral_history")
-TOLERANCE, KEPT, FRESH = 1e-13, "kept", "fresh"
+_RECORDABLE = ("error_history", "field", "integral_history")
+_TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +90,14 @@ class Newton:
     Raises ParameterError for an invalid value.
     """
 
-    tolerance: float = TOLERANCE
-    factors: str = KEPT
+    tolerance: float = _TOLERANCE
+    factors: str = _KEPT
 
     def __post_init__(self) -> None:
         if not isinstance(self.tolerance, float) or not 0.0 < self.tolerance < 1.0:
             raise ParameterError("newton", "a tolerance in (0, 1)", self.tolerance)
-        if self.factors not in (KEPT, FRESH):
-            raise ParameterError("newton", f"factors {KEPT} or {FRESH}", self.factors)
+        if self.factors not in (_KEPT, FRESH):
+            raise ParameterError("newton", f"factors {_KEPT} or {FRESH}", self.factors)
 
     def content(self) -> dict[str, Any]:
         """Its parts, which identify it."""
@@ -151,7 +151,7 @@ class FieldEvolution(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec) -> FieldEvolution:
         """Make the method of `spec`.  Raises StudyError if an output does not exist."""
-        method = FieldEvolution.declared(spec, declared_in(FieldParameters), RECORDABLE)
+        method = FieldEvolution.declared(spec, declared_in(FieldParameters), _RECORDABLE)
         taken = set(method.problem_names) & set(method.parameters)
         if taken:
             raise StudyError(f"a field must have another name than a parameter, got {min(taken)!r}")
@@ -239,7 +239,7 @@ class FieldCase(ProblemCase):
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
         newton = self.given.newton or Newton()
-        solution = solve_fields(data, self.discretisation, newton.tolerance, newton.factors == KEPT, share)
+        solution = solve_fields(data, self.discretisation, newton.tolerance, newton.factors == _KEPT, share)
         variables: dict[str, Datum] = {}
         if self._is_measured:
             variables |= self._errors(data, solution, share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.pde.baselines.finite_elements import DEGREES, check_admitted, check_size, p1_fem, quadrature_nodes
+from evogt_study.pde.baselines.finite_elements import DEGREES, check_admitted, check_mesh_size, p1_fem, quadrature_nodes
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.methods.baseline import BaselineCase, with_scalars
@@ -44,7 +44,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
 
     def check_problem(self, problem: Problem) -> None:
         check_admitted(problem)
-        check_size(problem.dimension, self.given.unknowns, self.given.degree)
+        check_mesh_size(problem.dimension, self.given.unknowns, self.given.degree)
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 
     def list_unused(self) -> tuple[str, ...]:

@@ -15,16 +15,16 @@ from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.fields import Parametrised, declared_in
-from evogt_study.schema.parameters import Parameter, choice, declared, integer, key_of, real
+from evogt_study.schema.parameters import Parameter, choice, declared, integer, real, registry_key
 from evogt_study.schema.values import Value, Values
 
-MAX_POINTS = 100_000
+_MAX_POINTS = 100_000
 """Points per direction of a quadrature rule, which one-dimensional validation may need; domains bound all nodes."""
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
     'or off boxes { rule = "triangles", refinements = n, degree = m }, '
     'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
-    f"n at most {MAX_POINTS:,}"
+    f"n at most {_MAX_POINTS:,}"
 )
 
 
@@ -42,7 +42,7 @@ def quadrature_rule(raw: Any) -> Value:
         rule, points = raw["rule"], raw["points"]
     else:
         rule, points = "gauss_legendre", raw
-    count = integer(1, MAX_POINTS)(points)
+    count = integer(1, _MAX_POINTS)(points)
     if not isinstance(count, int):
         raise ValueError
     return QuadratureRule(rule, count)
@@ -67,7 +67,7 @@ class EvolutionParameters:
     """Parameters of a case of the method, except those of its dictionary, integrator and problem."""
 
     dictionary: str = declared(
-        FAMILIES.wanted, key_of(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
+        FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
     )
     seed: int = declared("an integer >= 0", integer(0), "seed of the dictionary's random draws")
     # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
@@ -85,7 +85,7 @@ class EvolutionParameters:
     dt: float = declared("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
     final_time: float = declared("a positive number", real(0.0), "T", "final time")
     time_integrator: str = declared(
-        INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
+        INTEGRATORS.wanted, registry_key(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
     )
     reference: str | StoredSolution | None = declared(
         f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",

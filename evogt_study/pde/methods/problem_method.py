@@ -24,7 +24,7 @@ from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_layers import default_radius
-from evogt_study.pde.domains import UnitCube, content_of
+from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.galerkin.system import check_diffusion
@@ -95,7 +95,7 @@ def _from_statement(statement: FormulaProblem | FieldProblem) -> ProblemSource:
     optional = {key: getattr(statement, key) for key in ("lifting", "potential", "advection", "reaction", "boundary")}
     content |= {key: value for key, value in optional.items() if value}
     if type(statement.domain) is not UnitCube:
-        content["domain"] = content_of(statement.domain)
+        content["domain"] = domain_content(statement.domain)
     return _source_of(statement, content, statement.exact is not None, statement.potential is not None)
 
 

@@ -33,11 +33,11 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
 
-RULE, TIMES, SOLUTION = "validation", "times", "u"
-MADE = (PROBLEM, RULE, TIMES)
+RULE, _TIMES, _SOLUTION = "validation", "times", "u"
+MADE = (PROBLEM, RULE, _TIMES)
 """Arguments that the package makes."""
-RECORDABLE = ("error_history", "validation_values")
-JUDGED = ("error", "initial_error", *RECORDABLE)
+_RECORDABLE = ("error_history", "validation_values")
+JUDGED = ("error", "initial_error", *_RECORDABLE)
 """Variables that follow from `u`, which a function that returns it leaves to the package."""
 
 
@@ -64,7 +64,7 @@ class UserSolver(ProblemMethod):
         own = {name: each for name, each in own_parameters(function, spec.method.reference).items() if name not in MADE}
         shared = {name: known[name] for name in (RULE, "final_time")}
         return UserSolver.declared(
-            spec, own | shared, RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
+            spec, own | shared, _RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
         )
 
     @property
@@ -127,7 +127,7 @@ class UserSolverCase(FunctionCase):
     def run(self, share: Share) -> Record:
         method, problem = self.method, self.method.shared_problem(self.values, share)
         rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
-        made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
+        made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
         taken = {name: each for name, each in made.items() if name in method.names}
         solution, rest = _parted(self.call(values, {PROBLEM: method.content_text}, taken))
@@ -165,10 +165,10 @@ def _parted(returned: Any) -> tuple[Any, Any]:
     """The solution, and all else that is returned."""
     if isinstance(returned, np.ndarray):
         return returned, {}
-    if isinstance(returned, Mapping) and SOLUTION in returned:
-        rest = {name: value for name, value in returned.items() if name != SOLUTION}
-        u = returned[SOLUTION]
+    if isinstance(returned, Mapping) and _SOLUTION in returned:
+        rest = {name: value for name, value in returned.items() if name != _SOLUTION}
+        u = returned[_SOLUTION]
         return getattr(u, "values", u), rest
-    if hasattr(returned, "data_vars") and SOLUTION in returned:
-        return returned[SOLUTION].values, returned.drop_vars(SOLUTION)
+    if hasattr(returned, "data_vars") and _SOLUTION in returned:
+        return returned[_SOLUTION].values, returned.drop_vars(_SOLUTION)
     return None, returned

@@ -12,7 +12,7 @@ from evogt_study.pde.baselines.space_time_regression import (
     LEVELS,
     POINTS,
     RIDGE,
-    check_size,
+    check_regression_size,
     residual_points,
     space_time_regression,
     strong_form,
@@ -108,7 +108,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         dictionary, given = dictionary_of(self.values), self.given
         dictionary.check_dimension(problem.dimension + 1)
         warn_outside_ball(dictionary, problem.dimension + 1)
-        check_size(problem.dimension, dictionary.N, given.points, given.levels)
+        check_regression_size(problem.dimension, dictionary.N, given.points, given.levels)
         nodes, times = residual_points(problem.dimension, given.final_time, SAMPLED, SAMPLED)
         # any weights: only the sign of the diffusion is looked at
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)

@@ -15,19 +15,19 @@ MOST_QUADRATURE_DEFECT = 0.5
 """The paper's runs have at most 0.317: 80 points in studies/paper/quadrature.toml, with up to 5 times the error of 120.
 In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 0.55, and 39 times the error of 20."""
 
-ERROR: Mapping[str, Any] = {"better": "lower", "estimand": "geometric_mean"}
+_ERROR: Mapping[str, Any] = {"better": "lower", "estimand": "geometric_mean"}
 """Declarations of errors, which comparisons and figures follow."""
 RECORDED: tuple[Variable, ...] = (
     Variable("error", "final relative L2 error on the validation rule",
-             "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", **ERROR),
+             "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", **_ERROR),
     Variable("error_h1", "final relative error in the H1 seminorm on the validation rule",
-             "|| grad (u_N - u) ||_w / || grad u ||_w at T", label="relative $H^1$ error", **ERROR),
+             "|| grad (u_N - u) ||_w / || grad u ||_w at T", label="relative $H^1$ error", **_ERROR),
     Variable("error_max", "final relative error in the maximum over the validation nodes",
-             "max_q |u_N - u| / max_q |u| at T", label=r"relative $L^\infty$ error", **ERROR),
+             "max_q |u_N - u| / max_q |u| at T", label=r"relative $L^\infty$ error", **_ERROR),
     Variable("error_absolute", "final absolute L2 error on the validation rule", "|| u_N - u ||_w at T",
-             label="absolute $L^2$ error", **ERROR),
+             label="absolute $L^2$ error", **_ERROR),
     Variable("error_max_over_time", "largest relative L2 error at the saved times, 0 and T",
-             "eq:validation_error, its maximum over time", label="largest $L^2$ error over time", **ERROR),
+             "eq:validation_error, its maximum over time", label="largest $L^2$ error over time", **_ERROR),
     Variable("reference_error", "relative L2 difference of the reference from its own coarser version at T",
              "elements of twice the size; of refined two thirds of the features and half of the steps",
              label="$L^2$ error of the reference"),
@@ -112,7 +112,7 @@ RECORDED: tuple[Variable, ...] = (
     Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
              "largest over smallest singular value, tab:global_diagnostic", label="condition number"),
     Variable("error_history", "relative L2 error on the validation rule at the saved times",
-             "eq:validation_error at each time", ("time",), label="relative $L^2$ error", **ERROR),
+             "eq:validation_error at each time", ("time",), label="relative $L^2$ error", **_ERROR),
     Variable("energy_history", "quadrature diffusion energy at the saved times",
              "sum_q w_q a |grad u_N|^2; without a lifting alpha^T K(t) alpha, eq:quadrature_diffusion_energy",
              ("time",), label="diffusion energy"),
@@ -155,14 +155,14 @@ AXES = (
 ABOUT = ("error", "coefficient_error", "energy_drop_percent")
 """Headline variables of a study that names none."""
 
-ROUNDING = (
+_ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
     "reference_coefficients",
 )  # fmt: skip
 """Decided by rounding: defects and singular values at its level, signs of singular vectors."""
 
 VARIABLES = {each.name: each for each in AXES} | {
-    each.name: replace(each, headline=int(each.name in ABOUT), is_determined=each.name not in ROUNDING)
+    each.name: replace(each, headline=int(each.name in ABOUT), is_determined=each.name not in _ROUNDING)
     for each in RECORDED
 }
 """All of them by name."""

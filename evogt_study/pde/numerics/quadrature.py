@@ -22,7 +22,7 @@ MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre points.  Their nodes are eigenvalues of a matrix of this order, in a time of its third power."""
 MAX_REFINEMENTS = 10
 """Refinements of triangles.  Each makes four triangles of one: a million of one."""
-MAX_DEGREE = 60
+_MAX_DEGREE = 60
 """Degree of a rule on triangles: 961 nodes a triangle."""
 COARSEST = 4
 """Triangles of a disk and of an L-shape: for estimates if the domain is not known."""
@@ -83,7 +83,7 @@ class TriangleRule:
     degree: int
 
     def __post_init__(self) -> None:
-        for name, most in (("refinements", MAX_REFINEMENTS), ("degree", MAX_DEGREE)):
+        for name, most in (("refinements", MAX_REFINEMENTS), ("degree", _MAX_DEGREE)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
                 raise ParameterError(name, f"an integer from 0 to {most}", value)
@@ -108,7 +108,7 @@ class TriangleRule:
 
     def another(self, dimension: int) -> TriangleRule:
         """A rule of two degrees more, to check the results of this rule."""
-        return TriangleRule(self.refinements, min(self.degree + 2, MAX_DEGREE))
+        return TriangleRule(self.refinements, min(self.degree + 2, _MAX_DEGREE))
 
 
 Rule = QuadratureRule | TriangleRule

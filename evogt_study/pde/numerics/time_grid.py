@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 
-MAX_STEPS = 1_000_000
+_MAX_STEPS = 1_000_000
 """Time steps of a run.  Their loads are held at once: 8 MB for each retained function."""
 
 
@@ -117,8 +117,8 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     """final_time / dt where it is a whole number to within rounding, else ParameterError naming a dt that fits."""
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
-    if not final_time / dt <= MAX_STEPS:
-        raise ParameterError("dt", f"a step of which at most {MAX_STEPS:,} make final_time = {final_time:g}", dt)
+    if not final_time / dt <= _MAX_STEPS:
+        raise ParameterError("dt", f"a step of which at most {_MAX_STEPS:,} make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
     # Decimal numbers such as 0.1 are rounded: T/dt is a whole number up to 1e-16 a step, and a run has up to a million
     # steps.

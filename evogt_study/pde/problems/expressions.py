@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import sympy
 
-from evogt_study.formulas import SPACE, evaluate, prepare, symbol
+from evogt_study.formulas import SPACE, evaluate_formula, prepare, symbol
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics.arrays import Array
 
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)
-MAX_TERMS = 500
+_MAX_TERMS = 500
 """Terms up to which a product of sums is multiplied out.  With more terms the general path is cheaper."""
 CANCELLED = 1e-12
 """Difference, relative to the largest value, from which the formula itself is evaluated instead of its terms."""
@@ -74,7 +74,7 @@ def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
         return [expression]
     if expression.is_Add:
         parts = [_summands(term) for term in expression.args]
-        if any(part is None for part in parts) or sum(len(part or ()) for part in parts) > MAX_TERMS:
+        if any(part is None for part in parts) or sum(len(part or ()) for part in parts) > _MAX_TERMS:
             return None
         return [term for part in parts for term in part or ()]
     if expression.is_Mul:
@@ -92,14 +92,14 @@ def _power_of(expression: sympy.Expr) -> list[sympy.Expr] | None:
     base, exponent = _summands(expression.base), int(expression.exp)
     if base is not None and len(base) == 1:
         return [base[0] ** exponent]
-    return _product([base] * exponent) if exponent < MAX_TERMS else None
+    return _product([base] * exponent) if exponent < _MAX_TERMS else None
 
 
 def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
     """Sums multiplied out, None as soon as there are too many terms."""
     terms = [sympy.S.One]
     for factor in factors:
-        if factor is None or len(terms) * len(factor) > MAX_TERMS:
+        if factor is None or len(terms) * len(factor) > _MAX_TERMS:
             return None
         terms = [left * right for left in terms for right in factor]
     return terms
@@ -148,7 +148,7 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
     with np.errstate(all="ignore"):
         return all(
-            np.isfinite(evaluate(modulation, {**values, "t": 1.0})).all()
+            np.isfinite(evaluate_formula(modulation, {**values, "t": 1.0})).all()
             and not np.isinf(at_nodes(profile, values)(corners, 0.0)).any()
             for modulation, profile in pairs
         )

@@ -18,15 +18,15 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
-from evogt_study.pde.domains import Box, UnitCube, content_of
+from evogt_study.pde.domains import Box, UnitCube, domain_content
 from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.flux_system import FaceTerm
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, domain_of
 
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 """Largest mismatch of boundary values, relative to the largest value: more than rounding of formulas."""
-TIME = symbol("t")
+_TIME = symbol("t")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ class FieldProblem:
         content: dict[str, Any] = {"dimension": self.dimension, "fields": given}
         if self.boundary:
             content["boundary"] = self.boundary
-        return content if type(self.domain) is UnitCube else content | {"domain": content_of(self.domain, whole=True)}
+        return (
+            content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
+        )
 
     @property
     def table(self) -> dict[str, Any]:
@@ -282,8 +284,8 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
         if exact is not None:
             fluxes.append(tuple(F.subs(at_exact) for F in flux))
             divergence = sum((sympy.diff(F, symbol(x)) for F, x in zip(fluxes[-1], SPACE, strict=False)), sympy.S.Zero)
-            g += rate * sympy.diff(exact[a], TIME) - divergence - g.subs(at_exact)
-        rows.append((g.subs(lifted) - rate * sympy.diff(lifting[a], TIME), *(-F.subs(lifted) for F in flux)))
+            g += rate * sympy.diff(exact[a], _TIME) - divergence - g.subs(at_exact)
+        rows.append((g.subs(lifted) - rate * sympy.diff(lifting[a], _TIME), *(-F.subs(lifted) for F in flux)))
         for face, data in each.boundary if each.boundary is not None else problem.boundary:
             if data == PERIODIC or isinstance(data, str):
                 continue
@@ -291,7 +293,7 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
             h = texts["flux"] if "flux" in texts else texts["transfer"] * (texts["outside"] - slots[a][0])
             faces[a, face] = h.subs(lifted)
         begin = exact[a] if exact else read(each.initial or "0", f"fields.{name}.initial", solution=False)
-        initial.append(begin.subs(TIME, 0))
+        initial.append(begin.subs(_TIME, 0))
     used = [*lifting, *initial, *(exact or ()), *faces.values(), *(c for row in rows for c in row)]
     parameters = frozenset[str]().union(*(parameters_of(each) for each in used)) - every
     return SymbolicFields(
@@ -359,7 +361,7 @@ class FieldData:
                 continue
             for t in (0.0, 0.37 * T, T):
                 value, wanted = self.at_points((symbolic.exact[a], symbolic.lifting[a]), edge, t)
-                if not np.abs(value - wanted).max() <= TOLERANCE * max(1.0, np.abs(value).max()):
+                if not np.abs(value - wanted).max() <= _TOLERANCE * max(1.0, np.abs(value).max()):
                     got = f"{value[np.abs(value - wanted).argmax()]:.6g} at t = {t:g}"
                     raise ProblemError(f"`exact` of `{name}` must equal `lifting` on the boundary, got {got}")
         self._check_fluxes(T)
@@ -385,7 +387,7 @@ class FieldData:
             for t in (0.0, 0.37 * T, T):
                 flux, wanted = self.at_points((symbolic.exact_fluxes[a][axis], h.subs(shifted)), points, t)
                 outward = flux if side else -flux
-                if not np.abs(outward - wanted).max() <= TOLERANCE * max(1.0, np.abs(outward).max()):
+                if not np.abs(outward - wanted).max() <= _TOLERANCE * max(1.0, np.abs(outward).max()):
                     got = f"{wanted[0]:.6g} where the flux of `exact` is {outward[0]:.6g}, at t = {t:g}"
                     raise ProblemError(f"the flux of `{name}` on {face} must fit `exact`, got {got}")
 
@@ -412,7 +414,7 @@ class FormulaTerms:
                 for q, slot in enumerate(group):
                     slope = sympy.diff(rows[a][p], slot)
                     if slope != 0:
-                        (varying if slope.free_symbols & (flat | {TIME}) else steady)[a, p, b, q] = slope
+                        (varying if slope.free_symbols & (flat | {_TIME}) else steady)[a, p, b, q] = slope
         self.steady_places, self.varying_places = list(steady), list(varying)
         self.steady, self.varying = data.functions([*steady.values()]), data.functions([*varying.values()])
         self.faces = [self._face(a, face, h) for (a, face), h in symbolic.faces.items()]

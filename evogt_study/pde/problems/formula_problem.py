@@ -18,7 +18,7 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import RESERVED, parameters_of, parse
-from evogt_study.pde.domains import UnitCube, content_of
+from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, describe_parameters
 from evogt_study.pde.problems.expressions import (
@@ -45,10 +45,10 @@ from evogt_study.pde.problems.terms import (
 )
 from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
-LOOKED_AT = (0.01, 0.37, 1.0)
+_LOOKED_AT = (0.01, 0.37, 1.0)
 """Times, as parts of the final one, at which weak forms are tested: near the start, before anything has decayed, and at
 the end.  At 0.37 no usual modulation has a zero, unlike at T/2 or T/4."""
-FAR = 8.0
+_FAR = 8.0
 """Distance from the origin in widths of the domain, from which on powers of coordinates cancel by more than a digit or
 two."""
 
@@ -122,7 +122,9 @@ class FormulaProblem:
         """Content from which the statement can be made again, JSON-able; defaults are left out."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "")}
-        return content if type(self.domain) is UnitCube else content | {"domain": content_of(self.domain, whole=True)}
+        return (
+            content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
+        )
 
     @property
     def table(self) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def _far_places(domain: Any, final_time: float) -> Places | None:
     """Some points and times of a domain that is far from the origin; None of others."""
     lower, upper = map(np.array, domain.inner_box())
     widths = upper - lower
-    if (np.maximum(np.abs(lower), np.abs(upper)) <= FAR * widths).all():
+    if (np.maximum(np.abs(lower), np.abs(upper)) <= _FAR * widths).all():
         return None
     parts = np.array(list(product((0.1, 0.45, 0.93), repeat=len(lower))))
     return lower + parts * widths, final_time * np.array([0.0, 0.37, 1.0])
@@ -378,7 +380,7 @@ def _broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
     """The first claim that the formulas do not fulfil for these parameters, with its defect."""
-    times = tuple(part * final_time for part in LOOKED_AT)
+    times = tuple(part * final_time for part in _LOOKED_AT)
     box = statement.domain.inner_box()
     for wanted, identity in _claims(statement):
         defect = weak_defect(identity.on(*box), statement.dimension, dict(values), times)

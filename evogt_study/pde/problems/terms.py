@@ -14,7 +14,7 @@ from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, 
 from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
 from evogt_study.pde.problems.expressions import COORDINATES, Split, nodal_function, split
-from evogt_study.study.model import Table
+from evogt_study.study.model import TomlTable
 
 SOLUTION = symbol("u")
 """The solution's name in a potential and in a reaction."""
@@ -35,7 +35,7 @@ _WANTED = (
 )
 
 
-class ProblemTable(Table):
+class ProblemTable(TomlTable):
     """A problem stated in the study file, ``[problem]``."""
 
     dimension: Any

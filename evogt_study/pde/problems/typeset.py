@@ -16,11 +16,11 @@ from evogt_study.formulas import parse
 from evogt_study.pde.problems import BUILT_IN
 from evogt_study.pde.problems.terms import ProblemTable
 from evogt_study.study.model import validated
-from evogt_study.text import shown
+from evogt_study.text import escape_text
 
 SCRIPT = {"a": "𝒶", "A": "𝒜", "b": "𝒷", "f": "𝒻", "F": "ℱ", "g": "ℊ"}
 """Letters for parts of the equation if a parameter has the plain letter."""
-MAX_ENTRIES, MAX_FACES = 3, 6
+_MAX_ENTRIES, MAX_FACES = 3, 6
 """Entries of a vector, and faces of a box in three dimensions.  No problem has more, but a file may list more."""
 MATH = Markup(
     '<div class="scroll" role="group" aria-label="formula" tabindex="0"><math displaystyle="true">{}</math></div>'
@@ -38,7 +38,7 @@ class Line(NamedTuple):
     @property
     def item(self) -> Markup:
         math = MATH.format(self.formula) if self.formula else Markup("")
-        return ITEM.format(math, WORDS.format(shown(self.words, "\n\t")) if self.words else "")
+        return ITEM.format(math, WORDS.format(escape_text(self.words, "\n\t")) if self.words else "")
 
 
 def typeset(stated: str | Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ def formula(text: object) -> Markup:
         # the grammar has no character that HTML escapes, so only the names of signs are replaced
         return Markup(html.unescape(mathml(parse(str(text)), printer="presentation")))  # noqa: S704
     except FormulaError:
-        return Markup("<mtext>{}</mtext>").format(shown(cut(str(text), 200)))
+        return Markup("<mtext>{}</mtext>").format(escape_text(cut(str(text), 200)))
 
 
 def row(template: str, **parts: Markup) -> Markup:
@@ -71,8 +71,8 @@ def _vector(entries: Iterable[Markup]) -> Markup:
 
 
 def _matrix(rows: list[list[Any]]) -> Markup:
-    cells = [Markup("").join(Markup("<mtd>{}</mtd>").format(formula(e)) for e in each[:MAX_ENTRIES]) for each in rows]
-    body = Markup("").join(Markup("<mtr>{}</mtr>").format(each) for each in cells[:MAX_ENTRIES])
+    cells = [Markup("").join(Markup("<mtd>{}</mtd>").format(formula(e)) for e in each[:_MAX_ENTRIES]) for each in rows]
+    body = Markup("").join(Markup("<mtr>{}</mtr>").format(each) for each in cells[:_MAX_ENTRIES])
     return row("( M )", M=Markup("<mtable>{}</mtable>").format(body))
 
 
@@ -99,9 +99,9 @@ def problem_lines(raw: Any) -> Iterator[Line]:
     elif all(isinstance(each, list) for each in stated.diffusion):
         yield Line(row("A = V", **letters, V=_matrix(stated.diffusion)))
     else:
-        yield Line(row("A = diag V", **letters, V=_vector(map(formula, stated.diffusion[:MAX_ENTRIES]))))
+        yield Line(row("A = diag V", **letters, V=_vector(map(formula, stated.diffusion[:_MAX_ENTRIES]))))
     if stated.advection is not None:
-        yield Line(row("b = V", **letters, V=_vector(map(formula, stated.advection[:MAX_ENTRIES]))))
+        yield Line(row("b = V", **letters, V=_vector(map(formula, stated.advection[:_MAX_ENTRIES]))))
     data = {"reaction": "g = V", "potential": "F ( u ) = V", "exact": "u = V", "source": "f = V"}
     for name, form in (data | {"initial": "u ( · , 0 ) = V"}).items():
         if (text := getattr(stated, name)) is not None:

@@ -25,7 +25,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.problems.expressions import COORDINATES
 
-BOUND = 1e-4
+_BOUND = 1e-4
 """Relative defects up to this one count as quadrature error.
 
 Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
@@ -35,15 +35,15 @@ Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by
 MODES = {1: 32, 2: 32, 3: 12}
 PANELS = {1: 32, 2: 6, 3: 2}
 """Panels in each direction, for each dimension: 0.5 ms in 1-D, 2 ms in 2-D, 15 ms in 3-D for data of the paper."""
-POINTS = (16, 18, 20)
+_POINTS = (16, 18, 20)
 """Nodes a panel, for each direction: even numbers, so that no node lies in the middle, and different ones, so that none
 lies on a diagonal.  An interface may be there, at which formulas are not numbers."""
 
 # as fine as the first look's panels or finer: one bump then holds the interface that the sines have seen
 FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
-# even and different, as `POINTS`; fewer, since data are nearly straight in a narrow window
+# even and different, as `_POINTS`; fewer, since data are nearly straight in a narrow window
 WINDOW_POINTS = (12, 10, 8)
-NARROWEST = 1e-5
+_NARROWEST = 1e-5
 """Layers thinner than this count as jumps.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
 LASTING, HALVINGS = 0.4, 7
 """In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
@@ -83,7 +83,7 @@ def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, flo
     with np.errstate(all="ignore"):
         tested = [_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
-        if not defect > BOUND * size:  # also if it is not a number: then nothing is known
+        if not defect > _BOUND * size:  # also if it is not a number: then nothing is known
             return 0.0
         worst = times[int(np.argmax([part[0] for part in tested]))]
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
@@ -102,7 +102,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     """Return True if the defect is still there in narrow windows about its largest place, so no quadrature error."""
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
-    while width > NARROWEST:
+    while width > _NARROWEST:
         width /= panels
         lines = [_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _tested(identity, lines, values)
@@ -131,7 +131,7 @@ class _Line:
 @lru_cache(maxsize=6)  # one for each dimension and direction
 def _sines(axis: int, panels: int, modes: int) -> _Line:
     """sin(k pi x) on the unit interval, for k = 1 to `modes`."""
-    panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", POINTS[axis]))
+    panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _POINTS[axis]))
     nodes = ((np.arange(panels)[:, None] + panel.nodes[:, 0]) / panels).ravel()
     weights = np.tile(panel.weights / panels, (1, panels))
     frequencies = np.pi * np.arange(1, modes + 1)[:, None]

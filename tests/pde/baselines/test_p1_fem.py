@@ -11,7 +11,7 @@ import pytest
 import evogt_study.pde.baselines.finite_elements as p1_fem_module
 from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.baselines.finite_elements import MAX_DEGREE, check_size, p1_fem
+from evogt_study.pde.baselines.finite_elements import MAX_DEGREE, check_mesh_size, p1_fem
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.triangulated import simplex_rule
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -116,7 +116,7 @@ def test_order_two(dimension, cells):
 )  # fmt: skip
 def test_refused_numbers(dimension, unknowns, degree, name):
     with pytest.raises(ParameterError, match=f"`{name}` must be"):
-        check_size(dimension, unknowns, degree)
+        check_mesh_size(dimension, unknowns, degree)
     with pytest.raises(ParameterError, match=f"`{name}` must be"):
         p1_fem(moving(dimension), unknowns, ends(0.2, 2), degree)
 

@@ -18,7 +18,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "space_time_diagnostic.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))
@@ -54,7 +54,7 @@ def regression_errors(k):
 def evolution_errors(k):
     assembly, grid = QuadratureRule("gauss_legendre", 320), TimeGrid.of(T, 0.0025, 2)
     runs = [Discretisation(paper_dictionary(), seed, 1e-12, assembly, VALIDATION, grid) for seed in range(3)]
-    return [solve(heat_mode(k=k), run).errors[-1] for run in runs]
+    return [solve_arrays(heat_mode(k=k), run).errors[-1] for run in runs]
 
 
 def paper_dictionary():

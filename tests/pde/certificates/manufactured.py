@@ -18,7 +18,7 @@ from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 FINE = {1: TensorGrid(1, 16, 64), 2: TensorGrid(2, 72), 3: TensorGrid(3, 32)}
@@ -83,7 +83,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
     def data_only(stage, key, compute):
         return share(stage, key, compute) if stage == "certificate data" else compute()
 
-    solution = solve(stated.problem, run)
+    solution = solve_arrays(stated.problem, run)
     wanted = ("error_bound", "error_estimate", "error_lower", "error_upper")
     found = certificates(solution, wanted, data_only, stated, stated.reference)
     absolute = run_bound(solution, knots_of(solution), data_only, stated).bound.value

@@ -24,7 +24,7 @@ from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 T = 0.2
@@ -126,7 +126,7 @@ def test_bound_interval_and_estimate(name):
     reference = spectral_reference(problem, T)
     growth = growth_of(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
     for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
-        solution = solve(problem, run_of(problem, N, steps))
+        solution = solve_arrays(problem, run_of(problem, N, steps))
         bound = run_bound(solution, knots_of(solution), afresh, name).bound.value
         effectivity = bound / true_error(problem, solution)
         assert 1.0 <= effectivity <= 1.6 * np.exp(growth.rate * T)
@@ -172,13 +172,13 @@ def test_a_bound_beyond_the_range_of_numbers():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
     run = replace(run_of(problem, 20, 40), grid=TimeGrid.of(1.0, 0.002))
     with np.errstate(all="ignore"):
-        found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
+        found = certificates(solve_arrays(problem, run), ("error_bound",), afresh, "", None)
     assert not found  # what is no number is left out
 
 
 def test_the_norm_that_the_bound_is_divided_by_has_an_upper_limit():
     problem = FormulaProblem(dimension=1, exact="sin(9*pi*x)*exp(-t) + sin(pi*x)", diffusion="1e-8")()
-    solution = solve(problem, run_of(problem, 6, 8))
+    solution = solve_arrays(problem, run_of(problem, 6, 8))
     assert certificates(solution, ("error_bound",), afresh, "", None)["error_bound"] >= 0.5 * solution.errors[-1] > 0.1
 
 
@@ -187,7 +187,7 @@ def test_a_bound_that_is_no_number_is_infinite():
     run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
     with np.errstate(all="ignore"):
         reference = spectral_reference(problem, 1e-300)
-        found = certificates(solve(problem, run), ("error_bound", *INTERVAL), afresh, "", reference)
+        found = certificates(solve_arrays(problem, run), ("error_bound", *INTERVAL), afresh, "", reference)
     assert found["error_bound"] == np.inf
     assert [found[name] for name in INTERVAL] == [0.0, np.inf]
 
@@ -203,7 +203,7 @@ def test_a_bound_that_is_no_number_is_infinite():
 def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, diffusion, told):
     exact = "exp(-t)*" + "*".join(f"sin(pi*{name})" for name in "xy"[:dimension])
     problem = FormulaProblem(dimension=dimension, exact=exact, diffusion=diffusion)()
-    solution = solve(
+    solution = solve_arrays(
         problem, replace(run_of(problem, 10, 8), quadrature=QuadratureRule("gauss_legendre", {1: 60, 2: 12}[dimension]))
     )
     with pytest.raises(ProblemError, match=told):
@@ -215,7 +215,11 @@ def test_indicator_of_a_reaction():
     run = run_of(problem, 20, 40)
     found = [
         certificates(
-            solve(problem, replace(run, dictionary=Dictionary("transnet", N=N, gamma=6.0))), (name,), afresh, "", None
+            solve_arrays(problem, replace(run, dictionary=Dictionary("transnet", N=N, gamma=6.0))),
+            (name,),
+            afresh,
+            "",
+            None,
         )
         for N, name in ((20, "error_indicator"), (5, "error_indicator"))
     ]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.pde.certificates.reference import SpectralReference, reference_of, spectral_reference
+from evogt_study.pde.certificates.reference import SpectralReference, solve_reference, spectral_reference
 from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
 from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
@@ -18,7 +18,7 @@ LIFTED = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x) + x*t", diffusion=
     [(BUILT_IN["oscillatory_1d"](epsilon=0.2), 96, 40), (CHANGING(), 14, 20), (LIFTED(), 20, 10)],
 )
 def test_bound_of_the_reference(problem, modes, steps):
-    found = reference_of(problem, 0.1, SpectralSpace(problem.dimension, modes), steps)
+    found = solve_reference(problem, 0.1, SpectralSpace(problem.dimension, modes), steps)
     grid = TensorGrid(problem.dimension, 120 if problem.dimension == 1 else 30)
     exact = problem.exact(grid.nodes, np.array([0.1]))[0]
     if problem.lifting is not None:
@@ -31,7 +31,7 @@ def test_bound_of_the_reference(problem, modes, steps):
 
 
 def test_too_few_modes_are_seen():
-    found = reference_of(BUILT_IN["oscillatory_1d"](epsilon=0.2), 0.1, SpectralSpace(1, 12), 10)
+    found = solve_reference(BUILT_IN["oscillatory_1d"](epsilon=0.2), 0.1, SpectralSpace(1, 12), 10)
     assert found.delta > 0.5  # sin(16 pi x) is not among them
 
 

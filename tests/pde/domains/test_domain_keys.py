@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evogt_study import pde
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import DOMAINS, Box, Disk, Mesh, Polygon, UnitCube, content_of, domain_from
+from evogt_study.pde.domains import DOMAINS, Box, Disk, Mesh, Polygon, UnitCube, domain_content, domain_from
 from evogt_study.pde.methods.problem_method import ProblemSource
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -117,7 +117,7 @@ def test_keys_are_equal_if_type_and_parameters_are(name, data):
     of_any_kind = st.sampled_from(NAMES).flatmap(drawn)
     other = data.draw(st.one_of(drawn(name), neighbours(name, one), of_any_kind), "other")
     equal = same(one, other)
-    contents, problems = [[make(each) for each in (one, other)] for make in (content_of, problem_on)]
+    contents, problems = [[make(each) for each in (one, other)] for make in (domain_content, problem_on)]
     assert (content_hash(contents[0]) == content_hash(contents[1])) == equal
     of_run = [content_hash(ProblemSource.of(problem).content) for problem in problems]
     assert (of_run[0] == of_run[1]) == equal
@@ -130,7 +130,7 @@ def test_keys_are_equal_if_type_and_parameters_are(name, data):
 @given(data=st.data())
 def test_a_domain_and_its_problem_are_made_again_from_their_content(name, data):
     domain = data.draw(drawn(name))
-    again = domain_from(json.loads(json.dumps(content_of(domain, whole=True))))
+    again = domain_from(json.loads(json.dumps(domain_content(domain, whole=True))))
     assert same(again, domain)
     problem = problem_on(domain)
     stated = json.loads(json.dumps(problem.content))
@@ -152,7 +152,7 @@ def test_a_type_that_is_not_registered_has_no_key(monkeypatch):
 
     message = r"^`domain` must be of a registered type, got .*Other\(dimension=1\).*; add an entry point of the group"
     with pytest.raises(ParameterError, match=message):
-        content_of(Other(1))
+        domain_content(Other(1))
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", domain=Other(1))()
     monkeypatch.setattr("evogt_study.pde.single_run.solve_arrays", lambda *_, **__: pytest.fail("it was computed"))
     with pytest.raises(ParameterError, match=message):

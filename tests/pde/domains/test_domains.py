@@ -16,7 +16,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 GRID = TimeGrid.of(0.25, 0.0025, 2)
 RULE = QuadratureRule("gauss_legendre", 40)
@@ -68,8 +68,8 @@ def run_of(length):
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimension):
-    usual = solve(mode(UnitCube(dimension), 1.0), run_of(1.0))
-    stretched = solve(mode(Stretched(dimension, 4.0), 4.0), run_of(4.0))
+    usual = solve_arrays(mode(UnitCube(dimension), 1.0), run_of(1.0))
+    stretched = solve_arrays(mode(Stretched(dimension, 4.0), 4.0), run_of(4.0))
     assert stretched.space.rank == usual.space.rank
     assert usual.errors.max() < 1e-3
     assert stretched.errors == pytest.approx(usual.errors, rel=1e-6)

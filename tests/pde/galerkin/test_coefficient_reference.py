@@ -14,7 +14,7 @@ from evogt_study.pde.galerkin.retained_space import retain, trial_functions, wei
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EIGEN, DOP853 = (CoefficientReference(name) for name in NAMES)
@@ -93,7 +93,7 @@ def test_the_coefficient_error_of_a_run_is_the_distance_from_the_reference(name)
             Dictionary("uniform_elm", 8, 5.0), 3, 1e-6, rule, rule, TimeGrid(0.5, steps, ()),
             coefficient_reference=reference,
         )  # fmt: skip
-        solution = solve(statement(), run)
+        solution = solve_arrays(statement(), run)
         state = reference.final_state(solution.system, 0.5)
         assert np.array_equal(solution.reference_state, state)
         final = solution.trajectory.coefficients[-1]

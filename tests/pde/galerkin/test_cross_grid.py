@@ -18,7 +18,7 @@ from evogt_study.pde.galerkin.retained_space import retain, trial_functions, wei
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 FINAL_TIME = 0.7
 
@@ -116,9 +116,9 @@ def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
     run = Discretisation(
         DICTIONARIES[1], 5, 1e-8, assembly, other, TimeGrid(FINAL_TIME, 4, ()), assessment=other
     )  # fmt: skip
-    solution = solve(problem, run)
+    solution = solve_arrays(problem, run)
     assert isinstance(solution.cross_grid, CrossGridDefects)
     assert solution.cross_grid == defects_of(space_of(1), UnitCube(1).quadrature(other), SEPARABLE)
     own = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 21))
     assert solution.quadrature_defect == mass_defect_on(space_of(1), own)
-    assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
+    assert solve_arrays(problem, dataclasses.replace(run, assessment=None)).cross_grid is None

@@ -15,7 +15,7 @@ from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 ORDERS = {
     "implicit_midpoint": 2, "trapezoidal": 2, "implicit_euler": 1, "gauss_2": 4, "gauss_3": 6, "radau_iia_2": 3,
@@ -149,7 +149,7 @@ def test_a_step_without_solution_is_named():
 
 def pipeline(problem, dictionary, quadrature, final_time, dt, scheme, validation=2000):
     rules = QuadratureRule("gauss_legendre", quadrature), QuadratureRule("composite_midpoint", validation)
-    return solve(problem, Discretisation(dictionary, 0, 1e-12, *rules, TimeGrid.of(final_time, dt, 2), scheme))
+    return solve_arrays(problem, Discretisation(dictionary, 0, 1e-12, *rules, TimeGrid.of(final_time, dt, 2), scheme))
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, assemble
 from evogt_study.pde.integrators import StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
@@ -172,7 +172,7 @@ def gradient_flow(dimension, dt, stabilization, steps=90):
     dictionary = Dictionary("gaussian_rf", 40, {1: 8.0, 2: 3.0, 3: 2.0}[dimension])
     rule = QuadratureRule("gauss_legendre", {1: 60, 2: 14, 3: 8}[dimension])
     integrator, grid = StabilizedSemiImplicit(stabilization), every_step(dt * steps, steps)
-    return solve(statement(), Discretisation(dictionary, 2, 1e-8, rule, rule, grid, integrator))
+    return solve_arrays(statement(), Discretisation(dictionary, 2, 1e-8, rule, rule, grid, integrator))
 
 
 @pytest.mark.long

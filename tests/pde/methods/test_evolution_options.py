@@ -14,12 +14,12 @@ from evogt_study.pde.integrators import StabilizedSemiImplicit
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve
+from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.stage_cache import StageCache
+from evogt_study.workers.stage_cache import BoundedStageCache
 
 HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
 INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}
@@ -81,7 +81,7 @@ def test_the_stabilised_step(stabilization):
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
     integrator = StabilizedSemiImplicit(stabilization)
     for seed in (0, 1):
-        solution = solve(problem, discretised(seed, integrator=integrator))
+        solution = solve_arrays(problem, discretised(seed, integrator=integrator))
         check_equal(found, seed, solution)
         np.testing.assert_allclose(found["error"][seed], solution.errors[-1], rtol=1e-12)
     midpoint = computed(toml())[2]["error"]
@@ -96,7 +96,7 @@ def test_a_gradient_flow_with_a_reference():
     problem = pde.FormulaProblem(1, initial="sin(2*pi*x)/2", diffusion="1/50", potential="(u**2-1)**2/4")()
     for seed in (0, 1):
         run = discretised(seed, integrator=EULER)
-        solution = solve(
+        solution = solve_arrays(
             problem, run, reference=FiniteDifferenceReference(problem, 31, run.grid.refined(0.0625), EULER)
         )
         check_equal(found, seed, solution)
@@ -123,7 +123,7 @@ def test_the_reference_has_its_own_step_unless_one_is_given():
 def test_the_assessment_on_another_grid(seed):
     _, _, found = computed(toml({"assessment": "30"}))
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    solution = solve(problem, discretised(seed, assessment=QuadratureRule("gauss_legendre", 30)))
+    solution = solve_arrays(problem, discretised(seed, assessment=QuadratureRule("gauss_legendre", 30)))
     for name, value in (("mass", solution.cross_grid.mass), ("stiffness", solution.cross_grid.stiffness)):
         np.testing.assert_allclose(found[f"{name}_defect_cross_grid"][seed], value, rtol=1e-6)
     assert "mass_defect_cross_grid" not in computed(toml())[2]
@@ -138,7 +138,7 @@ def test_the_reference_of_the_coefficients(name):
     )
     problem = pde.FormulaProblem(1, initial="sin(pi*x)", diffusion="1/10")()
     for seed in (0, 1):
-        solution = solve(problem, discretised(seed, coefficient_reference=CoefficientReference(name)))
+        solution = solve_arrays(problem, discretised(seed, coefficient_reference=CoefficientReference(name)))
         state = solution.reference_state
         np.testing.assert_allclose(found["reference_coefficients"][seed][: len(state)], state, rtol=1e-9, atol=1e-12)
         final = found["coefficients"][seed][-1][: len(state)]
@@ -156,7 +156,7 @@ def test_the_singular_values_are_those_that_the_rank_counts():
             assert len(values) == count
             assert np.all(np.diff(values) <= 0.0)
             assert rank == np.count_nonzero(values > 1e-3 * values[0])
-    solution = solve(pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
+    solution = solve_arrays(pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
     same = computed(toml(output={"record": '["singular_values"]'}))[2]["singular_values"][1]
     np.testing.assert_allclose(same, solution.svd.singular_values, rtol=1e-9, atol=1e-14)
 
@@ -186,7 +186,7 @@ def test_boundary_values_by_a_lifting():
     np.testing.assert_allclose(found["field"], found["exact_field"], atol=5e-3)
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x) + x*cos(t)", diffusion="1/10", lifting="x*cos(t)")()
     same = discretised(1)
-    solution = solve(problem, Discretisation(Dictionary("transnet", 20, 3.0), *[
+    solution = solve_arrays(problem, Discretisation(Dictionary("transnet", 20, 3.0), *[
         getattr(same, name) for name in ("seed", "tau", "quadrature", "validation", "grid")
     ]))  # fmt: skip
     np.testing.assert_allclose(found["error_history"][1], solution.errors, rtol=1e-10)
@@ -320,7 +320,7 @@ def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
     given = {**STABILISED, **DIFFERENCES, "reference_dt": "0.125"}
     text = toml(given, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
     spec = study_plan(Study.from_text(text)).spec
-    stages = StageCache()
+    stages = BoundedStageCache()
     alone = [compute_here(Batch.of(spec, [case]), stages) for case in cases(text)]
     assert calls == [31]
     assert not stages.calls  # counts belong to one batch
@@ -349,7 +349,7 @@ def test_studies_that_follow_each_other_do_not_mix_their_stages():
         for number in (10, 20, 40)
     ]
     orders = texts, texts[::-1]
-    caches = StageCache(), StageCache()
+    caches = BoundedStageCache(), BoundedStageCache()
     forwards, backwards = (
         [computed(text, stages)[2] for text in order] for order, stages in zip(orders, caches, strict=True)
     )
