@@ -165,7 +165,7 @@ MISTAKES = {
     "ragged tensor": ({"diffusion": [["1", "0"], ["1"]]}, "`diffusion` must be a list of 2 formulas in 2-D"),
     "advection of one": ({"advection": ["1"]}, "`advection` must be a list of 2 formulas in 2-D, got ('1',)"),
     "flux on a periodic face": ({"boundary": {"x": "periodic", "x1": {"flux": "1"}}}, "no data on x1, a face of the"),
-    "flux on a direction": ({"boundary": {"x": {"flux": "1"}}}, "`boundary.x` must be \"periodic\"; a flux is that of"),
+    "flux on a direction": ({"boundary": {"x": {"flux": "1"}}}, '`boundary.x` must be "periodic"; give a flux on a'),
     "no outside": ({"boundary": {"x0": {"transfer": "1"}}}, "{ transfer = formula, outside = formula }"),
     "face of another dimension": ({"boundary": {"z0": {"flux": "1"}}}, "directions or faces x0, x1, y0, y1, got 'z0'"),
     "potential and reaction": (

@@ -286,7 +286,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
     plan = found.plan
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
-    same = "" if len(plan.runs) == plan.count else f", of which {len(plan.runs):,} are different runs"
+    same = "" if len(plan.runs) == plan.count else f" with {len(plan.runs):,} different runs"
     yield f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}"
     if found.n_finished:
         places = f": {found.places}" if found.places else ""

@@ -41,7 +41,7 @@ def saltelli_block(points: Array) -> int:
     """Members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
 
     A block is A, AB_1 ... AB_D, then BA_1 ... BA_D where the design has second order, and B: AB_j is A with the j-th
-    coordinate of B, and BA_j is B with that of A (Saltelli, Comput. Phys. Commun. 145, 2002).
+    coordinate of B, and BA_j is B with the coordinate of A (Saltelli, Comput. Phys. Commun. 145, 2002).
     """
     count, d = points.shape
     for members in (2 * d + 2, d + 2) if d and count else ():

@@ -462,7 +462,7 @@ def _source_content(source: str, attribute: str, path: Path, root: Path, package
 
 
 def _import(module: str, content: object) -> ModuleType:
-    """The module, imported anew where it is one under development that has changed since it was."""
+    """The module, imported again if it is under development and has changed."""
     top = module.partition(".")[0]
     if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
         for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
@@ -521,7 +521,7 @@ def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """As cloudpickle, but for cached functions of the user's own: Python pickles them by a name that workers lack."""
+    """As cloudpickle, except for cached user functions: Python pickles them by a name that workers lack."""
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce a cached function or property to what is behind the cache."""

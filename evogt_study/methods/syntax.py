@@ -142,7 +142,7 @@ def bound_names(node: ast.AST) -> Iterator[str]:
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
-    """Names of the variables of which code sets entries or attributes, calls a method, or which it sets as globals."""
+    """Names of variables that code sets as globals, whose entries or attributes it sets, or whose methods it calls."""
     for part in ast.walk(node):
         inner: ast.AST | None = None
         if isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load):
@@ -437,7 +437,7 @@ def _nodes_of(text: str) -> Mapping[tuple[str, int], Sequence[Any]]:
 
 
 def nested_codes(code: CodeType) -> Iterator[CodeType]:
-    """Compiled code, and that of the functions inside it."""
+    """Compiled code, and the code of the functions inside it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):

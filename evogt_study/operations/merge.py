@@ -68,7 +68,7 @@ class Source:
                 found = {phase: metadata(data).assign_coords(data.coords) for phase, data in found.items()}
             groups = {phase: loaded(path, data) for phase, data in found.items()}
         if MAIN not in groups:
-            raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
+            raise ResultError(f"{path} has runs of the pilot only. Merge results with runs of the main phase.")
         if path.exists():
             check_file(path)
         if index is not None:

@@ -273,8 +273,8 @@ def check_keys(result: Stored) -> Iterator[str]:
     if wrong.size:
         first = int(wrong[0])
         yield (
-            f"{wrong.size} of {plan.space.size} case keys are not those that the study asks for, e.g. at "
-            f"{point(plan.space, first)}: {found[first] or 'none'} in the file, {asked[first] or 'none'} asked for; "
+            f"{wrong.size} of {plan.space.size} run keys differ from the keys of the study, for example at "
+            f"{point(plan.space, first)}: {found[first] or 'none'} in the file, {asked[first] or 'none'} in the study; "
             "the method's Python file, this package, or the result was changed"
         )
 

@@ -102,7 +102,7 @@ def _write(made: Deposit, folder: Path) -> None:
     known = {name: escape_text(" ".join(text.split())) for name, text in info.items() if text}
     logging.getLogger("bagit").disabled = True  # it logs a traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
-    # bagit.py states version 0.97, of which 1.0 (RFC 8493) is an extension
+    # bagit.py states version 0.97; version 1.0 (RFC 8493) extends it
     _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     bag.save()
 

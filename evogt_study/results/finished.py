@@ -219,8 +219,8 @@ class FinishedRuns:
         """Warn of runs moved to the store, and of files that were not read; one line each."""
         if kept:
             warn(
-                f"{kept:,} finished runs are not asked for now ({self.changed}); kept in {store_folder(self.path)}, "
-                "`evogt store list` shows them",
+                f"moved {kept:,} finished runs to {store_folder(self.path)} because the study no longer includes them "
+                f"({self.changed}). See `evogt store list`.",
                 StoreWarning,
             )
         if self.left_out:
@@ -274,7 +274,7 @@ def _explain_conflict() -> Iterator[None]:
     try:
         yield
     except ResultError as error:
-        raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
+        raise ResultError(f"{error}. Choose another file with -o.") from None
 
 
 # `steadily`: the command may replace the result while `status` reads it

@@ -370,7 +370,7 @@ def _in_types_of_netcdf(variable: xr.Variable) -> xr.Variable:
     if kind in "Mm":
         return _in_units(variable)
     made = variable.astype(np.float32) if variable.dtype == np.float16 else variable
-    if kind == "O" and stored.kind in "iu":  # integers that no float holds, of which some are missing
+    if kind == "O" and stored.kind in "iu":  # integers that no float holds, some of them missing
         fill = variable.encoding["_FillValue"]
         made = variable.copy(data=_converted(stored, fill, variable.values))
         made.encoding = {"_FillValue": fill}

@@ -111,7 +111,7 @@ def study_in(
     Raises ResultError if it cannot be used.
     """
     if CONCATENATED in data.attrs:
-        raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
+        raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
     if folder is not None:
         file = folder / file.name

@@ -232,7 +232,7 @@ class RunTable:
         return self._check(replace(records, attempts=records.attempts + before), number)
 
     def _check(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
-        """Return the records, in which those of `number` with values of another shape are failed."""
+        """Return the records; runs of `number` with values of another shape are failed."""
         counts = np.isin(np.arange(len(records.keys)), number)
         stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]

@@ -125,7 +125,7 @@ def _check_name(name: str, declared: Declared, place: SourceLocation) -> None:
     if not NAME.fullmatch(name):
         raise place.mistake("a word of letters, digits and _", name)
     if name in declared.method.parameters:
-        raise place.error(f"`{name}` must be a new name, of the dimension, got that of a parameter")
+        raise place.error(f"`{name}` must be a new name for the dimension, got the name of a parameter")
     reason = TAKEN_REASON if name in declared.method.variables else objection(name)
     if reason is not None:
         raise place.error(f"the dimension `{name}` must have another name, since {reason}")

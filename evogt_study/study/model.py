@@ -1,4 +1,4 @@
-"""Define a study as a pydantic model, whose sections and keys are those of a study file.
+"""Define a study as a pydantic model, with the sections and keys of a study file.
 
 Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the shape only.  `reading`
 checks the values, since it knows the parameters of the method.  Every mistake becomes a `StudyError` of one line with
@@ -124,7 +124,7 @@ class PilotTable(TomlTable):
     parameter: str | list[str]
     """Parameter that is chosen, or several that are chosen together."""
     seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**64)]]
-    """Seeds of the pilot, none of which the study uses."""
+    """Seeds of the pilot. The study does not use them."""
     minimise: str = "error"
     """Number of the runs whose mean is to be least, over the seeds and over axes that are not in `by`."""
     by: list[str]
@@ -237,7 +237,7 @@ class CreatorTable(TomlTable):
     """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
-    """Name: "Family, Given" of a person, or that of an organisation."""
+    """Name of a person ("Family, Given") or of an organisation."""
     orcid: Annotated[str, AfterValidator(checked_orcid)] | None = None
     """ORCID of a person."""
     affiliation: str = ""
@@ -295,7 +295,7 @@ class StudyModel(TomlTable):
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
     # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
-    """Files that count as a part of code of one's own: a change of one makes its runs new."""
+    """Files that belong to the code of the method: a change makes its runs new."""
     problem: str | dict[str, Any] | None = None
     """Problem with a name, `file.py:factory`, or a table; its key `kind` names the kind of another package."""
     axes: dict[str, Any] = {}

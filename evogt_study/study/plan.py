@@ -185,7 +185,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = 
 
 
 def seed_by_seed(space: CaseSpace, order: Order) -> Order:
-    """Put all cases of a seed before those of the next, each in the given order: early results compare all setups."""
+    """Put all cases of a seed before the next seed, each in the given order: early results compare all setups."""
     if SEED not in space.names:
         return order
     axis = space.names.index(SEED)

@@ -176,7 +176,7 @@ def test_a_file_that_is_no_netcdf_in_the_way(refused, folder, content):
     (folder / "own.nc").write_bytes(content)
     line = refused("run", "own.toml", "-o", "own.nc")
     assert "own.nc" in line
-    assert "choose another place with -o" in line
+    assert "Choose another file with -o." in line
 
 
 def tampered(path, change):
@@ -323,8 +323,8 @@ def test_a_result_with_runs_that_the_study_does_not_ask_for(evogt, folder, resul
     assert evogt("run", "-q", "own.toml", "-o", "own.nc") == (
         0,
         "own.nc: 8 runs, 8 ok\n",
-        "evogt: 4 finished runs are not asked for now (axes.seed.count: 3 -> 2); kept in own.nc.store, "
-        "`evogt store list` shows them\n",
+        "evogt: moved 4 finished runs to own.nc.store because the study no longer includes them "
+        "(axes.seed.count: 3 -> 2). See `evogt store list`.\n",
     )
 
 
@@ -836,7 +836,7 @@ def test_the_plan_of_joined_designs_tells_cells_that_are_the_same_run(evogt, fol
     )
     code, out, err = evogt("run", "-n", "own.toml")
     assert (code, err) == (0, "")
-    assert "  main: 9 cases = 3 joined x 3 seed x 1 family, of which 6 are different runs" in out.splitlines()
+    assert "  main: 9 cases = 3 joined x 3 seed x 1 family with 6 different runs" in out.splitlines()
 
 
 # --- a quick start ----------------------------------------------------------------------------------------------------

@@ -70,9 +70,8 @@ def test_a_line_is_changed_and_changed_back(executed, small_study, path, old, ne
     count, *lines = executed(changed, path, warns=unasked > 0)
     assert (count, len(lines), stored_runs(path).runs) == (computed, int(unasked > 0), unasked)
     for line in lines:
-        assert line.startswith(f"{unasked} finished runs are not asked for now (")
         assert told in line
-        assert line.endswith(f"; kept in {store_folder(path)}, `evogt store list` shows them")
+        assert line.startswith(f"moved {unasked} finished runs to {store_folder(path)} because")
     assert executed(evs.Study.from_text(small_study), path, warns=computed > 0)[0] == 0
     same_numbers(read_study(path).sel(mode=known.mode), known)  # other ranks leave their padding
     assert stored_runs(path).runs == computed  # what the change brought, and nothing of what is asked for again
@@ -142,7 +141,7 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
     wrong = "def method(seed):\n    return {'error': 1.0 / (seed - 1)}\n"
     assert executed(own_study(wrong, axes), path)[0] == 3
     count, line = executed(own_study(wrong.replace("seed - 1", "seed + 1"), axes), path, warns=True)
-    assert (count, "3 finished runs are not asked for now (code of the method)" in line) == (3, True)
+    assert (count, "no longer includes them (code of the method)" in line) == (3, True)
     assert (status_codes(read_study(path).run_status) == Status.ok).all()
     assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
     assert int(read_study(path).run_status[1]) == Status.failed
@@ -181,7 +180,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     assert read_finished_runs(other, path).count("main") == 2
     count, line = executed(other, path, warns=True)
     assert (count, stored_runs(path).runs) == (0, 2)
-    assert "2 finished runs are not asked for now (axes.seed.count: 4 -> 2)" in line
+    assert "no longer includes them (axes.seed.count: 4 -> 2)" in line
     assert not shard_folder(path).exists()
 
 

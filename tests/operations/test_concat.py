@@ -129,7 +129,7 @@ def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path
     assert "heat     4  1.000 " in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
     assert evogt("status", "joined.nc")[1].startswith("joined.nc (main): 7 runs, 6 ok, 1 failed\n")
     assert evogt("report", "joined.nc")[0] == 0
-    of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
+    of_none = "joined.nc joins results of several studies. Use one of these results instead."
     assert evogt("try", "joined.nc", "seed=0")[::2] == (2, f"evogt: {of_none}\n")
     assert evogt("verify", "joined.nc")[::2] == (2, f"evogt: {of_none}\n")
     assert (

@@ -254,7 +254,7 @@ def test_a_failure_while_the_cluster_is_starting_leaves_no_cluster(own_study, sm
     in_the_way = tmp_path / "small.nc"
     xr.Dataset({"a": 1.0}).to_netcdf(in_the_way)
     others = [own_study(SLEEPY, "[axes]\nseed = { count = 30 }", name=f"sleepy{i}") for i in range(2)]
-    with pytest.raises(ResultError, match="is in the way"):
+    with pytest.raises(ResultError, match="Choose another file with -o"):
         list(run_all([*others, Study.from_text(small_study)], tmp_path, options=RunOptions(workers=1)))
     left = [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()]
     assert not [name for name in left if name.startswith(("ThreadPool", "Dask-Default", "IO loop"))]

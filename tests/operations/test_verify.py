@@ -285,7 +285,7 @@ CHANGES = {
     ),
     "another key": (
         lambda data: one(data, "run_key", "0" * 20),
-        ["1 of 8 case keys are not those that the study asks for, e.g. at family=a, seed=0: 00000000000000000000 in"],
+        ["1 of 8 run keys differ from the keys of the study, for example at family=a, seed=0: 00000000000000000000 in"],
     ),
     "a lost run": (
         lambda data: [
@@ -329,7 +329,7 @@ def test_all_findings_are_listed(result):
     told = findings(rewritten(result, change), rerun=10)
     assert len(told) == 3
     assert told[0] == "main: the attribute `cpu` is missing"
-    assert told[1].startswith("main: 1 of 8 case keys are not those that the study asks for")
+    assert told[1].startswith("main: 1 of 8 run keys differ from the keys of the study")
     assert told[2].startswith("main run family=a, seed=1, computed again: error: 5 in the file, 0.2")
     assert told[2].endswith("now, relative difference 9.6e-01")
 
@@ -368,7 +368,7 @@ def test_a_choice_that_is_not_the_pilots(piloted):
 
     told = findings(rewritten(piloted, change))
     assert "the pilot's runs choose gamma = 1 for target=2, the file has 6" in told
-    assert any("2 of 4 case keys are not those" in line for line in told)
+    assert any("2 of 4 run keys differ" in line for line in told)
 
 
 def test_a_pilot_that_is_missing(piloted):

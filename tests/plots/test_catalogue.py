@@ -172,7 +172,7 @@ candidates = [1, 2]
 
 def test_a_figure_of_the_pilot_has_a_name_of_its_own(evogt, tmp_path, monkeypatch):
     # names matter here, not bytes
-    monkeypatch.setattr("evogt_study.plots.style.encode", lambda figure, form: form.encode())
+    monkeypatch.setattr("evogt_study.plots.style.encode_figure", lambda figure, form: form.encode())
     text = SMALL_STUDY + DESIGNS
     for old, new in CHANGES.items():
         assert old in text

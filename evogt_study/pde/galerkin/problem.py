@@ -234,7 +234,7 @@ def _check_terms(problem: Problem) -> None:
         raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(problem.advection)}")
     if problem.potential is not None and (problem.reaction is not None or problem.advection is not None):
         beside = "reaction" if problem.reaction is not None else "advection"
-        raise ProblemError(f"`{beside}` must be left out beside `potential`, of whose gradient flow it is no part")
+        raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
     named = sorted(face.face for face in problem.faces)
     if named != sorted(problem.domain.natural):
         wanted = ", ".join(problem.domain.natural) or "none"

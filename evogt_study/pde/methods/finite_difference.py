@@ -24,7 +24,7 @@ from evogt_study.schema.records import Datum, Record
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceParameters:
-    """Parameters of a case of the method, except those of its integrator."""
+    """Parameters of a case of the method, except the parameters of its integrator."""
 
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")

@@ -64,7 +64,7 @@ def _reference(raw: Any) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionParameters:
-    """Parameters of a case of the method, except those of its dictionary, integrator and problem."""
+    """Parameters of a case of the method, except the parameters of its dictionary, integrator and problem."""
 
     dictionary: str = declared(
         FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
@@ -137,7 +137,7 @@ class EvolutionParameters:
 
 # Behind the name, which decides about them, as a reader of a result's coordinates expects.
 def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
-    """Return the parameters of a method with those of its dictionaries and integrators behind their names.
+    """Return the parameters of a method with the parameters of its dictionaries and integrators behind their names.
 
     The dictionaries and integrators are all of this distribution, and of other packages those in `named`
     (`MethodSpec.kinds`).  A case has values for the parameters of its own dictionary and integrator only.

@@ -74,7 +74,7 @@ class FreeTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionParameters:
-    """Parameters of a case of the method, except those of its dictionary."""
+    """Parameters of a case of the method, except the parameters of its dictionary."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = same_as(EvolutionParameters, "seed")

@@ -118,7 +118,7 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     if not final_time / dt <= _MAX_STEPS:
-        raise ParameterError("dt", f"a step of which at most {_MAX_STEPS:,} make final_time = {final_time:g}", dt)
+        raise ParameterError("dt", f"such that at most {_MAX_STEPS:,} steps make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
     # Decimal numbers such as 0.1 are rounded: T/dt is a whole number up to 1e-16 a step, and a run has up to a million
     # steps.

@@ -108,7 +108,7 @@ class FormulaProblem:
             beside = "reaction" if self.reaction is not None else "advection"
             remedy = "add -F'(u) to `reaction`" if beside == "reaction" else "state -F'(u) as `reaction`"
             raise FormulaError(
-                f"`{beside}` must be left out beside `potential`, F(u), of whose gradient flow it is no part; {remedy} "
+                f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow; {remedy} "
                 "and leave `potential` out"
             )
         for name in ("diffusion", "advection"):

@@ -245,7 +245,7 @@ def boundary_of(raw: Any) -> Boundary:
 def _face_data(name: str, raw: Any) -> FaceData:
     if name in DIRECTIONS:
         if raw != PERIODIC:
-            raise ParameterError(f"boundary.{name}", f'"periodic"; a flux is that of a face, {name}0 or {name}1', raw)
+            raise ParameterError(f"boundary.{name}", f'"periodic"; give a flux on a face, {name}0 or {name}1', raw)
         return PERIODIC
     if not isinstance(raw, Mapping) or tuple(sorted(raw)) not in _KINDS:
         wanted = "{ flux = formula } or { transfer = formula, outside = formula }"

@@ -40,7 +40,7 @@ def test_listed_times_are_saved_and_the_ends_are_observed_beside_them():
 
 
 NAN, INF = float("nan"), float("inf")
-MANY = "`dt` must be a step of which at most 1,000,000 make final_time = 1, got "
+MANY = "`dt` must be such that at most 1,000,000 steps make final_time = 1, got "
 BETWEEN = "`times` must be whole numbers of steps dt = 0.1 in [0, 1], got "
 
 
