@@ -185,13 +185,15 @@ def _time_stages(plan: Plan, index: int) -> StageSeconds:
     """Seconds of each stage of one case, and of its unshared part, with one BLAS thread."""
     (planned,) = plan.cases(np.array([index]))
     case = plan.method.bind(planned.values)
-    stages, started = StageTimes(frozenset(case.stages)), time.perf_counter()
+    stages = StageTimes(frozenset(case.stages))
     with threadpool_limits(1), np.errstate(all="ignore"):
+        started = time.perf_counter()  # here: to limit the threads takes as long as a short run
         try:
             case.run(stages)
         except Exception as error:  # noqa: BLE001  # running the study records any exception
             del error
-    return {**stages.seconds, OWN: time.perf_counter() - started - stages.inside}
+        own = time.perf_counter() - started - stages.inside
+    return {**stages.seconds, OWN: own}
 
 
 # caches the stages of this case only: `shared_work` counts the stages that cases share

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.methods.protocol import BoundCase, KnownTexts, Method, hash_setup, make_entry
-from evogt_study.schema.values import KEY_DIGITS, Value, Values, json_text
+from evogt_study.methods.protocol import BoundCase, KnownTexts, Method, make_entry
+from evogt_study.schema.values import KEY_DIGITS, Value, Values, json_text, text_hash
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import BLOCK, Axis, CaseSpace
 
@@ -91,10 +91,11 @@ def _make_texts(
     first = {each.name: each.values[0] for each in (*bound, *inner) if not each.decides}
     known: tuple[list[int], Values | None] = [], space.resolve(first) if not deciding else None
     numbers = [each.alike for each in bound]
+    are_different = all(len(set(alike)) == len(alike) for alike in numbers)  # no outline comes again
     for places in itertools.product(*[range(len(each.values)) for each in bound]):
-        alike = tuple(map(operator.getitem, numbers, places))
-        if alike not in outlines:
-            if len(outlines) >= BLOCK:  # bounded, since a study may have as many setups as cases
+        alike = places if are_different else tuple(map(operator.getitem, numbers, places))
+        if are_different or alike not in outlines:
+            if len(outlines) >= BLOCK or are_different:  # bounded, since a study may have as many setups as cases
                 outlines.clear()
             if deciding and known[0] != (at := [places[i] for i, _, _ in deciding]):
                 known = at, space.resolve(first | {name: values[places[i]] for i, name, values in deciding})
@@ -118,7 +119,7 @@ def _outline(
             patterns.clear()
         patterns[key] = _Pattern(plain, defaults, bound, inner)
     pattern = patterns[key]
-    return pattern, hash_setup(case.setup) + pattern.outline % tuple(pattern.entries(plain))
+    return pattern, text_hash(case.setup).encode() + pattern.outline % tuple(pattern.entries(plain))
 
 
 class _Pattern:

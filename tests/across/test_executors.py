@@ -26,8 +26,9 @@ AXES = '[axes]\nmode = ["a", "b"]\nseed = { start = 0, count = 8 }\n'
 def by_tasks(study, path, client):
     """Two tasks at once, which claim parts of the study in the folder of the result."""
     command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", path, "--task"]
-    tasks = [subprocess.Popen([*command, f"{number}/2"], stderr=subprocess.DEVNULL) for number in (1, 2)]
-    assert [task.wait(120) for task in tasks] == [0, 0]
+    tasks = [subprocess.Popen([*command, f"{number}/2"], stderr=subprocess.PIPE, text=True) for number in (1, 2)]
+    printed = [task.communicate(timeout=120)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], printed
 
 
 EXECUTORS = {

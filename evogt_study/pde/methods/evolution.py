@@ -198,7 +198,9 @@ class EvolutionCase(ProblemCase):
         reference = content_hash(self.reference_content)
         if self.given.reference == REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
-        return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
+        keys = stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
+        is_measured = "reference_error" in self.method.scalars(self.values)
+        return {**keys, "reference error": keys["reference"]} if is_measured else keys
 
     def run(self, share: Share) -> Record:
         problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)

@@ -346,7 +346,8 @@ class ProblemCase(BoundCase):
 
     @property
     def plain(self) -> Values:
-        return {name: self.values[name] for name in self.usage.plain}
+        values = self.values
+        return {name: values[name] for name in self.usage.plain}
 
     @property
     def defaults(self) -> Values:
