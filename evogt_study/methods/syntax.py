@@ -418,10 +418,9 @@ def codes_of(text: str) -> Mapping[str, Sequence[CodeType]]:
     """Return the compiled code of all functions in a text by their qualified names; none for no Python."""
     found: dict[str, list[CodeType]] = {}
     try:
-        tree = ast.parse(text)
         # a notebook compiles each statement of a cell alone, and a call of an imported name is other code then
-        alone = [ast.Module([node], []) for node in tree.body]
-        for part in (text, *alone):
+        parts: list[Any] = [text, *(ast.Module([node], []) for node in ast.parse(text).body)]
+        for part in parts:
             for each in nested_codes(compile(part, "<text>", "exec", dont_inherit=True)):
                 found.setdefault(each.co_qualname, []).append(each)
     except (SyntaxError, ValueError, RecursionError):
