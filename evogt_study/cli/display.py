@@ -219,7 +219,7 @@ def print_result(path: Path, *, quiet: bool = True, strict: bool = False, as_jso
 
 def format_remedy(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
     """Yield the command that shows the traceback of the most frequent message; none for joined results."""
-    # a shell could not pass on what is printed as an escape
+    # a shell could not pass on a printed escape
     if study and found.messages and "".join(found.messages[0].at.values()).isprintable():
         at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
         pilot = "" if phase == "main" else f" --{phase}"

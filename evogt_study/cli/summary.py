@@ -186,7 +186,7 @@ def summary(
 
 
 def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
-    """Raise InputError for options that have no effect on what is printed."""
+    """Raise InputError for options that have no effect on the output."""
     check_together(json=as_json, orders=orders, sensitivity=sensitivity)
     if sensitivity is not None:
         refuse_options(

@@ -195,7 +195,7 @@ def _joint_text(sources: Sequence[Source]) -> str | None:
     """The text of the first study with the axis values of all; None if other parts of the studies differ."""
     texts = [str(source.groups[MAIN].attrs["study"]) for source in sources]
     for text, source in zip(texts, sources, strict=True):
-        read_toml(text, f"the study in {source.path}")  # it refuses what is no study
+        read_toml(text, f"the study in {source.path}")  # it refuses text that is no study
     tables = [parse_toml(text) for text in texts]
     axes = [table.pop("axes", {}) for table in tables]
     if any(table != tables[0] or own.keys() != axes[0].keys() for table, own in zip(tables, axes, strict=True)):

@@ -70,7 +70,7 @@ class PlotRequest:
 
 
 class Plot(NamedTuple):
-    """A figure with its title, alternative text, what is drawn, what its marks mean, and its footnote."""
+    """A figure with its title, alternative text, subject, meaning of its marks, and footnote."""
 
     figure: Figure
     title: str

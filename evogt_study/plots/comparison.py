@@ -103,7 +103,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: Compared) -> tuple[str, str]:
-    """Return the alternative text, with the first conclusions, and the sentence on what is compared."""
+    """Return the alternative text, with the first conclusions, and the sentence on the compared values."""
     texts = made.found["conclusion"].values.ravel().tolist()
     lines = [f"{name}: {text}" if name else text for name, text in zip(made.setups, texts, strict=True)]
     if len(texts) > MAX_CONCLUSIONS:

@@ -389,7 +389,7 @@ def find(values: Sequence[Value], text: str) -> int | None:
     return nearest if math.isclose(numbers[nearest], number, rel_tol=near) else None
 
 
-# --- types beside those of JSON: how they are written, and read back --------------------------------------------------
+# --- types that JSON lacks: how they are written and read -----------------------------------------------------------
 
 
 def _of_int(raw: int) -> int:

@@ -224,7 +224,7 @@ def test_runs_may_share_pieces(tmp_path):
 
 
 def bag(*changes, **files):
-    """A bag with correct manifests, and what is changed of it afterwards."""
+    """A bag with correct manifests, changed afterwards."""
 
     def make(folder):
         payload = {"data/results/own.nc": b"no result", **{name: data.encode() for name, data in files.items()}}
@@ -402,7 +402,7 @@ CASES = {
         content("own.nc.shards/study.json", json.dumps({"file": "own.toml", "study_code": "", "text":
                 'name = "own"\nmethod = "os:system"\n[axes]\ncommand = ["touch EXECUTED"]\n'}))
     ),
-    # what is beside a result
+    # files beside a result
     "lock: a pipe": reading(pipe("own.nc.lock"), result(study="a = [["), command=("status", "own.nc")),
     "lock: a pipe, for a writer": beside(pipe("own.nc.lock")),
     "shard: a pipe": reading(

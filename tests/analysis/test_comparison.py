@@ -25,7 +25,7 @@ def labelled(values, names="abcdefghij", name="error", **attrs):
 
 
 def apart(count=2, seeds=10):
-    """Values of which the first method has the lowest on every seed."""
+    """Values for which the first method is lowest on every seed."""
     rng = np.random.default_rng(0)
     return rng.uniform(1.0, 2.0, (count, seeds)) * np.array([1.0, *[5.0] * (count - 1)])[:, None]
 

@@ -32,7 +32,7 @@ def indices_of_blocks(values, d, fresh=False):
 
 
 def indices_of_sample(values, sample):
-    """Of values (n, R) at points (n, D), of which some have no value."""
+    """Known indices of values (n, R) at points (n, D); some points have no value."""
     known = np.isfinite(values).any(axis=1)
     runs = 1.0 / (1.0 / np.isfinite(values[known]).sum(axis=1)).mean()
     y = fill(values[known], common=True, least=1)

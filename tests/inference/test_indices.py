@@ -191,7 +191,7 @@ def test_intervals_hold_the_truth_with_failed_runs():
 
 @pytest.mark.long
 def test_intervals_of_independent_blocks_hold_the_truth_of_eight_parameters_too():
-    """Of those of Sobol points some are too short: docs/statistics.md; 100 samples: 0.95 is known to 0.022."""
+    """Some intervals for Sobol points are too short: docs/statistics.md; 100 samples: 0.95 is known to 0.022."""
     shares, _ = held("g, 8 parameters", lambda seed: by_blocks("g, 8 parameters", 64, seed, rule="random"), 100)
     assert shares.min() > 0.88
 

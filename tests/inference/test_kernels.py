@@ -97,7 +97,7 @@ def test_a_standard_error_is_the_spread_of_the_statistic_over_fresh_samples(of):
 
 
 def test_standard_errors_of_means_and_quantiles():
-    """SciPy has Maritz and Jarrett's weights of one order statistic; here they are those of Harrell and Davis."""
+    """SciPy has Maritz and Jarrett's weights of one order statistic; here they are the weights of Harrell and Davis."""
     sample = np.random.default_rng(3).lognormal(0.0, 1.0, 15)
     assert standard_error(sample[:, None], "mean") == pytest.approx(scipy.stats.sem(sample))
     expected = scipy.stats.gmean(sample) * scipy.stats.sem(np.log(sample))

@@ -471,7 +471,7 @@ def chain_of_classes(length):
 
 
 def diamond(value, join, depth=30):
-    """A value in which each level contains the one below twice: a billion parts, of which 30 differ."""
+    """A value in which each level contains the one below twice: a billion parts, 30 of them different."""
     for _ in range(depth):
         value = join(value)
     return value

@@ -172,7 +172,7 @@ def test_a_large_study_is_predicted_from_some_cases(predict_of, text):
 
 
 def test_a_stage_that_later_cases_share_is_not_multiplied(monkeypatch):
-    """One reference serves all seeds, of which only some are counted."""
+    """One reference serves all seeds, and only some seeds are counted."""
     plan = study_plan(Study.from_text(ALLEN_CAHN.replace("count = 2", "count = 400")))
     monkeypatch.setattr(forecast, "time_cases", lambda *_, **__: {1.0: {"reference": 1000.0, OWN: 1.0}})
     made = predict(plan, shared_work(plan, limit=20), plan.runs)

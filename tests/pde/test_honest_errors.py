@@ -34,10 +34,11 @@ def test_the_estimate_takes_as_many_steps_as_the_system_needs():
 
 
 def test_the_absolute_bound_is_recorded():
-    data = evs.run(evs.Study.from_text(LONG), workers=0)
+    text = LONG.replace('"error_bound"]', '"error_bound", "norm_history"]')
+    data = evs.run(evs.Study.from_text(text), workers=0)
     parts = [data[f"error_bound_{part}"] for part in ("initial", "residual", "estimated")]
     norm = data.error_bound_absolute / data.error_bound
-    assert norm.item() > 0
+    assert norm.item() == pytest.approx(data.norm_history.isel(time=-1).item(), rel=1e-6)
     np.testing.assert_allclose(sum(part**2 for part in parts), data.error_bound**2, rtol=1e-12)
 
 

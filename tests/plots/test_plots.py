@@ -71,7 +71,7 @@ def many(count, groups=("a", "b"), **coords):
 
 
 def traces(counts, steps=3):
-    """A time series for each word, of which the later ones lack runs."""
+    """A time series for each string; the later ones lack runs."""
     values = np.random.default_rng(2).lognormal(size=(len(counts), max(counts), steps))
     for number, count in enumerate(counts):
         values[number, count:] = np.nan

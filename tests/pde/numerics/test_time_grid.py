@@ -1,4 +1,4 @@
-"""Time grids: steps that divide the final time, saved times, and what is refused."""
+"""Time grids: steps that divide the final time, saved times, and refusals."""
 
 import re
 
