@@ -22,8 +22,7 @@ from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods import parameters as evolution_parameters
 from evogt_study.pde.methods.variables import AXES, RECORDED
-from evogt_study.schema.fields import Parametrised, declared_in
-from evogt_study.schema.parameters import Parameter
+from evogt_study.schema.parameters import Parameter, Parametrised, declared_in
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import model as study_file
 

@@ -6,7 +6,6 @@
 - `code`: `UserCode`: a function of a file, a module or a notebook
 - `fingerprint`: hash of the source that a function depends on
 - `syntax`: Python text as statements in a normal form; the user's own modules
-- `function`: a user function as a method; text that a run writes to standard error
-- `returned`: conversion of a returned object to a record
+- `function`: a user function as a method; conversion of the object that it returns to a record
 - `streams`: random streams: the generator `rng`, draws without a seed, captured generators
 """

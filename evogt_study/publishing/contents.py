@@ -24,7 +24,7 @@ from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import find_code, study_in
 from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
-from evogt_study.study.listed import SECTION, rows_of
+from evogt_study.study.designs import SECTION, rows_of
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.parameter_values import SourceLocation
 from evogt_study.study.study import Study

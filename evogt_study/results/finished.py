@@ -42,9 +42,8 @@ from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
 from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
-from evogt_study.study.case_space import Chosen
+from evogt_study.study.case_space import Chosen, Keys
 from evogt_study.study.plan import Plan
-from evogt_study.study.run_keys import Keys
 from evogt_study.study.sampled import check_growth
 from evogt_study.study.study import Study, changes
 

@@ -30,8 +30,7 @@ from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
 from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype, unpack_bytes
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
-from evogt_study.study.case_space import MAX_CASES
-from evogt_study.study.run_keys import Keys
+from evogt_study.study.case_space import MAX_CASES, Keys
 
 MAGIC = b"evogt index 1\n\0\0"
 FAMILY = b"evogt index "

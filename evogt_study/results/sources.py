@@ -27,7 +27,7 @@ from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import SLAB, slabs
 from evogt_study.storage.atomic import RESULT_SUFFIXES
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
-from evogt_study.study.run_keys import Keys
+from evogt_study.study.case_space import Keys
 
 PART_BYTES = 2**22
 """Size of the part of a result that is in memory, at least one run.  It is small beside the command itself."""

@@ -18,8 +18,8 @@ from evogt_study.results.index import pack_records
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed, pad_of
+from evogt_study.study.case_space import Keys
 from evogt_study.study.plan import Order, Plan
-from evogt_study.study.run_keys import Keys
 
 
 def is_finished(status: Status) -> bool:

@@ -1,8 +1,7 @@
 """One declaration for each parameter, variable and record.
 
 - `values`: canonical form, JSON, hashes and coordinates of values
-- `parameters`: `Parameter`: name, valid values, text for figures
-- `fields`: fields of dataclasses as parameters
+- `parameters`: `Parameter`: name, valid values, text for figures; fields of dataclasses as parameters
 - `variables`: `Variable`, run metadata, `Status`, reserved names, accuracy warnings
 - `records`: `Case`, `Record`, `RunRecords`
 """

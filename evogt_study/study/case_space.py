@@ -17,6 +17,8 @@ import numpy.typing as npt
 from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
+Keys = npt.NDArray[np.bytes_]
+"""Run keys of `KEY_DIGITS` hexadecimal digits each; empty at a point without a case."""
 MAX_CASES = 10_000_000
 """Largest number of cases of a study or of its pilot.  Their keys take 200 MB, their other metadata 250 MB."""
 MAX_REPRESENTATIVES = 20_000

@@ -37,10 +37,19 @@ from evogt_study.schema.values import (
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Formula
 
+# exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
+# same runs everywhere
+DIGITS = 12
+"""Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 _LARGEST = sys.float_info.max
 """Largest number that can be stored.  An integer of Python may be larger."""
 _FORMULA = "formula"
 """Key of a constant that a formula gives."""
+
+
+def rounded(value: float, digits: int = DIGITS) -> float:
+    """`value` to significant digits: values of a range or a sample, which the user did not write."""
+    return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
 
 
 def suggest_parameter(name: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +21,15 @@ from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Match, When
-from evogt_study.study.definition import Named
-from evogt_study.study.designs import check_occurs, read_designs, stated_values
-from evogt_study.study.listed import spaced
+from evogt_study.study.designs import check_occurs, read_designs, spaced, stated_values
 from evogt_study.study.model import ExcludeTable, SeedRange, StudyModel, WhenTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, stated_entries
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
+Named = Callable[[str, Sequence[str]], UserCode]
+"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 _NEAREST = 1e-12
 """Relative difference of two floats of an axis below which a warning names both."""
 Columns = Mapping[str, Sequence[Value]]

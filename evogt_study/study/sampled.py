@@ -18,9 +18,8 @@ import scipy  # imports its parts when they are first used: `stats` takes half a
 
 from evogt_study.errors import DoubtWarning, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
-from evogt_study.study.listed import rounded
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, rounded, stated_entries
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]

@@ -9,14 +9,12 @@ import pytest
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.operations.forecast import worker_memory
 from evogt_study.pde.pipeline import afresh
-from evogt_study.schema.fields import declared_in
-from evogt_study.schema.parameters import Parameter, anything, declared, integer, real, typed
+from evogt_study.schema.parameters import Parameter, anything, declared, declared_in, integer, real, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text
 from evogt_study.study import plan as plan_module
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.plan import Plan, peak_memory
-from evogt_study.study.run_keys import run_keys
+from evogt_study.study.plan import Plan, peak_memory, run_keys
 
 
 class LeastCase(BoundCase):

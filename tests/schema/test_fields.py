@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.schema.fields import NO_PARAMETER, Parametrised, declared_in
-from evogt_study.schema.parameters import declared, real, same_as
+from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, declared, declared_in, real, same_as
 
 
 class Mode(enum.Enum):

@@ -17,8 +17,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.registry import Registry
-from evogt_study.schema.fields import NO_PARAMETER, Parametrised
-from evogt_study.schema.parameters import declared, integer
+from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, declared, integer
 
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
 """Dictionaries by name, also from installed packages."""

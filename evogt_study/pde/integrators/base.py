@@ -17,7 +17,7 @@ from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.schema.fields import Parametrised
+from evogt_study.schema.parameters import Parametrised
 
 
 @dataclass(frozen=True)

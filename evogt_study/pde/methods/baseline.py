@@ -22,8 +22,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.fields import declared_in
-from evogt_study.schema.parameters import typed
+from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 

@@ -46,8 +46,7 @@ from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
 from evogt_study.pde.problems.fields import FieldProblem
-from evogt_study.schema.fields import declared_in
-from evogt_study.schema.parameters import typed
+from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 

@@ -33,8 +33,7 @@ from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Discretisation, Share, afresh
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
-from evogt_study.schema.fields import declared_in
-from evogt_study.schema.parameters import choice, declared, integer, same_as, typed
+from evogt_study.schema.parameters import choice, declared, declared_in, integer, same_as, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 

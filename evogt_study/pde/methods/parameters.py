@@ -14,8 +14,16 @@ from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
-from evogt_study.schema.fields import Parametrised, declared_in
-from evogt_study.schema.parameters import Parameter, choice, declared, integer, real, registry_key
+from evogt_study.schema.parameters import (
+    Parameter,
+    Parametrised,
+    choice,
+    declared,
+    declared_in,
+    integer,
+    real,
+    registry_key,
+)
 from evogt_study.schema.values import Value, Values
 
 _MAX_POINTS = 100_000

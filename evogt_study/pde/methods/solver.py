@@ -16,9 +16,15 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import PROBLEM, FunctionCase, argument_names, own_parameters, path_arguments
+from evogt_study.methods.function import (
+    PROBLEM,
+    FunctionCase,
+    argument_names,
+    as_record,
+    own_parameters,
+    path_arguments,
+)
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.methods.returned import as_record
 from evogt_study.methods.streams import RNG, Common, describe_common, omit_unused_seed
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -28,7 +34,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.fields import declared_in
+from evogt_study.schema.parameters import declared_in
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
