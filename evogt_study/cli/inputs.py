@@ -40,6 +40,7 @@ units_option = click.option(
 pilot_option = click.option("--pilot", is_flag=True, help="Use the runs of the pilot.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 strict_option = click.option("--strict", is_flag=True, help="Exit with code 1 if runs failed.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 code_option = click.option(
     "--code",
     metavar="FILE.py",
@@ -71,7 +72,19 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-(reuse_from_option,) = (_field_option(each) for each in fields(RunOptions) if each.name == "reuse_from")
+workers_option, reuse_from_option = (
+    _field_option(each) for each in fields(RunOptions) if each.name in ("workers", "reuse_from")
+)
+
+
+def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that connect to a running Dask scheduler to a command."""
+    command = click.option("--scheduler-file", type=PATH, help="Use the Dask scheduler whose address is in this file.")(
+        command
+    )
+    return click.option(
+        "--scheduler", metavar="ADDRESS", help="Use a running Dask scheduler, such as tcp://host:8786."
+    )(command)
 
 
 class Command(click.Command):

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.inputs import names, over_option, runs_of_phase, runs_so_far
+from evogt_study.cli.inputs import (
+    PATH,
+    Command,
+    at_option,
+    names,
+    over_option,
+    pilot_option,
+    result_argument,
+    runs_of_phase,
+    runs_so_far,
+)
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, tell
 
@@ -23,25 +33,32 @@ MAX_INCHES = 50
 """Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.command(
+    cls=Command,
+    groups={
+        "What to draw": "variable x hue col over points pilot",
+        "Appearance": "title xlabel ylabel xscale yscale slope size",
+        "Files": "output caption",
+    },
+)
+@result_argument
 @click.argument("kind", metavar="[KIND]", required=False)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Figure: .png, .pdf or .svg.  [beside FILE]")
-@click.option("--variable", help="Variable to draw.  [default: the main number of the study]")
+@click.option("-o", "--output", type=PATH, help="Figure: .png, .pdf or .svg.  [default: beside FILE.nc]")
+@click.option("--variable", metavar="NAME", help="Variable to draw.  [default: the first]")
 @click.option("--x", metavar="AXIS", help="Axis along x, parameter that follows an axis, or recorded variable.")
 @click.option("--hue", metavar="AXIS", help="Axis whose values are series, each with a colour and a marker.")
 @click.option("--col", metavar="AXIS", help="Axis with a panel for each value.")
 @over_option
-@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these coordinate values.")
+@at_option
 @click.option("--slope", default="", metavar="P,...", help="Slopes of reference lines of a dependence.")
 @click.option("--title", default="", help="Title above the figure, with mathematics between dollars.")
 @click.option("--xlabel", help="Label of the horizontal axes.")
 @click.option("--ylabel", help="Label of the vertical axes.")
-@click.option("--xscale", help="Scale of the horizontal axes: linear or log.  [default: as the values are]")
-@click.option("--yscale", help="Scale of the vertical axes: linear or log.  [default: as the values are]")
+@click.option("--xscale", metavar="SCALE", help="linear or log.  [default: by the values]")
+@click.option("--yscale", metavar="SCALE", help="linear or log.  [default: by the values]")
 @click.option("--size", metavar="WxH", help="Width and height in inches, such as 3.4x2.6.")
 @click.option("--caption", is_flag=True, help="Write footnotes and counts into a text file, not into the figure.")
-@click.option("--pilot", is_flag=True, help="Draw the runs of the pilot.")
+@pilot_option
 def plot(
     file: Path,
     kind: str | None,
@@ -156,9 +173,9 @@ def write(path: Path, content: bytes) -> None:
     write_file(path, content, tidy=True)
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Page to write.  [default: beside FILE]")
+@click.command(cls=Command, groups={"Result": "output"})
+@result_argument
+@click.option("-o", "--output", type=PATH, help="Page to write.  [default: beside FILE.nc]")
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result, with statistics, figures and provenance.
 

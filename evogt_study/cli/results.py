@@ -16,7 +16,7 @@ from evogt_study.cli.display import (
     runs_document,
     tell_unfinished,
 )
-from evogt_study.cli.inputs import PATH, Command, check_finished, code_option, json_option, refuse_options
+from evogt_study.cli.inputs import PATH, check_finished, code_option, json_option, refuse_options
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
 from evogt_study.text import tell
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("files", metavar="[LABEL=]FILE.nc...", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, type=PATH, help="New result file.")
 @click.option(
@@ -88,7 +88,7 @@ def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path]
     return results
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("one", metavar="A.nc", type=PATH)
 @click.argument("other", metavar="B.nc", type=PATH)
 @click.option("--pilot", is_flag=True, help="Compare the runs of the pilots.")
@@ -106,7 +106,7 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
         print_lines(found.describe())
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("file", metavar="FILE.nc|FOLDER", type=PATH)
 @click.option("--rerun", type=click.IntRange(0), default=0, metavar="N", help="Compute N runs of each result again.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the choice of these runs.")
@@ -159,7 +159,7 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", metavar="FOLDER", required=True, type=PATH, help="New folder.")
 @click.option("--title", default="", help="Title of the deposit.  [default: title of the first result]")

@@ -25,12 +25,14 @@ from evogt_study.cli.inputs import (
     json_option,
     pilot_option,
     print_unasked,
+    quiet_option,
     read_assignments,
     read_study,
     refuse_options,
     result_of,
     result_option,
     run_options,
+    scheduler_options,
     strict_option,
     study_file_argument,
     task_of,
@@ -69,8 +71,7 @@ PrintLine = Callable[[str], None]
 @click.option(
     "--cluster", metavar="SYSTEM", help="Submit jobs to slurm, pbs, sge or lsf.  Needs the extra `hpc` and --workers."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Use a running Dask scheduler, such as tcp://host:8786.")
-@click.option("--scheduler-file", type=PATH, help="Use the Dask scheduler whose address is in this file.")
+@scheduler_options
 @click.option("--task", metavar="I/N", help="Run as task I of N of an array.  Tasks need only a common folder.")
 @click.option(
     "--time-limit",
@@ -80,7 +81,7 @@ PrintLine = Callable[[str], None]
 @click.option("-n", "--dry-run", is_flag=True, help="Print the cases, the time and the memory.  Write nothing.")
 @strict_option
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 def run(
     study_file: Path,
     assignments: tuple[str, ...],
@@ -196,11 +197,19 @@ def _run_task(
     return whole and path.exists()
 
 
-@click.command(cls=Command)
+@click.command()
 @study_file_argument
+@assignments_argument
 @result_option
-@click.option("--tasks", type=click.IntRange(1), required=True, help="Number of tasks of the array.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Number of workers of each task.")
+@click.option("--tasks", metavar="N", type=click.IntRange(1), required=True, help="Number of tasks of the array.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of workers of each task.",
+)
 @click.option("--cluster", metavar="SYSTEM", default="slurm", show_default=True, help="slurm, pbs, sge or lsf.")
 @click.option(
     "--directive", "directives", multiple=True, metavar="TEXT", help="Add a directive to the script: --time=4:00:00."
@@ -208,6 +217,7 @@ def _run_task(
 @click.option("--print", "prints", is_flag=True, help="Print the script and do not submit it.")
 def submit(
     study_file: Path,
+    assignments: tuple[str, ...],
     output: Path | None,
     tasks: int,
     workers: int,
@@ -217,14 +227,14 @@ def submit(
 ) -> None:
     """Submit an array of tasks to a batch system.
 
-    Each task is `evogt run --task I/N`, without a scheduler.  Its output goes to the folder RESULT.jobs.  The same
-    command again runs the missing cases.
+    KEY=VALUE changes the study as in `evogt run`.  Each task is `evogt run --task I/N`, without a scheduler.  Its
+    output goes to the folder RESULT.jobs.  The same command again runs the missing cases.
     """
     from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submit_script
 
-    path = result_of(read_study(study_file), output)
+    path = result_of(read_study(study_file, assignments), output)
     # first: it refuses a system or a directive before anything is written
-    script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
+    script = job_script(cluster, [str(study_file), *assignments], path, tasks, workers=workers, directives=directives)
     # before any task starts: SLURM does not make the folder of their output
     make_jobs_folder(path)
     if prints:

@@ -26,7 +26,6 @@ from evogt_study.cli.display import (
 )
 from evogt_study.cli.inputs import (
     PATH,
-    Command,
     check_together,
     json_option,
     no_result,
@@ -52,7 +51,7 @@ PAGE_SECONDS = 60.0
 """The same with a page, whose figures take seconds."""
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("file", metavar="FILE", type=PATH)
 @click.option("-o", "--output", type=PATH, help="Result file of STUDY.toml.  [default: results/NAME.nc]")
 @reuse_from_option
@@ -157,7 +156,7 @@ def _wait(path: Path, seconds: float) -> None:
     click.clear()  # only on a terminal
 
 
-@click.command("list", cls=Command)
+@click.command("list")
 @click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=PATH)
 @click.option(
     "-w",

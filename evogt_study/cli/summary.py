@@ -286,7 +286,7 @@ def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -
     raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
 
 
-@click.command(cls=Command)
+@click.command()
 @result_argument
 @click.option("-o", "--output", metavar="TABLE", required=True, type=PATH, help="New file: .csv, .parquet or .json.")
 @pilot_option

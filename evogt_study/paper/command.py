@@ -6,34 +6,35 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.inputs import check_together
+from evogt_study.cli.inputs import PATH, Command, check_together, quiet_option, scheduler_options, workers_option
 from evogt_study.cli.main import FAILED
 from evogt_study.text import tell, tell_lines
 
 
-@click.command(short_help="Run the paper's studies and judge each published number.")
-@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path))
+@click.command(
+    cls=Command,
+    groups={"Numbers and report": "output published", "Workers": "workers scheduler scheduler_file"},
+    short_help="Run the paper's studies and judge each published number.",
+)
+@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("results/reproduction"),
     show_default=True,
     help="Folder for results and report.",
 )
 @click.option(
     "--published",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("data/published"),
     show_default=True,
     help="Folder of the published numbers.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
-@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
-@click.option(
-    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@workers_option
+@scheduler_options
+@quiet_option
 def reproduce(
     studies: tuple[Path, ...],
     output: Path,
@@ -43,9 +44,10 @@ def reproduce(
     scheduler_file: Path | None,
     quiet: bool,
 ) -> None:
-    """Run the paper's STUDIES (files or folders; default: studies/paper) and judge each published number.
+    """Run the paper's studies and judge each published number.
 
-    Exit code 1 where a number differs that is not on the list of known differences.
+    STUDIES are files or folders, by default studies/paper.  Exit code 1 if a number differs that is not in the list of
+    known differences.
     """
     from evogt_study.cli.run import workers_ahead
 

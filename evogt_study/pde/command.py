@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.inputs import study_file_argument
+from evogt_study.cli.inputs import Command, study_file_argument
 from evogt_study.text import tell
 
 if TYPE_CHECKING:
@@ -23,20 +23,26 @@ CAUSES = {
 }
 
 
-@click.command(short_help="Tell what limits the error of a study, what to change, and what that gains.")
+@click.command(
+    cls=Command,
+    groups={"What to compute": "setups no_check"},
+    short_help="Name the parameter that limits the error of a study, and the gain of a change.",
+)
 @study_file_argument
-@click.option("--cells", type=click.IntRange(1), default=6, show_default=True, help="Points of the axes to look at.")
-@click.option("--no-check", is_flag=True, help="Predict only; do not compute the changed runs.")
-def advise(study_file: Path, cells: int, no_check: bool) -> None:
-    """Tell which of N, tau, quadrature and dt limits the error, what to change, and what that gains.
+@click.option(
+    "--setups", metavar="N", type=click.IntRange(1), default=6, show_default=True, help="Number of setups to compute."
+)
+@click.option("--no-check", is_flag=True, help="Predict the gain and do not compute the changed runs.")
+def advise(study_file: Path, setups: int, no_check: bool) -> None:
+    """Name the parameter that limits the error of a study, and the gain of a change.
 
-    A few points of the study are computed with the first seed, each with the budget of its error, and then with the
-    change that is predicted to gain most, to see whether the prediction holds.  Writes nothing.
+    The parameters are N, tau, quadrature and dt.  A few setups are computed with the first seed, with the error budget.
+    The change with the largest predicted gain is then computed as a check.  Writes nothing.
     """
     from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on
 
-    for advice in advice_on(read_study(study_file), cells, check=not no_check):
+    for advice in advice_on(read_study(study_file), setups, check=not no_check):
         for line in _describe(advice):
             tell(line)
 

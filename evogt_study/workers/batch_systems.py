@@ -169,7 +169,7 @@ def open_cluster(system: str, output: Path | None = None) -> Iterator[Any]:
                 f"`--cluster {system}` must know the {key} of a job, got none; set jobqueue.{system}.{key} in "
                 "~/.config/dask/jobqueue.yaml"
             )
-    _check_paths(output, Path.cwd(), sys.executable)
+    _check_texts(output, Path.cwd(), sys.executable)
     prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
     wall = wall_seconds(system, configured.get("walltime"))
     if wall is not None:  # by the clock of the job's own machine, when it begins: it may have waited for days
@@ -387,22 +387,22 @@ def list_jobs(system: str) -> dict[str, str] | None:
 
 
 def job_script(
-    system: str, study_file: Path, result: Path, tasks: int, *, workers: int = 1, directives: Sequence[str] = ()
+    system: str, study: Sequence[str], result: Path, tasks: int, *, workers: int = 1, directives: Sequence[str] = ()
 ) -> str:
     """Return the script of an array of `tasks` tasks that compute the study for `result`, in this working folder.
 
-    directives: further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown system,
-    or a directive of more than one line.
+    study: the study file and its assignments.  directives: further lines for the batch system, such as
+    "--time=4:00:00".  Raises InputError for an unknown system, or a directive of more than one line.
     """
     known = _find_system(system)
     for directive in directives:
         if not directive.strip() or not directive.isprintable():
             raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
     folder = jobs_folder(result).resolve()
-    _check_paths(study_file, result, folder, Path.cwd(), sys.executable)
+    _check_texts(*study, result, folder, Path.cwd(), sys.executable)
     name = "".join(letter if letter.isalnum() else "_" for letter in result.stem)
     values = {"name": name, "tasks": tasks, "workers": workers, "folder": shlex.quote(str(folder))}
-    command = [sys.executable, "-m", "evogt_study", "run", str(study_file), "-o", str(result)]
+    command = [sys.executable, "-m", "evogt_study", "run", *study, "-o", str(result)]
     command += ["--workers", str(workers)] if workers > 1 else []
     return "\n".join(
         [
@@ -416,11 +416,11 @@ def job_script(
     )
 
 
-def _check_paths(*paths: object) -> None:
-    """Raise InputError for a path with a control character: a line end in it would end a line of a job script."""
-    for path in map(str, paths):
-        if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", path):
-            raise InputError(f"paths in a job script must have no control characters, got {path!r}; rename it")
+def _check_texts(*texts: object) -> None:
+    """Raise InputError for a control character in a path or an assignment: it could end a line of a job script."""
+    for text in map(str, texts):
+        if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", text):
+            raise InputError(f"paths and assignments in a job script must have no control characters, got {text!r}")
 
 
 def make_jobs_folder(result: Path) -> None:

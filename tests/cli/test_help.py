@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.cli.main import COMMANDS
+from evogt_study.cli.main import COMMANDS, REGISTERED
 
 GOLDEN = Path(__file__).with_name("help.txt")
 
@@ -15,7 +15,9 @@ GOLDEN = Path(__file__).with_name("help.txt")
 def test_help_texts(evogt, monkeypatch):
     """After a wanted change, write `shown` to the file."""
     monkeypatch.setenv("COLUMNS", "80")
-    shown = "\n".join(f"$ evogt {name} --help\n{evogt(name, '--help')[1]}" for name in COMMANDS)
+    shown = "\n".join(
+        f"$ evogt {name} --help\n{evogt(name, '--help')[1]}" for name in (*COMMANDS, *REGISTERED.installed())
+    )
     if "EVOGT_WRITE_HELP" in os.environ:
         GOLDEN.write_text(shown)
     assert shown == GOLDEN.read_text()

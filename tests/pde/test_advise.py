@@ -43,7 +43,7 @@ def test_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "advised.toml"
     path.write_text(text("N = [8, 16, 24]", "dt = 0.005"))
-    main(["advise", str(path), "--cells", "2", "--no-check"], standalone_mode=False)
+    main(["advise", str(path), "--setups", "2", "--no-check"], standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if line.startswith("N = ")).startswith("N = 8: error ")
     assert sum("predicted" in line for line in lines) == 2
