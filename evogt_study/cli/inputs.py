@@ -203,10 +203,8 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
     """
     from evogt_study.cli.display import tell_unfinished
     from evogt_study.results.netcdf import opened_so_far
-    from evogt_study.storage.paths import description
 
-    if not path.exists() and not description(path).exists():
-        raise no_result(path)
+    check_exists(path)
     with opened_so_far(path, variables) as runs:
         tell_unfinished(path)
         yield runs
@@ -235,16 +233,19 @@ def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
 
 def check_finished(*paths: Path) -> None:
     """Raise InputError for an unfinished result: commands that need whole results do not read shards."""
+    check_exists(*paths)
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} is not finished. Run the missing cases with `evogt run`.")
+
+
+def check_exists(*paths: Path) -> None:
+    """Raise InputError for a result that does not exist and has no finished runs."""
     from evogt_study.storage.paths import description
 
     for path in paths:
-        if not path.exists() and description(path).exists():
-            raise InputError(f"`FILE` must be a finished result, got {path}, which is not; `evogt run` goes on with it")
-
-
-def no_result(path: Path) -> InputError:
-    """Make the error for a result that does not exist."""
-    return InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+        if not path.exists() and not description(path).exists():
+            raise InputError(f"no result file {path}. Create it with `evogt run`.")
 
 
 def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:

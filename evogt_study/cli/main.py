@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run the missing cases of a study and write the result file."),
     "try": ("run", "Run one case here and show its return value or traceback."),
     "submit": ("run", "Submit an array of tasks to a batch system."),
-    "status": ("status", "Show the progress of a study."),
+    "status": ("status", "Show the progress of a study and its error messages."),
     "list": ("status", "List the results in a folder."),
     "summary": ("summary", "Print statistics of a result, by default over the seeds."),
     "compare": ("summary", "Compare the values of an axis on common seeds."),

@@ -16,7 +16,7 @@ from evogt_study.cli.display import (
     runs_document,
     tell_unfinished,
 )
-from evogt_study.cli.inputs import PATH, check_finished, code_option, json_option, refuse_options
+from evogt_study.cli.inputs import PATH, check_exists, check_finished, code_option, json_option, refuse_options
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
 from evogt_study.text import tell
@@ -59,6 +59,7 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     from evogt_study.results.reopened import study_as_recorded
 
     paths = list(map(Path, files))
+    check_exists(*paths)
     merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))
     for each in paths:
         tell_unfinished(each)
@@ -94,9 +95,13 @@ def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path]
 @click.option("--pilot", is_flag=True, help="Compare the runs of the pilots.")
 @json_option
 def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
-    """Show the runs of equal parameter values in which two results differ, and whether the code differs."""
+    """Show the runs of equal parameter values in which two results differ, and whether the code differs.
+
+    To compare results of different parameter values, join them with `evogt merge --along` and use `evogt compare`.
+    """
     from evogt_study.operations.diff import diff as compared
 
+    check_exists(one, other)
     found = compared(one, other, pilot=pilot)
     for each in (one, other):
         tell_unfinished(each)

@@ -28,7 +28,6 @@ from evogt_study.cli.inputs import (
     PATH,
     check_together,
     json_option,
-    no_result,
     print_unasked,
     refuse_options,
     reuse_from_option,
@@ -141,7 +140,7 @@ def _runs(
 
     done = read_finished_runs(study, path, others=reuse_from)
     if done is None:
-        raise no_result(path)
+        raise InputError(f"no result file {path}. Create it with `evogt run`.")
     tell_unfinished(path)
     yield done.runs(), done
 

@@ -544,7 +544,7 @@ def test_what_is_finished_of_a_result_is_merged(evogt, begun, result):
 @pytest.mark.parametrize("arguments", [("publish", "new.nc"), ("merge", "a=own.nc", "b=new.nc", "--along", "x")])
 def test_what_needs_a_whole_result_says_that_one_is_not_finished(refused, begun, result, arguments):
     said = refused(*arguments, "-o", "made")
-    assert said == "evogt: `FILE` must be a finished result, got new.nc, which is not; `evogt run` goes on with it\n"
+    assert said == "evogt: new.nc is not finished. Run the missing cases with `evogt run`.\n"
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -698,7 +698,7 @@ def test_an_export(evogt, refused, folder, result):
     (folder / "own.nc.csv").write_text("mine")
     assert "`--output` must be a new file, got own.nc.csv" in refused("export", "own.nc", "-o", "own.nc.csv")
     assert "`--output` must end in .csv, .parquet, .json" in refused("export", "own.nc", "-o", "runs.xlsx")
-    assert "gone.nc, which does not exist" in refused("export", "gone.nc", "-o", "other.csv")
+    assert "no result file gone.nc" in refused("export", "gone.nc", "-o", "other.csv")
 
 
 # --- one case again, results joined, a result checked ----------------------------------------------------------------

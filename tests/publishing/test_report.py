@@ -411,7 +411,7 @@ def test_evogt_report_and_plot_write_files_and_name_them(evogt, failing, tmp_pat
         (["plot", "{file}", "--size", "3"], "`--size` must be width x height in inches up to 50, got '3'"),
         (["plot", "{file}", "-o", "it.jpg"], "`--output` must end in .png, .pdf, .svg, got 'it.jpg'"),
         (["plot", "{file}", "--pilot"], "must have pilot runs, got a result without them"),
-        (["report", "nowhere.nc"], "which does not exist"),
+        (["report", "nowhere.nc"], "no result file nowhere.nc"),
         (["report", "{file}", "-o", "it.pdf"], "`--output` must end in .html, got 'it.pdf'"),
         (["report", "{file}", "-o", "{file}/it.html"], "cannot write"),
         (["status", "{file}", "--html", "it.pdf"], "`--html` must end in .html, got 'it.pdf'"),

@@ -150,9 +150,9 @@ def test_a_part_that_is_none(text):
 def test_the_script_of_an_array(evogt, own_study, tmp_path, system, lines):
     study = own_study(PARABOLA, PILOTED)
     options = ["--tasks", 200, "--cluster", system, "--directive", "--time=4:00:00", "-o", tmp_path / "own.nc"]
-    code, printed, errors = evogt("submit", study.file, *options, "--print")
+    code, printed, errors = evogt("submit", study.file, "seed=0..9", *options, "--print")
     assert (code, errors) == (0, "")
-    assert all(line in printed for line in lines)
+    assert all(line in printed for line in [*lines, f"run {study.file} seed=0..9 -o"])
     assert (tmp_path / "own.nc.jobs").is_dir()
 
 
@@ -173,3 +173,4 @@ def test_a_script_that_the_batch_system_refuses(evogt, own_study, tmp_path, monk
     assert not (tmp_path / "a.nc").exists()
     assert evogt("submit", study.file, "--tasks", 2, "--cluster", "cray")[0] == 2
     assert evogt("submit", study.file, "--tasks", 2, "--directive", "a\nb")[0] == 2
+    assert evogt("submit", study.file, "--tasks", 2, "unknown=1")[0] == 2
