@@ -93,10 +93,6 @@ class SweepError(EvogtError):
     """A study could not continue.  Its finished runs are kept."""
 
 
-class LeavingError(EvogtError):
-    """A worker accepts no more batches because its job ends soon.  The message is its address."""
-
-
 class IncompleteError(EvogtError):
     """A statistic needs all planned runs, and some are missing."""
 
@@ -139,10 +135,6 @@ class DoubtWarning(UserWarning):
 
 class CodeWarning(UserWarning):
     """A part of the user code has no text, so another version of Python or of a package computes its runs again."""
-
-
-class JobsWarning(UserWarning):
-    """Jobs of a batch system could not be cancelled.  The message says what happens to them."""
 
 
 class ReturnWarning(UserWarning):

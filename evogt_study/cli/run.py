@@ -38,9 +38,8 @@ from evogt_study.cli.inputs import (
     task_of,
 )
 from evogt_study.cli.main import FAILED
-from evogt_study.errors import InputError, JobsWarning, ReturnWarning, StoreWarning
+from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
-from evogt_study.storage.paths import jobs_folder
 from evogt_study.text import tell, tell_lines
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
@@ -60,7 +59,7 @@ PrintLine = Callable[[str], None]
     cls=Command,
     groups={
         "Result and reuse": "output reuse_from reuse_old_code retry_failed rerun_outdated",
-        "Workers and clusters": "workers memory_limit cluster scheduler scheduler_file task",
+        "Workers and clusters": "workers memory_limit scheduler scheduler_file task",
         "Limits": "run_timeout max_failures time_limit",
     },
 )
@@ -68,9 +67,6 @@ PrintLine = Callable[[str], None]
 @assignments_argument
 @result_option
 @run_options
-@click.option(
-    "--cluster", metavar="SYSTEM", help="Submit jobs to slurm, pbs, sge or lsf.  Needs the extra `hpc` and --workers."
-)
 @scheduler_options
 @click.option("--task", metavar="I/N", help="Run as task I of N of an array.  Tasks need only a common folder.")
 @click.option(
@@ -86,7 +82,6 @@ def run(
     study_file: Path,
     assignments: tuple[str, ...],
     output: Path | None,
-    cluster: str | None,
     scheduler: str | None,
     scheduler_file: Path | None,
     task: str | None,
@@ -108,10 +103,9 @@ def run(
     if dry_run:
         refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
     options = RunOptions(**given)
-    check_together(cluster=cluster, scheduler=scheduler, scheduler_file=scheduler_file, task=task)
-    if cluster is None:  # of a cluster, the number of its workers
-        check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
-    elsewhere = (scheduler, scheduler_file, cluster)
+    check_together(scheduler=scheduler, scheduler_file=scheduler_file, task=task)
+    check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
+    elsewhere = (scheduler, scheduler_file)
     is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
     if is_plain and not any(elsewhere) and (path := complete_result(study_file, output)) is not None:
         print_result(path, quiet=quiet, strict=strict, as_json=as_json)
@@ -124,7 +118,7 @@ def run(
     if dry_run:
         _print_forecast(study, path, options, as_json)
     elif task is None:
-        _run_study(study, path, options, _clients(*elsewhere, options, path, print_line), time_limit, quiet, print_line)
+        _run_study(study, path, options, _clients(*elsewhere), time_limit, quiet, print_line)
         print_result(path, strict=strict, as_json=as_json)
     elif _run_task(study, path, task, options, time_limit, print_line):
         print_result(path, strict=strict, as_json=as_json)
@@ -151,7 +145,7 @@ def _run_study(
     from evogt_study.operations.run import run_to_file
     from evogt_study.workers.signals import handle_signals
 
-    warned = warnings_at_the_end(StoreWarning, JobsWarning, ReturnWarning)
+    warned = warnings_at_the_end(StoreWarning, ReturnWarning)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
     with warned, handle_signals(time_limit), clients as client, display(quiet) as listener:
         run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
@@ -161,25 +155,13 @@ def _print_nothing(line: str) -> None:
     pass
 
 
-def _clients(
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    cluster: str | None,
-    options: RunOptions,
-    result: Path,
-    print_line: PrintLine,
-) -> AbstractContextManager[Client | None]:
-    """Return the client of a scheduler or batch system, or None for workers on this machine.  Raises InputError."""
-    if cluster is None and scheduler is None and scheduler_file is None:
+def _clients(scheduler: str | None, scheduler_file: Path | None) -> AbstractContextManager[Client | None]:
+    """Return the client of a scheduler, or None for workers on this machine.  Raises InputError."""
+    if scheduler is None and scheduler_file is None:
         return nullcontext()
-    from evogt_study.workers.batch_systems import connect_to_batch_system
     from evogt_study.workers.clusters import connect_to_scheduler
 
-    if cluster is None:
-        return connect_to_scheduler(scheduler, scheduler_file)
-    if not options.workers:
-        raise InputError("`--workers` must be given with --cluster: the number of workers")
-    return connect_to_batch_system(cluster, options.workers, jobs_folder(result), print_line)
+    return connect_to_scheduler(scheduler, scheduler_file)
 
 
 def _run_task(

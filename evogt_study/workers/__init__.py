@@ -9,6 +9,6 @@
 - `dask_executor`: batches on any Dask client, a limited number in flight
 - `folder_executor`: parts of a plan that array tasks claim in a folder, without a scheduler
 - `clusters`: a given client, or a cluster inside this process
-- `batch_systems`: workers or array tasks as jobs of SLURM and similar systems
+- `batch_systems`: array tasks as jobs of SLURM and similar systems
 - `signals`: interrupts: deferred and forwarded
 """

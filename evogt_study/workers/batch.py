@@ -49,25 +49,23 @@ class Batch:
 
     They are packed, since a scheduler would unpack and pack every value that it passes on, but not bytes.
 
-    strict: a run that returns what cannot be stored is an error of the study, not of the run.  seconds: expected time
-    of all cases; 0 if unknown.
+    strict: a run that returns what cannot be stored is an error of the study, not of the run.
     """
 
     spec: MethodSpec
     common: Mapping[str, Value]
     packed: bytes
     strict: bool = False
-    seconds: float = 0.0
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, seconds: float = 0.0) -> Batch:
+    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False) -> Batch:
         """Return a batch of these cases."""
         first = cases[0].values
         common = {
             name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), strict, seconds)
+        return Batch(spec, common, pickle.dumps(own), strict)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:

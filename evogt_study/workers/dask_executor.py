@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import pickle
 import queue
 import socket
@@ -27,7 +26,7 @@ import numpy as np
 from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 from distributed.worker import Worker
 
-from evogt_study.errors import EvogtError, LeavingError, SweepError
+from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.provenance import package_code
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
@@ -62,11 +61,6 @@ REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
 )
-LEAVE_AT = "EVOGT_LEAVE_AT"
-"""Environment variable with the time (seconds since 1970) at which a worker must have returned all of its results."""
-LEAVING_SECONDS = 1.0
-"""Seconds between the last batch of such a worker and its end: four rounds of the client."""
-_has_begun = False
 
 
 class Runners(WorkerPlugin):
@@ -91,36 +85,18 @@ class Runners(WorkerPlugin):
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch by the `Runners` of this name; return pickled records, or why there are none.
-
-    Raises LeavingError if the worker has no time left: a value would be moved to another worker, which may not exist.
-    """
+    """Compute a batch by the `Runners` of this name; return pickled records, or why there are none."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
         worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
-        check_time_left(batch.seconds, worker.address)
         plugin: Any = worker.plugins.get(name)
         if plugin is None:
             raise SweepError(f"the Dask worker {worker.address} has no runners of this study; restart it")
         # as arrays Dask sends them as they are; bytes it would pickle and copy
         return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
-    except LeavingError:
-        raise
     except EvogtError as error:
         return error
-
-
-# a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
-def check_time_left(seconds: float, address: str) -> None:
-    """Raise LeavingError if the process is to end within `seconds`, unless this is its first batch."""
-    global _has_begun
-    if _has_begun and time.time() + seconds > float(os.environ.get(LEAVE_AT, "inf")):
-        # meanwhile what it has computed is fetched: of two that leave together Dask keeps the second with its results,
-        # and one that is asked twice within a millisecond idles until its job is ended
-        time.sleep(LEAVING_SECONDS)
-        raise LeavingError(address)
-    _has_begun = True
 
 
 class DaskExecutor(Executor):
@@ -241,10 +217,7 @@ class _Flow:
         plan = self.plan
         attempts = list(itertools.takewhile(lambda each: each.cases, (self.next() for _ in range(self.n_wanted()))))
         if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
-            batches = [
-                Batch.of(plan.spec, each.cases, strict=each.is_trial, seconds=self.size.expected(len(each.cases)))
-                for each in attempts
-            ]
+            batches = [Batch.of(plan.spec, each.cases, strict=each.is_trial) for each in attempts]
             name, code = [self.executor.name] * len(batches), [package_code()] * len(batches)
             packed = [pickle.dumps(each, protocol=5) for each in batches]
             keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in batches]
@@ -328,21 +301,18 @@ class _Flow:
             self.n_trials -= attempt.is_trial and not rest
             return found
         error = future.exception() if future.status == "error" else parts
-        if isinstance(error, LeavingError):
-            self.client.retire_workers([str(error)], close_workers=True)
-        elif isinstance(error, EvogtError):
+        if isinstance(error, EvogtError):
             raise error
-        elif isinstance(error, KilledWorker):
+        if isinstance(error, KilledWorker):
             if len(attempt.cases) == 1 and attempt.losses + 1 >= MAX_WORKER_LOSSES:
                 self.n_trials -= attempt.is_trial
                 message = f"the Dask workers that computed it were lost, {MAX_WORKER_LOSSES} times"
                 return [without_values([attempt.cases[0].key], Status.lost, message, attempts=MAX_WORKER_LOSSES)]
             self.again.extend(attempt.split())
             return []
-        elif error is not None:
+        if error is not None:
             raise SweepError(f"a batch could not be computed on the Dask cluster: {one_line(error)}")
-        else:
-            check_connection(self.client)
+        check_connection(self.client)
         self.again.append(attempt)
         return []
 

@@ -1,18 +1,19 @@
 """Studies on a real SLURM, whose jobs end in every way they can: `tests/slurm/slurm.sh test` runs them."""
 
-import collections
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from helpers import eventually, read_study, same_numbers
 
-from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.paths import shard_folder
 
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
+PIPES = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 CONFIGURATION = Path(os.environ.get("SLURM_CONF", "/nowhere"))
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +46,7 @@ def jobs():
 
 
 class Study:
-    """A study of `runs` runs of a quarter of a second, in a folder of its own, computed by a command with options."""
+    """A study of `runs` runs of a quarter of a second, in a folder of its own."""
 
     def __init__(self, folder, runs=RUNS):
         self.folder, self.log, self.result, self.runs = folder, folder / "log", folder / "a.nc", runs
@@ -54,15 +55,23 @@ class Study:
         (folder / "own.toml").write_text(f'name = "own"\nmethod = "method.py:method"\n{axes}')
         self.process = None
 
-    def start(self, *options, cluster=("--cluster", "slurm", "--workers", "2"), **settings):
-        configured = {"cores": 1, "memory": "500MiB", "interface": "lo", "walltime": "00:10:00", **settings}
-        variables = {"LOG": str(self.log)} | {
-            f"DASK_JOBQUEUE__SLURM__{name.upper()}": str(value) for name, value in configured.items()
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "evogt_study", "run", "own.toml", "-o", "a.nc", *cluster, *options],
-            cwd=self.folder, env=os.environ | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+    def start(self):
+        command = [sys.executable, "-m", "evogt_study", "run", "own.toml", "-o", "a.nc", "--workers", "2"]
+        self.process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), **PIPES)
+
+    def start_recipe(self):
+        """Run the study on jobs, by the recipe of the documentation."""
+        text = next(each for each in PAGE.read_text().split("```python\n") if "SLURMCluster(" in each).split("```")[0]
+        text = text.replace("STUDY.toml", "own.toml").replace("FILE.nc", "a.nc").replace("maximum=40", "maximum=2")
+        (self.folder / "recipe.py").write_text(text)
+        settings = {"CORES": "1", "MEMORY": "500MiB", "INTERFACE": "lo", "WALLTIME": "00:10:00"}
+        settings = {**settings, "SHARED_TEMP_DIRECTORY": tempfile.gettempdir(), "LOG_DIRECTORY": tempfile.gettempdir()}
+        environment = self.environment() | {f"DASK_JOBQUEUE__SLURM__{name}": value for name, value in settings.items()}
+        command = [sys.executable, "recipe.py"]
+        self.process = subprocess.Popen(command, cwd=self.folder, env=environment, **PIPES)
+
+    def environment(self):
+        return os.environ | {"LOG": str(self.log)}
 
     def computed(self):
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -76,15 +85,14 @@ class Study:
         _, errors = self.process.communicate(timeout=SECONDS)
         assert self.process.returncode == code, errors
         eventually(lambda: not jobs())
-        assert "distributed" not in errors  # no lines of Dask's own
         return errors
 
-    def check(self, undisturbed):
+    def check(self, undisturbed, *others):
         data = read_study(self.result)
         same_numbers(data, undisturbed)
         assert not shard_folder(self.result).exists()
         assert sorted(path.name for path in self.folder.iterdir()) == sorted(
-            {"a.nc", "log", "method.py", "own.toml", "a.nc.jobs"}
+            {"a.nc", "log", "method.py", "own.toml", *others}
             | {name for name in ("__pycache__",) if (self.folder / name).exists()}
         )
 
@@ -108,101 +116,17 @@ def study(tmp_path):
 def undisturbed(tmp_path_factory):
     """The result of the same study, computed on this machine."""
     made = Study(tmp_path_factory.mktemp("undisturbed"))
-    made.start(cluster=("--workers", "2"))
+    made.start()
     made.process.communicate(timeout=SECONDS)
     return read_study(made.result)
 
 
-def test_a_study_on_jobs(study, undisturbed):
-    study.start()
-    study.end()
-    study.check(undisturbed)
-    assert set(collections.Counter(study.computed()).values()) == {1}
-
-
-def test_a_job_that_is_cancelled_is_replaced(study, undisturbed):
-    study.start()
-    study.after(20)
-    slurm("scancel", jobs()[0])
-    eventually(lambda: len(jobs()) == 2, study.process)
-    assert "1 jobs of slurm have ended; as many are submitted again" in study.end()
-    study.check(undisturbed)
-
-
-def test_all_jobs_are_cancelled(study, undisturbed):
-    study.start()
+def test_the_recipe_for_jobs_when_they_are_cancelled(study, undisturbed):
+    study.start_recipe()
     study.after(20)
     slurm("scancel", *jobs())
-    assert "2 jobs of slurm have ended; as many are submitted again" in study.end()
-    study.check(undisturbed)
-
-
-def test_jobs_leave_before_their_wall_time_with_all_that_they_have_computed(tmp_path, study):
-    (tmp_path / "long").mkdir()
-    long = Study(tmp_path / "long", runs=800)
-    long.start(walltime="00:01:00")
-    errors = long.end()
-    assert errors.count("jobs of slurm have ended") >= 2
-    data = read_study(long.result)
-    assert data.run_status.size == 800
-    assert (status_codes(data.run_status) == Status.ok).all()
-    assert set(collections.Counter(long.computed()).values()) == {1}  # no batch was lost
-    output = "".join(path.read_text() for path in (tmp_path / "long" / "a.nc.jobs").iterdir())
-    assert "DUE TO TIME LIMIT" not in output
-
-
-def test_nodes_are_drained_and_come_back(study, undisturbed):
-    study.start()
-    study.after(20)
-    slurm("scontrol", "update", "nodename=node[1-2]", "state=drain", "reason=repaired")
-    slurm("scancel", *jobs())
-    lines = []
-    for line in study.process.stderr:
-        lines.append(line)
-        if "no worker of slurm for" in line:
-            break
-    assert "PENDING" in lines[-1]
-    slurm("scontrol", "update", "nodename=node[1-2]", "state=resume")
     study.end()
-    study.check(undisturbed)
-
-
-def test_the_controller_is_restarted(study, undisturbed):
-    study.start()
-    study.after(20)
-    os.kill(int((CONFIGURATION.parent / "slurmctld.pid").read_text()), signal.SIGTERM)
-    before = len(study.computed())
-    study.after(before + 40)  # it goes on without
-    subprocess.run(["slurmctld"], check=True, timeout=60)
-    eventually(lambda: len(jobs()) == 2, study.process)
-    slurm("scancel", *jobs())
-    study.end()
-    study.check(undisturbed)
-
-
-def test_another_partition(study, undisturbed):
-    study.start(queue="second")
-    study.after(1)
-    assert set(slurm("squeue", "-h", "-o", "%P %N").splitlines()) == {"second node2"}
-    study.end()
-    study.check(undisturbed)
-
-
-def test_a_job_that_is_refused_and_one_that_cannot_start(study, undisturbed):
-    study.start(memory="900GiB")
-    assert "the batch system slurm did not take the jobs: sbatch: error:" in study.end(code=1)
-    study.start(python="/bin/false")
-    assert "jobs of the batch system slurm have ended 4 times before a worker came of them" in study.end(code=1)
-    assert not study.result.exists()
-    study.start()
-    study.end()
-    study.check(undisturbed)
-
-
-def test_the_time_limit_counts_while_no_worker_comes(study):
-    slurm("scontrol", "update", "nodename=node[1-2]", "state=drain", "reason=repaired")
-    study.start("--time-limit", "20")
-    assert "stopped at the time limit of 20" in study.end(code=130)
+    study.check(undisturbed, "recipe.py")
 
 
 def test_an_array_without_a_scheduler_of_ours(study, undisturbed):
@@ -213,6 +137,6 @@ def test_an_array_without_a_scheduler_of_ours(study, undisturbed):
     study.after(10)
     slurm("scancel", "--signal=KILL", "--full", slurm("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()[0])
     eventually(lambda: not jobs(), seconds=SECONDS)
-    study.start(cluster=("--workers", "2"))  # joins what the last task has not
+    study.start()  # joins what the last task has not
     study.process.communicate(timeout=SECONDS)
-    study.check(undisturbed)
+    study.check(undisturbed, "a.nc.jobs")
