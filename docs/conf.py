@@ -21,6 +21,7 @@ extensions = [
     "sphinx_autosummary_accessors",
     "sphinx_click",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "declared_tables",
     "executed_notebooks",
     "included_markdown",
@@ -28,7 +29,7 @@ extensions = [
     "mathml",
     "plain_docstrings",
 ]
-exclude_patterns = ["_extensions", "_templates", "joss"]
+exclude_patterns = ["_extensions", "_templates", "figures_gallery", "joss"]
 templates_path = ["_templates", sphinx_autosummary_accessors.templates_path]
 default_role = "literal"  # in the commands' help
 smartquotes = False  # a long option has two hyphens
@@ -52,16 +53,40 @@ from evogt_study import *
 from evogt_study.pde import *
 """
 
+sphinx_gallery_conf = {
+    "examples_dirs": "figures_gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/(plot|with_matplotlib)_",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib", "gallery_figures"),
+    "capture_repr": (),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "notebook_extensions": set(),
+    "show_memory": False,
+    "min_reported_time": 1e6,  # no times on the pages
+    "show_signature": False,
+    "matplotlib_animations": False,
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = "evogt_study"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"  # no script and no network
 html_show_sourcelink = False
+PAGES_WITHOUT_SUBPAGES = ("getting_started", "comparison", "citation", "contributing", "changelog")
+html_sidebars = {
+    "**": ["page-toc", "sidebar-nav-bs"],
+    **{key: ["page-toc"] for key in PAGES_WITHOUT_SUBPAGES},
+    "index": [],
+    "search": [],
+    "genindex": [],
+}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": [],
     "footer_start": ["copyright"],
     "footer_end": [],
     "header_links_before_dropdown": 6,

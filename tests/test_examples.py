@@ -7,8 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.integrators import INTEGRATORS
+from evogt_study.plots.catalogue import KINDS
 from evogt_study.schema.variables import status_codes
 
 ROOT = Path(__file__).parents[1]
@@ -146,23 +145,9 @@ def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
         assert capsys.readouterr().out == shown
 
 
-@pytest.mark.filterwarnings("error")
-def test_the_snippets_of_the_gallery_draw_their_data(monkeypatch):
-    page, figures, names = (ROOT / "docs/how_to/gallery.md").read_text(), [], {}
-    monkeypatch.chdir(ROOT / "docs/how_to")
-    monkeypatch.setattr(plt, "show", lambda: figures.append(plt.gcf()))
-    with matplotlib.rc_context({"backend": "agg"}):
-        for code in re.findall(r"```{code-cell}\n(?::[^\n]*\n)?(.*?)```", page, re.DOTALL):
-            exec(code, names)
-    plt.close("all")
-    assert all(axes.has_data() for figure in figures for axes in figure.axes)
-    titles = [figure.get_suptitle() or figure.axes[0].get_title() for figure in figures]
-    assert titles == re.findall(r"^## (.*)", page, re.MULTILINE)
-    assert len(titles) == 6
-    np.testing.assert_allclose(names["growing"]["mean"].squeeze().isel(n=-1), names["error"].mean("seed"))
-    np.testing.assert_allclose(names["shares"].sum(axis=0), 1.0)
-    assert (names["front"].error.diff("setup") <= 0).all()
-    assert names["found"].first_order.idxmax() == "points"
+def test_each_kind_of_plot_has_a_page_in_the_gallery():
+    pages = {path.stem.split("_", 2)[2] for path in (ROOT / "docs/figures_gallery").glob("plot_*.py")}
+    assert pages == set(KINDS)
 
 
 @pytest.mark.long

@@ -90,6 +90,10 @@ class DisplayedFigure(Figure):
     def _repr_svg_(self) -> str:
         return style.encode_figure(self, "svg").decode()
 
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Save the figure as Matplotlib does, with 300 dots per inch unless `dpi` is given."""
+        super().savefig(fname, **{"dpi": 300} | options)
+
 
 @dataclass(eq=False)
 class Canvas:
