@@ -2,6 +2,7 @@
 
 import linecache
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -143,6 +144,23 @@ def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
     for code, shown in recipes:
         exec(code, {})
         assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("guide", ["from_joblib", "from_xyzpy", "from_simdesign"])
+def test_the_program_of_a_guide_runs(guide, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = code_blocks(f"docs/how_to/{guide}.md", "python")[-1].replace("range(500)", "range(20)")
+    Path("program.py").write_text(code)
+    names = runpy.run_path("program.py")
+    assert (names["ds"].run_status == "ok").all()
+    assert list(tmp_path.glob("*.nc"))
+
+
+def test_the_study_of_the_guide_for_signac_runs(tmp_path):
+    page = "docs/how_to/from_signac.md"
+    (tmp_path / "volume.py").write_text(code_blocks(page, "python")[-1])
+    (tmp_path / "volume.toml").write_text(code_blocks(page, "toml")[0])
+    assert (evs.run(evs.Study.from_file(tmp_path / "volume.toml"), workers=0).run_status == "ok").all()
 
 
 def test_each_kind_of_plot_has_a_page_in_the_gallery():

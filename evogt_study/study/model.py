@@ -286,7 +286,7 @@ class StudyModel(TomlTable):
     """A whole study."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
-    """Name of the study, and of its result file."""
+    """Name of the study and of its result file.  A study file without a name has its own name."""
     title: str = ""
     """Title, copied to the result."""
     source: str = ""

@@ -38,7 +38,7 @@ from evogt_study.schema.values import (
 )
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8, written_whole
-from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
+from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_files, sections
 from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
@@ -451,7 +451,7 @@ class Study:
     def from_file(path: str | Path, *, named: Named | None = None) -> Study:
         """Read and check a study file.  Raises StudyError, one line, for every mistake in it.
 
-        named: as in `from_text`.
+        A study without `name` has the name of its file.  named: as in `from_text`.
         """
         path = Path(path)
         if not is_utf8(str(path)):  # the result contains the name
@@ -460,7 +460,7 @@ class Study:
             text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
             raise StudyError(f"{error}{taken_by(str(path))}") from None
-        return Study.from_text(text, str(path), named=named)
+        return Study.from_text(_with_name(text, path.stem), str(path), named=named)
 
     @staticmethod
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
@@ -653,3 +653,12 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat({str(number): each for number, each in enumerate(value, 1)}, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _with_name(text: str, name: str) -> str:
+    """Return the text of a study with a name, which the name of its file gives unless the text does."""
+    try:
+        is_named = "name" in parse_toml(text)
+    except ValueError:  # `read_toml` explains it
+        is_named = True
+    return text if is_named or not re.fullmatch("[a-z0-9_]{1,100}", name) else f'name = "{name}"\n{text}'

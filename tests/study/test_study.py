@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import evogt_study as evs
+from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.pde.problems import BUILT_IN
 from evogt_study.schema.values import canonical
@@ -603,3 +605,15 @@ def test_a_study_that_would_occupy_the_machine_is_read_or_refused_at_once(name):
     source = LOAD.replace("GIBIBYTES", str(GIBIBYTES)).replace("SECONDS", str(SECONDS))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # each thread's buffers count against the memory
     subprocess.run([sys.executable, "-c", source], input=HEAVY[name], env=environment, text=True, check=True)
+
+
+@pytest.mark.parametrize("stem", ["volume", "two_words"])
+def test_a_study_file_without_a_name_has_its_own(stem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "method.py").write_text("def compute(p):\n    return {'half': p / 2}\n")
+    (tmp_path / f"{stem}.toml").write_text('# first line\nmethod = "method.py:compute"\n[axes]\np = [1.0, 3.0]\n')
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", f"{stem}.toml", "--workers", "0"])
+    with evs.open(f"results/{stem}.nc") as ds:
+        assert ds.half.values.tolist() == [0.5, 1.5]
+    assert evs.Study.from_file(f"{stem}.toml").name == stem
