@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import shortened
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
+from evogt_study.results.finished import read_unfinished
+from evogt_study.results.sources import ResultFile
+from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords, Stack
+from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed
 
 RUNS_AT_ONCE = 64
+Values = npt.NDArray[Any]
+_Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
+"""Dimensions and values of a run by name; True in the key marks an attribute of the returned Dataset."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A variable with different values in some pairs of runs.
+    """A variable, or the status, that differs in some pairs of runs.
 
     pairs: the numbers of the pairs that differ.  The other fields describe the first of them: how many of its `size`
     values differ, and the position and the values of the largest difference.  relative: largest difference divided by
@@ -47,90 +54,136 @@ def _shown(value: Any) -> str:
     return f"{value:.17g}" if isinstance(value, float) else shortened(value)  # 17 digits separate any two doubles
 
 
+def read_runs(path: Path) -> dict[str, RunRecords]:
+    """Return the runs of a result by phase, as the method returned them; empty for a file without an index."""
+    partial = read_unfinished(path)
+    if partial is not None:
+        return {phase: table.records()[0] for phase, table in partial.tables.items()}
+    index = ResultFile(path).index if path.exists() else None
+    return {} if index is None else dict(index.phases)
+
+
 def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
-    """The variables and recorded coordinates in which pairs of runs, by their numbers in `stored` and `now`, differ.
+    """Return the differences of pairs of runs, which are given by their numbers in `stored` and `now`.
 
-    Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.
+    Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.  The
+    arrays of a few runs are in memory at a time.
     """
-    left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    stored, now = _on_common_labels(*map(_in_memory, (stored, now)))
-    found = []
-    for key in dict.fromkeys((stack.name, stack.role == ATTRIBUTE) for each in (stored, now) for stack in each.stacks):
-        ours, theirs = ([stack for stack in each.stacks if _key(stack) == key] for each in (stored, now))
-        difference = _difference(key[0], _values(ours, left), _values(theirs, right))
-        if difference is not None:
-            found.append(difference)
-    return found
-
-
-def differences_of_pairs(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
-    """Return `differences` of many pairs, each variable once, with the arrays of a few runs in memory at a time."""
-    found: dict[str, Difference] = {}
+    found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
         some = pairs[start : start + RUNS_AT_ONCE]
-        rows = [np.unique(np.array(own)) for own in zip(*some, strict=True)]
-        left, right = (np.searchsorted(own, each) for own, each in zip(rows, zip(*some, strict=True), strict=True))
-        numbers = list(zip(left.tolist(), right.tolist(), strict=True))
-        for each in differences(stored.selected(rows[0]), now.selected(rows[1]), numbers):
-            here = tuple(number + start for number in each.pairs)
-            first = found.setdefault(each.name, replace(each, pairs=()))
-            found[each.name] = replace(first, pairs=first.pairs + here)
-    return list(found.values())
-
-
-def _in_memory(records: RunRecords) -> RunRecords:
-    """Return the records with their arrays read; the values that shorter arrays lack are missing."""
-    return replace(records, stacks=tuple(map(_read, records.stacks)))
-
-
-def _read(stack: Stack) -> Stack:
-    values = np.asarray(stack.values)
-    if isinstance(stack.values, Packed) and values.dtype.kind in "biu":
-        return replace(stack, values=values, absent=stack.values.lacks(values.shape[1:]))
-    return replace(stack, values=values.astype(str) if values.dtype.kind == "O" else values)
-
-
-def _key(stack: Stack) -> tuple[str, bool]:
-    return stack.name, stack.role == ATTRIBUTE
-
-
-# a result aligns its runs by their labels, but a run that is computed again has only its own
-def _on_common_labels(*several: RunRecords) -> tuple[RunRecords, ...]:
-    """Return the records with the labels of all runs along each dimension that has strings, dates or integers."""
-    labels: dict[str, list[Stack]] = {}
-    for stack in (stack for records in several for stack in records.stacks):
-        if stack.role == COORDINATE and stack.dims == (stack.name,) and stack.values.dtype.kind in "UMiu":
-            labels.setdefault(stack.name, []).append(stack)
-    for dim, stacks in labels.items():
-        rows = [set(row) for stack in stacks for row in stack.values.tolist()]
-        unique = all(len(set(row)) == len(row) for stack in stacks for row in stack.values.tolist())
-        if unique and any(row != rows[0] for row in rows):
-            union = np.unique(np.concatenate([stack.values.ravel() for stack in stacks]))
-            several = tuple(replace(each, stacks=tuple(_spread(each, dim, union))) for each in several)
-    return several
-
-
-def _spread(records: RunRecords, dim: str, union: npt.NDArray[Any]) -> Iterator[Stack]:
-    """Yield the stacks with the labels `union` along a dimension; other labels of a run are missing."""
-    own = {
-        run: row
-        for stack in records.stacks
-        if stack.name == dim and stack.role == COORDINATE
-        for run, row in zip(stack.rows.tolist(), stack.values, strict=True)
-    }
-    for stack in records.stacks:
-        if dim not in stack.dims or stack.name == dim or not all(run in own for run in stack.rows.tolist()):
-            yield stack
-            continue
-        axis = stack.dims.index(dim)
-        values = _comparable([stack])
-        wide = np.full(
-            (*values.shape[: axis + 1], len(union), *values.shape[axis + 2 :]), _missing(values), values.dtype
+        ours, theirs = (
+            _read_runs(records, sorted({pair[side] for pair in some})) for side, records in enumerate((stored, now))
         )
-        for place, run in enumerate(stack.rows.tolist()):
-            at = np.searchsorted(union, own[run])
-            wide[place][(*(slice(None),) * axis, at)] = values[place]
-        yield replace(stack, values=wide, absent=None)
+        for number, (a, b) in enumerate(some, start):
+            status = [Status(stored.status[a]), Status(now.status[b])]
+            if status[0] != status[1]:
+                one, other = (state.name for state in status)
+                new = [Difference("status", (), 1, 1, (), one, other, np.inf)]
+            else:
+                new = list(_compare_runs(ours[a], theirs[b]))
+            for each in new:
+                found.setdefault(each.name, (each, []))[1].append(number)
+    return [replace(first, pairs=tuple(numbers)) for first, numbers in found.values()]
+
+
+def _read_runs(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
+    """Read the values of runs."""
+    runs: dict[int, _Run] = {row: {} for row in rows}
+    for stack in records.selected(np.array(rows)).stacks:
+        for row, values in zip(stack.rows.tolist(), _read_arrays(stack), strict=True):
+            runs[rows[row]][stack.name, stack.role == ATTRIBUTE] = stack.dims, values
+    return runs
+
+
+def _read_arrays(stack: Stack) -> Iterator[Values]:
+    if isinstance(stack.values, Packed):
+        for _, several in stack.values.arrays(np.arange(len(stack.values))):
+            yield from several
+    elif stack.absent is None:
+        yield from map(np.asarray, stack.values)
+    else:
+        for values, absent in zip(stack.values, stack.absent, strict=True):
+            yield np.where(absent, np.nan, values.astype(object))
+
+
+def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
+    names = dict.fromkeys([*other, *one])
+    if all(name in one and name in other and _is_same(one[name][1], other[name][1]) for name in names):
+        return
+    one, other = map(_without_missing_labels, (one, other))
+    for name in names:
+        ours, theirs = (run[name][1] if name in run else None for run in (one, other))
+        difference = _compare(name[0], ours, theirs)
+        if difference is not None:
+            yield difference
+
+
+def _is_same(one: Values, other: Values) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _without_missing_labels(run: _Run) -> _Run:
+    """Leave out the labels of a dimension without a value: a file without an index has the labels of all runs."""
+    for name, (dims, labels) in list(run.items()):
+        if dims == (name[0],) and labels.dtype.kind in "UMiu":
+            along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
+            there = np.zeros(len(labels), dtype=bool)
+            for own, values in along.values():
+                present = np.moveaxis(~_is_missing(values), own.index(name[0]), 0)
+                there |= present.reshape(len(labels), -1).any(axis=1)
+            for key, (own, values) in {**along, name: run[name]}.items() if along else ():
+                run = {**run, key: (own, values.compress(there, axis=own.index(name[0])))}
+    return run
+
+
+def _is_missing(values: Values) -> npt.NDArray[np.bool_]:
+    if values.dtype.kind == "U":
+        return np.asarray(values == "")
+    return np.asarray(values != values)
+
+
+def _compare(name: str, one: Values | None, other: Values | None) -> Difference | None:
+    """Compare two arrays as float64, or as strings: dates, and integers that no float64 holds."""
+    kinds = [None if values is None else _kind(values) for values in (one, other)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        return Difference(name, (), 1, 1, (), kinds[0], kinds[1], np.inf)
+    there = [values for values in (one, other) if values is not None]
+    is_exact = all(values.dtype.kind in "iuO" for values in there)
+    is_text = there[0].dtype.kind in "UMm" or (
+        is_exact and any((abs(each.astype(float)) >= EXACT).any() for each in there)
+    )
+    shape = tuple(np.max([values.shape for values in there], axis=0))
+    blank: Any = "" if is_text else np.nan
+    wide = []
+    for values in (one, other):
+        made = np.full(shape, blank, dtype=object if is_text else float)
+        if values is not None:
+            inside = tuple(map(slice, values.shape))
+            made[inside] = np.where(_is_missing(values), blank, values.astype(str)) if is_text else values
+        wide.append(made)
+    ours, theirs = wide
+    if is_text:
+        unequal = np.asarray(ours != theirs)
+    else:  # as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal
+        unequal = (ours.view(np.int64) != theirs.view(np.int64)) & ~(np.isnan(ours) & np.isnan(theirs))
+    if not unequal.any():
+        return None
+    count, size = int(np.count_nonzero(unequal)), unequal.size
+    if is_text:
+        at = tuple(int(i) for i in np.argwhere(unequal)[0])
+        return Difference(name, (), count, size, at, str(ours[at]), str(theirs[at]), np.inf)
+    # relative to the largest value of the variable, since an entry near zero is a rounding error of the large ones
+    with np.errstate(all="ignore"):
+        gaps = np.where(unequal, np.nan_to_num(np.abs(theirs - ours), nan=np.inf), -1.0)  # equal infinities have no gap
+        scale = np.abs(ours[np.isfinite(ours)]).max(initial=0.0)
+        relative = float(gaps.max() / scale) if scale else float("inf" if gaps.max() else 0.0)
+    at = tuple(int(i) for i in np.unravel_index(int(gaps.argmax()), gaps.shape))
+    return Difference(name, (), count, size, at, float(ours[at]), float(theirs[at]), relative)
+
+
+def _kind(values: Values) -> str:
+    return f"{'strings' if values.dtype.kind in 'UMm' else 'numbers'} of {values.ndim} dimensions"
 
 
 def variables(records: RunRecords) -> tuple[str, ...]:
@@ -143,100 +196,3 @@ def software_changes(stored: str, now: str) -> str:
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)
-
-
-def _values(stacks: Sequence[Stack], runs: npt.NDArray[np.intp]) -> npt.NDArray[Any] | None:
-    """The values of these runs, NaN or "" for a run without a value; None if no run has one."""
-    if not sum(len(stack.rows) for stack in stacks):
-        return None
-    values = _comparable(stacks)
-    own = np.concatenate([stack.rows for stack in stacks])
-    rows = np.full(1 + max(runs.max(initial=-1), own.max(initial=-1)), -1, dtype=np.intp)
-    rows[own] = np.arange(len(own))
-    picked = rows[runs]
-    values = values[picked]
-    values[picked < 0] = _missing(values)
-    return values
-
-
-def _comparable(stacks: Sequence[Stack]) -> npt.NDArray[Any]:
-    """The rows of stacks of one variable as float64, or as strings: dates, and integers that no float64 holds."""
-    text = any(stack.values.dtype.kind in "UMm" or _is_large(stack.values) for stack in stacks)
-    made = []
-    for stack in stacks:
-        values = stack.values.astype(str if text else np.float64)
-        if stack.values.dtype.kind in "Mm":
-            values[np.isnat(stack.values)] = ""
-        if stack.absent is not None:
-            values[stack.absent] = _missing(values)
-        made.append(values)
-    lengths = np.max([values.shape[1:] for values in made], axis=0) if made[0].ndim > 1 else ()
-    return np.concatenate([_of_shape(values, (len(values), *map(int, lengths))) for values in made])
-
-
-def _is_large(values: npt.NDArray[Any]) -> bool:
-    return values.dtype.kind in "iu" and bool((np.abs(values.astype(float)) >= EXACT).any())
-
-
-def _missing(values: npt.NDArray[Any]) -> Any:
-    return "" if values.dtype.kind == "U" else np.nan
-
-
-def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any] | None) -> Difference | None:
-    if stored is None or now is None:
-        there = stored if stored is not None else now
-        if there is None:
-            return None
-        missing = np.full(there.shape, "" if there.dtype.kind == "U" else np.nan, dtype=there.dtype)
-        stored, now = (missing, there) if stored is None else (there, missing)
-    if stored.ndim != now.ndim or (stored.dtype.kind == "U") != (now.dtype.kind == "U"):
-        return Difference(name, tuple(range(len(stored))), 1, 1, (), _kind(stored), _kind(now), np.inf)
-    stored, now = _of_one_shape(stored, now)
-    unequal = ~_same(stored, now)
-    runs = np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1))
-    if not runs.size:
-        return None
-    first = int(runs[0])
-    return _largest(name, tuple(map(int, runs)), *(np.asarray(each[first]) for each in (unequal, stored, now)))
-
-
-# relative to the largest value of the variable, since an entry near zero is a rounding error of the large ones
-def _largest(
-    name: str, runs: tuple[int, ...], unequal: npt.NDArray[np.bool_], stored: npt.NDArray[Any], now: npt.NDArray[Any]
-) -> Difference:
-    count, size = int(np.count_nonzero(unequal)), unequal.size
-    if stored.dtype.kind == "U":
-        at = tuple(int(i) for i in np.argwhere(unequal)[0])
-        return Difference(name, runs, count, size, at, str(stored[at]), str(now[at]), np.inf)
-    with np.errstate(all="ignore"):
-        gaps = np.where(unequal, np.nan_to_num(np.abs(now - stored), nan=np.inf), -1.0)  # equal infinities have no gap
-        scale = np.abs(stored[np.isfinite(stored)]).max(initial=0.0)
-        relative = float(gaps.max() / scale) if scale else float("inf" if gaps.max() else 0.0)
-    at = tuple(int(i) for i in np.unravel_index(int(gaps.argmax()), gaps.shape))
-    return Difference(name, runs, count, size, at, float(stored[at]), float(now[at]), relative)
-
-
-def _kind(values: npt.NDArray[Any]) -> str:
-    return f"{'strings' if values.dtype.kind == 'U' else 'numbers'} of {values.ndim - 1} dimensions"
-
-
-def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Pad the arrays to one shape, as a result pads the shorter arrays of some runs."""
-    shape = tuple(np.max([array.shape for array in arrays], axis=0))
-    return [_of_shape(array, shape) for array in arrays]
-
-
-def _of_shape(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    if array.shape == shape:
-        return array
-    whole = np.full(shape, _missing(array), dtype=array.dtype)
-    whole[tuple(slice(0, n) for n in array.shape)] = array
-    return whole
-
-
-# as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal
-def _same(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if one.dtype.kind == "U":
-        return np.asarray(one == other)
-    bits = one.view(np.int64) == other.view(np.int64)
-    return np.asarray(bits | (np.isnan(one) & np.isnan(other)))

@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.compare import Difference, differences_of_pairs, software_changes
+from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.operations.merge import Source
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, returned_attributes
@@ -26,21 +26,13 @@ MAX_RUNS = 10
 """Number of differing runs that are printed."""
 
 
-@dataclass(frozen=True)
-class DifferentRun:
-    """Two runs of equal parameter values, their status, and the variables that differ; "status" may be one of them."""
-
-    at: Mapping[str, str]
-    status: tuple[Status, Status]
-    variables: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class ResultDiff:
     """Comparison of two results.
 
     common: number of cases of equal parameter values that are finished in both.  only: number of cases that only one of
-    them has.  runs: the runs that differ.  differences: the variables that differ, each with its first pair of runs.
+    them has.  runs: the runs that differ: parameters (`at`), `status` in both results and names of variables
+    (`differs`); "status" may be one of them.  differences: the variables that differ, each with its first pair of runs.
     code: parts of the user's code that differ.  software: differences of the versions that computed the runs, or "".
     parameters: parameters that only one result has, or that differ in all cases, each with a description.
     """
@@ -49,7 +41,7 @@ class ResultDiff:
     phase: str
     common: int
     only: tuple[int, int]
-    runs: tuple[DifferentRun, ...]
+    runs: tuple[Mapping[str, Any], ...]
     differences: tuple[Difference, ...]
     code: tuple[str, ...]
     software: str
@@ -57,16 +49,13 @@ class ResultDiff:
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each run that differs: parameters, both status, and the names of the variables."""
-        rows = [
-            {
-                **run.at,
-                "status_a": run.status[0].name,
-                "status_b": run.status[1].name,
-                "differs": ", ".join(run.variables),
-            }
-            for run in self.runs
-        ]
-        return pd.DataFrame(rows)
+        columns = ("status_a", "status_b", "differs")
+        return pd.DataFrame(
+            [
+                {**run["at"], **dict(zip(columns, (*run["status"], ", ".join(run["differs"])), strict=True))}
+                for run in self.runs
+            ]
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
@@ -77,10 +66,7 @@ class ResultDiff:
                 {"name": each.name, "runs": len(each.pairs), "example": each.describe("in A", "in B")}
                 for each in self.differences
             ],
-            "runs": [
-                {"at": run.at, "status": [each.name for each in run.status], "differs": run.variables}
-                for run in self.runs
-            ],
+            "runs": self.runs,
         }  # fmt: skip
 
     def describe(self) -> Iterator[str]:
@@ -91,19 +77,16 @@ class ResultDiff:
             if count:
                 yield f"  only in {path}: {count:,} cases"
         yield from (f"  {line}" for line in self.parameters)
-        if self.code:
-            yield f"  the code differs: {listed(self.code, 6)}"
-        else:
-            yield "  the code is the same"
+        yield f"  the code differs: {listed(self.code, 6)}" if self.code else "  the code is the same"
         if self.software:
             yield f"  software differs: {self.software}"
         for difference in self.differences:
             runs = f"{len(difference.pairs):,} runs, first " if len(difference.pairs) > 1 else ""
             yield f"  {runs}{difference.describe(f'in {one}', f'in {other}')}"
         for run in self.runs[:MAX_RUNS]:
-            at = ", ".join(f"{name}={value}" for name, value in run.at.items())
-            both = "" if run.status[0] == run.status[1] else f" ({run.status[0].name}, {run.status[1].name})"
-            yield f"    {at}: {', '.join(run.variables)}{both}"
+            at = ", ".join(f"{name}={value}" for name, value in run["at"].items())
+            both = "" if run["status"][0] == run["status"][1] else f" ({', '.join(run['status'])})"
+            yield f"    {at}: {', '.join(run['differs'])}{both}"
         if len(self.runs) > MAX_RUNS:
             yield f"    and {len(self.runs) - MAX_RUNS:,} more runs"
 
@@ -143,28 +126,38 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     names = [_parameters(each) for each in data]
     shared = [name for name in names[0] if name in names[1]]
     cases = [_cases(source, each, shared) for source, each in zip(sources, data, strict=True)]
-    rows = [{key: row for row, key in enumerate(each.keys)} for each in runs]
     both = [at for at in cases[0] if at in cases[1]]
-    known = [at for at in both if cases[0][at] in rows[0] and cases[1][at] in rows[1]]
-    pairs = dict.fromkeys((rows[0][cases[0][at]], rows[1][cases[1][at]]) for at in known)
-    place = {pair: at for at in reversed(known) for pair in [(rows[0][cases[0][at]], rows[1][cases[1][at]])]}
-    status = {(a, b): (Status(runs[0].status[a]), Status(runs[1].status[b])) for a, b in pairs}
-    ok = [pair for pair in pairs if status[pair] == (Status.ok, Status.ok)]
-    found = differences_of_pairs(runs[0], runs[1], ok)
-    different: dict[tuple[int, int], list[str]] = {pair: ["status"] for pair in pairs if len(set(status[pair])) > 1}
+    rows = [{key: row for row, key in enumerate(each.keys)} for each in runs]
+    places: dict[tuple[int, int], tuple[str, ...]] = {}  # the first case of each pair of runs
+    for at in both:
+        a, b = (own.get(each[at]) for own, each in zip(rows, cases, strict=True))
+        if a is not None and b is not None:
+            places.setdefault((a, b), at)
+    pairs, different = list(places), dict[int, list[str]]()
+    found = differences(runs[0], runs[1], pairs)
     for each in found:
         for number in each.pairs:
-            different.setdefault(ok[number], []).append(each.name)
-    software = (software_changes(runs[0].software[a], runs[1].software[b]) for a, b in different or pairs)
+            different.setdefault(number, []).append(each.name)
+    rows_of = [pairs[number] for number in different] or pairs
+    changes = (software_changes(runs[0].software[a], runs[1].software[b]) for a, b in rows_of)
     return ResultDiff(
-        (sources[0].path, sources[1].path), phase, len(pairs), (len(cases[0]) - len(both), len(cases[1]) - len(both)),
-        tuple(
-            DifferentRun(dict(zip(shared, place[pair], strict=True)), status[pair], tuple(different[pair]))
-            for pair in pairs if pair in different
+        paths=(sources[0].path, sources[1].path),
+        phase=phase,
+        common=len(pairs),
+        only=(len(cases[0]) - len(both), len(cases[1]) - len(both)),
+        runs=tuple(
+            {
+                "at": dict(zip(shared, places[pairs[number]], strict=True)),
+                "status": [Status(own.status[row]).name for own, row in zip(runs, pairs[number], strict=True)],
+                "differs": different[number],
+            }
+            for number in sorted(different)
         ),
-        tuple(found), tuple(_code_changes(*data)), next(filter(None, software), "").replace(", here ", " and "),
-        tuple(_other_parameters(sources, data, names, both)),
-    )  # fmt: skip
+        differences=tuple(each for each in found if each.name != "status"),
+        code=tuple(_code_changes(*data)),
+        software=next(filter(None, changes), "").replace(", here ", " and "),
+        parameters=tuple(_other_parameters(sources, data, names, is_common=bool(both))),
+    )
 
 
 def _parameters(data: xr.Dataset) -> list[str]:
@@ -176,16 +169,11 @@ def _parameters(data: xr.Dataset) -> list[str]:
 
 def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
     """The run key of each planned case by the values of its parameters.  Raises InputError if two have equal values."""
-    keys = data["run_key"].values
-    columns = []
-    for name in names:
-        coord = data[name].variable
-        texts = np.array([text_label(canonical(value)) for value in coord.values.ravel()], object).reshape(coord.shape)
-        whole = xr.Variable(coord.dims, texts).set_dims(dict(data["run_key"].sizes))  # type: ignore[no-untyped-call]
-        columns.append(whole.transpose(*data["run_key"].dims).values.ravel().tolist())
-    planned = keys.ravel().astype(str).tolist()
+    keys = data["run_key"]
+    columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
+    wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]
     found: dict[tuple[str, ...], str] = {}
-    for key, *at in zip(planned, *columns, strict=True):
+    for key, *at in zip(keys.values.ravel().astype(str).tolist(), *wide, strict=True):
         if key and found.setdefault(tuple(at), key) != key:
             others = [name for name in _parameters(data) if name not in names]
             raise InputError(
@@ -195,40 +183,36 @@ def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple
     return found
 
 
+def _label(value: Any) -> str:
+    return text_label(canonical(value))
+
+
 def _other_parameters(
-    sources: Sequence[Source], data: Sequence[xr.Dataset], names: Sequence[Sequence[str]], both: Sequence[object]
+    sources: Sequence[Source], data: Sequence[xr.Dataset], names: Sequence[Sequence[str]], *, is_common: bool
 ) -> Iterator[str]:
     """Describe parameters that only one result has, and constants that differ if no case is common."""
     for number, source in enumerate(sources):
         own = [name for name in names[number] if name not in names[1 - number]]
         if own:
             yield f"parameters only in {source.path}: {listed(own)}"
-    for name in () if both else names[0]:
-        values = [
-            [text_label(canonical(value)) for value in each[name].values.ravel()] for each in data if name in each
-        ]
-        if len(values) == 2 and not set(values[0]) & set(values[1]):
-            ours, theirs = (listed(list(dict.fromkeys(each)), 6) for each in values)
-            yield f"{name} is {ours} in {sources[0].path}, {theirs} in {sources[1].path}"
+    for name in () if is_common else [name for name in names[0] if name in names[1]]:
+        ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
+        if not set(ours) & set(theirs):
+            yield f"{name} is {listed(ours, 6)} in {sources[0].path}, {listed(theirs, 6)} in {sources[1].path}"
 
 
 def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
     """Yield the files, or else the functions, in which the recorded code differs."""
-    codes: list[dict[str, Any]] = []
-    for data in (one, other):
-        codes.append({})
+    codes: list[dict[str, Any]] = [{}, {}]
+    for number, data in enumerate((one, other)):
         with suppress(ValueError, LookupError, TypeError):  # no code of the user
-            codes[-1] = json.loads(str(data.attrs[DECLARATION]))["codes"]
+            codes[number] = json.loads(str(data.attrs[DECLARATION]))["codes"]
     marks = [sorted(str(each.get("fingerprint")) for each in known.values()) for known in codes]
     if marks[0] == marks[1]:
         return
-    files = [
-        {
-            name or reference.rpartition(":")[0]: mark
-            for reference, code in known.items()
-            for name, mark in code.get("files", {}).items()
-        }
-        for known in codes
-    ]
+    files: list[dict[str, str]] = [{}, {}]
+    for own, known in zip(files, codes, strict=True):
+        for reference, code in known.items():
+            own.update({name or reference.rpartition(":")[0]: mark for name, mark in code.get("files", {}).items()})
     changed = [name for name in {**files[0], **files[1]} if files[0].get(name) != files[1].get(name)]
     yield from changed or dict.fromkeys([*codes[0], *codes[1]])

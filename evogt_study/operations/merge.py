@@ -16,19 +16,18 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
-from evogt_study.operations.compare import Difference, differences_of_pairs, software_changes
+from evogt_study.operations.compare import differences, read_runs, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.finished import read_unfinished
 from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
-from evogt_study.results.sources import ResultFile, check_file
+from evogt_study.results.sources import check_file
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import FINAL, MAIN, Status
+from evogt_study.schema.variables import FINAL, MAIN
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
@@ -47,7 +46,7 @@ _PROVENANCE = (
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One of the files to merge, with its runs by phase."""
+    """A result, or its finished runs: run metadata and coordinates by phase, and all runs by phase."""
 
     path: Path
     groups: Mapping[str, xr.Dataset]
@@ -55,27 +54,17 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Read a result to merge, or its finished runs.
-
-        Raises ResultError if it is not a result, if its runs have changed since they were written, or if it has no
-        runs of the main phase.
-        """
-        partial = read_unfinished(path)
-        index = ResultFile(path).index if path.exists() and partial is None else None
+        """Read a result.  Raises ResultError if it has no runs of the main phase, or if another program changed it."""
         with opened_so_far(path) as found:
-            # the arrays of a result with an index are copied when the merged result is written
-            if index is not None:
-                found = {phase: metadata(data).assign_coords(data.coords) for phase, data in found.items()}
-            groups = {phase: loaded(path, data) for phase, data in found.items()}
+            # arrays of a result with an index are copied when a merged result is written
+            runs = read_runs(path)
+            runs = {phase: runs.get(phase) or records_of(data) for phase, data in found.items()}
+            groups = {phase: loaded(path, metadata(data).assign_coords(data.coords)) for phase, data in found.items()}
         if MAIN not in groups:
             raise ResultError(f"{path} has runs of the pilot only. Merge results with runs of the main phase.")
         if path.exists():
             check_file(path)
-        if index is not None:
-            return Source(path, groups, dict(index.phases))
-        tables = {} if partial is None else partial.tables  # with the types that the runs returned
-        runs = {phase: tables[phase].records()[0] for phase in groups.keys() & tables.keys()}
-        return Source(path, groups, {phase: runs.get(phase) or records_of(data) for phase, data in groups.items()})
+        return Source(path, groups, runs)
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -99,18 +88,36 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "one of the files to merge")
     check_output(output)
-    write_joined(output, lambda: _joined(sources, study))
+    write_joined(output, lambda: _join(sources, study))
     return with_status_names(open_written(output))
 
 
-def _joined(sources: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
-    read = [Source.read(path) for path in sources]
-    _check_one_study(read, study)
-    plans, study = _covering(read) if study is None else (_plans(study, read), study)
+def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
+    """Return the joined runs by phase, labelled and as tables.  Raises ResultError."""
+    sources = list(map(Source.read, paths))
+    first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
+    owner = str(paths[0]) if study is None else study.file
+    # by name, before any comparison: two studies have no common keys, which would look like missing runs
+    for source in sources:
+        found = source.groups[MAIN].attrs.get("id", "")
+        if found != first:
+            raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
+    try:
+        joint = study or _joint_study(sources)
+        plans = _plans(joint, sources)
+    except (ResultError, StudyError) as error:
+        raise ResultError(str(error).replace(f"{CODE} says", "--study STUDY.toml says by its folder")) from None
     for phase, plan in plans.items():
-        _check_no_conflict(plan, phase, read)
-    tables = {phase: _table(plan, phase, read) for phase, plan in plans.items()}
-    return {phase: _merged(table, phase, read, study) for phase, table in tables.items()}, tables
+        _check_equal_runs(plan, phase, sources)
+    tables, whole = dict[str, RunTable](), dict[str, xr.Dataset]()
+    for phase, plan in plans.items():
+        having = [source for source in sources if phase in source.runs]
+        tables[phase] = RunTable(plan)
+        # attempts on different machines add up
+        tables[phase].add_all([source.runs[phase] for source in having], attempts=np.add)
+        data = whole[phase] = dataset(tables[phase], joint)
+        data.attrs = {**global_attributes(joint, phase), **data.attrs, **_provenance(having, phase)}
+    return whole, tables
 
 
 def check_output(output: Path) -> None:
@@ -153,68 +160,58 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
     return ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
 
 
-# by name, before any comparison: two studies have no common keys, which would look like missing runs
-def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
-    """Raise ResultError if the files are results of different studies."""
-    first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
-    owner = str(sources[0].path) if study is None else study.file
-    for source in sources:
-        found = source.groups[MAIN].attrs.get("id", "")
-        if found != first:
-            raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
-
-
 # --- the study that includes all runs ---------------------------------------------------------------------------------
 
 
-def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
-    """The study that includes the runs of all files, with its plans.  Raises ResultError.
-
-    It is the study of the first file whose axes have every value, or else the study of the first file with the axis
-    values of all.
-    """
-    lacking = [_lacking_values(source, sources) for source in sources]
-    refusals: list[str] = []
-    whole = [(source, source.groups[MAIN]) for source, lacks in zip(sources, lacking, strict=True) if not lacks]
-    if not whole and (text := _joint_text(sources)) is not None:
-        data = sources[0].groups[MAIN]
-        whole = [(sources[0], data.assign_attrs(study=text))]
-    for source, data in whole:
-        try:
-            study = study_in(source.path, data)
-            return _plans(study, sources), study
-        except (ResultError, StudyError) as error:
-            refusals.append(str(error))
-    if refusals:
-        raise ResultError(refusals[0].replace(f"{CODE} says", "--study STUDY.toml says by its folder"))
-    reasons = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
-    raise ResultError(f"no file has a study that includes all runs: {reasons}. Name such a study with --study.")
+def _joint_study(sources: Sequence[Source]) -> Study:
+    """Return the study of the first file whose axes have every value, or the first study with the values of all."""
+    names = dict.fromkeys(str(name) for source in sources for name in source.groups[MAIN]["run_status"].dims)
+    values = {name: [_values_in(source.groups[MAIN], name) for source in sources] for name in names}
+    every = {name: {value for own in found for value in own or ()} for name, found in values.items()}
+    for number, source in enumerate(sources):
+        if all(values[name][number] in (None, every[name]) for name in names):
+            return study_in(source.path, source.groups[MAIN])
+    return study_in(sources[0].path, sources[0].groups[MAIN].assign_attrs(study=_joint_text(sources)))
 
 
-def _joint_text(sources: Sequence[Source]) -> str | None:
-    """The text of the first study with the axis values of all; None if other parts of the studies differ."""
-    texts = [str(source.groups[MAIN].attrs["study"]) for source in sources]
-    for text, source in zip(texts, sources, strict=True):
-        read_toml(text, f"the study in {source.path}")  # it refuses text that is no study
-    tables = [parse_toml(text) for text in texts]
-    axes = [table.pop("axes", {}) for table in tables]
-    if any(table != tables[0] or own.keys() != axes[0].keys() for table, own in zip(tables, axes, strict=True)):
+def _values_in(data: xr.Dataset, name: str) -> set[str] | None:
+    """Labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
+    if name not in data.coords or data[name].dims not in ((), (name,)):
         return None
-    joint = {}
-    for name in axes[0]:
+    return {text_label(value) for value in data[name].values.ravel()}
+
+
+def _joint_text(sources: Sequence[Source]) -> str:
+    """Return the text of the first study with the axis values of all.  Raises ResultError if other parts differ."""
+    tables = []
+    for source in sources:
+        text = str(source.groups[MAIN].attrs["study"])
+        read_toml(text, f"the study in {source.path}")  # it refuses text that is no study
+        tables.append(parse_toml(text))
+    axes = [table.pop("axes", {}) for table in tables]
+    differing = [
+        f"[{key}]" for table in tables for key in tables[0].keys() | table if table.get(key) != tables[0].get(key)
+    ]
+    differing += [name for name in axes[0] if any(name not in own for own in axes)]
+    joint: dict[str, Any] = {}
+    for name in axes[0].keys() - set(differing):
         every = [_listed_values(own[name]) for own in axes]
         if all(own[name] == axes[0][name] for own in axes):
             joint[name] = axes[0][name]
-        elif any(values is None for values in every):
-            return None
+        elif None in every:
+            differing.append(name)
         else:
-            values = list(dict.fromkeys(value for values in every for value in values or ()))
+            values = list(dict.fromkeys(value for own in every for value in own or ()))
             if all(type(value) in (int, float) for value in values):
                 values.sort()
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
-            is_range = is_range and values[0] >= 0
-            joint[name] = {"start": values[0], "count": len(values)} if is_range else values
-    return write_toml({**tables[0], "axes": joint})
+            joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
+    if differing:
+        parts = listed(sorted(set(differing)), 6)
+        raise ResultError(
+            f"no file has a study that includes all runs: they differ in {parts}. Name such a study with --study."
+        )
+    return write_toml({**tables[0], "axes": {name: joint[name] for name in axes[0]}})
 
 
 def _listed_values(raw: Any) -> list[Any] | None:
@@ -224,27 +221,8 @@ def _listed_values(raw: Any) -> list[Any] | None:
     return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
 
 
-def _lacking_values(source: Source, sources: Sequence[Source]) -> str:
-    """Describe the axis values that only other files have."""
-    lacks = []
-    for name in dict.fromkeys(str(name) for each in sources for name in each.groups[MAIN]["run_status"].dims):
-        own = _values_in(source.groups[MAIN], name)
-        every = dict.fromkeys(value for each in sources for value in _values_in(each.groups[MAIN], name) or ())
-        missing = [] if own is None else [value for value in every if value not in set(own)]
-        if missing:
-            lacks.append(f"{name} = {listed(missing, 6)}")
-    return " and ".join(lacks)
-
-
-def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
-    """Labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
-    if name not in data.coords or data[name].dims not in ((), (name,)):
-        return None
-    return [text_label(value) for value in data[name].values.ravel()]
-
-
 def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
-    """The study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
+    """Return the study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for phase in study.phases:
         seeds = planned_seeds(phase, [source.groups[phase.name] for source in sources if phase.name in source.groups])
@@ -253,138 +231,95 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
     # the main phase first, since it becomes the root group of the file
     plans = dict(reversed(plans.items()))
-    asked = {phase: {case.key for case in plan.cases()} for phase, plan in plans.items()}
     for source in sources:
         for name, runs in source.runs.items():
-            lost = [key for key in runs.keys if key not in asked.get(name, ())]
+            planned = set(plans[name].keys.astype(str).tolist()) if name in plans else set()
+            lost = [key for key in runs.keys if key not in planned]
             if lost:
-                raise ResultError(_not_asked_for(study, source, name, lost, sources))
+                keys = source.groups[name]["run_key"]
+                places = zip(keys.dims, np.argwhere(keys.values.astype(str) == lost[0])[0], strict=True)
+                at = ", ".join(f"{dim}={source.groups[name][dim].values[i]}" for dim, i in places)
+                reason = listed(_other_constants(source, sources), 3)
+                raise ResultError(
+                    f"{source.path} holds {len(lost)} runs of the {name} that {study.file} does not ask for, e.g. {at} "
+                    f"({reason or 'a rule, the output, the pilot or the code of the method differs'}); name a study "
+                    "file that asks for everything with --study, or leave this file out"
+                )
     return plans
 
 
-def _not_asked_for(study: Study, source: Source, phase: str, lost: Sequence[str], sources: Sequence[Source]) -> str:
-    at = _place(source.groups[phase], lost[0])
-    differing = [text for other in sources for text in _other_constants(source, other)]
-    reason = (
-        listed(differing, 3) if differing else "a rule, the output, the pilot's choice or the method's code differs"
-    )
-    return (
-        f"{source.path} holds {len(lost)} runs of the {phase} that {study.file} does not ask for, e.g. {at} "
-        f"({reason}); name a study file that asks for everything with --study, or leave this file out"
-    )
-
-
-def _other_constants(one: Source, other: Source) -> list[str]:
-    """Describe the constants in which two files differ."""
-    ours, theirs = one.groups[MAIN], other.groups[MAIN]
-    names = [str(name) for name in ours.coords if ours[name].ndim == 0 and name in theirs.coords]
-    pairs = [(name, ours[name].item(), theirs[name].item()) for name in names if theirs[name].ndim == 0]
-    return [f"{name} is {a} in {one.path}, {b} in {other.path}" for name, a, b in pairs if a != b]
+def _other_constants(one: Source, others: Sequence[Source]) -> list[str]:
+    """Describe the constants in which a file differs from others."""
+    ours = {str(name): each.item() for name, each in one.groups[MAIN].coords.items() if not each.ndim}
+    theirs = [(other.path, other.groups[MAIN].coords) for other in others]
+    return [
+        f"{name} is {value} in {one.path}, {coords[name].item()} in {path}"
+        for path, coords in theirs
+        for name, value in ours.items()
+        if name in coords and not coords[name].ndim and coords[name].item() != value
+    ]
 
 
 def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> Chosen:
     """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
-    table: dict[tuple[str, ...], Candidate] = {}
+    table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
-    chooser: dict[tuple[str, ...], Path] = {}
-    for source in sources:
-        if phase not in source.groups:
-            continue  # the run keys contain the chosen values
+
+    def describe(at: Sequence[str]) -> str:
+        return ", ".join(f"{name}={label}" for name, label in zip(choice.by, at, strict=True)) or "all runs"
+
+    # of a file without the phase, the run keys contain the chosen values
+    for source in (each for each in sources if phase in each.groups):
         for at, candidate in choice_in(source.path, source.groups[MAIN], study, choice).table.items():
-            if table.setdefault(at, candidate) != candidate:
-                both = f"{join_values(table[at])} in {chooser[at]}, {join_values(candidate)} in {source.path}"
+            known, path = table.setdefault(at, (candidate, source.path))
+            if known != candidate:
                 raise ResultError(
-                    f"the {phase}s chose differently for {_at(choice.by, at)}: {names} is {both}; "
-                    f"let one {phase} choose, and give the others its choice in [[when]] rules"
+                    f"the {phase}s chose differently for {describe(at)}: {names} is {join_values(known)} in {path}, "
+                    f"{join_values(candidate)} in {source.path}; let one {phase} choose, and give the others its "
+                    "choice in [[when]] rules"
                 )
-            chooser.setdefault(at, source.path)
-    open_points = [at for at in choice.first_candidates(study.space).table if at not in table]
-    if open_points:
+    missing = next((at for at in choice.first_candidates(study.space).table if at not in table), None)
+    if missing is not None:
         raise ResultError(
-            f"no file has a {phase}'s choice of `{names}` for {_at(choice.by, open_points[0])}, which "
-            f"{study.file} asks for; run that part too, or leave it out of the study file named with --study"
+            f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for; run "
+            "that part too, or leave it out of the study file named with --study"
         )
-    return Chosen(choice.parameters, choice.by, table)
-
-
-def _at(names: Sequence[str], labels: Sequence[str]) -> str:
-    return ", ".join(f"{name}={label}" for name, label in zip(names, labels, strict=True)) or "all runs"
-
-
-def _place(data: xr.Dataset, key: str) -> str:
-    """Describe the first case with this key."""
-    position = np.argwhere(data["run_key"].values == key)[0]
-    dims = data["run_key"].dims
-    return ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(dims, position, strict=True))
-
-
-# --- conflicts --------------------------------------------------------------------------------------------------------
-
-
-# only a status that the numbers determine is compared: a run that timed out in one file and is ok in another is no
-# conflict
-def _check_no_conflict(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
-    """Raise ResultError if two files have different values for one run."""
-    owners: dict[str, tuple[int, int]] = {}
-    for number, source in enumerate(sources):
-        shared: dict[int, list[tuple[int, int]]] = {}
-        runs = source.runs.get(phase)
-        if runs is None:
-            continue
-        for row, key in enumerate(runs.keys):
-            if runs.status[row] in FINAL:
-                owner, other = owners.setdefault(key, (number, row))
-                if owner != number:
-                    shared.setdefault(owner, []).append((other, row))
-        for owner, pairs in shared.items():
-            _check_equal(plan, phase, sources[owner], source, pairs)
-
-
-def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequence[tuple[int, int]]) -> None:
-    ours, theirs = one.runs[phase], other.runs[phase]
-    for a, b in pairs:
-        if ours.status[a] != theirs.status[b]:
-            fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
-            difference = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
-            raise ResultError(_conflict(plan, ours, theirs, (a, b), difference))
-    found = differences_of_pairs(ours, theirs, pairs)
-    if found:
-        first = found[0]
-        difference = first.describe(f"in {one.path}", f"in {other.path}") + _more(found)
-        raise ResultError(_conflict(plan, ours, theirs, pairs[first.pairs[0]], difference))
-
-
-def _more(found: Sequence[Difference]) -> str:
-    runs = len({pair for difference in found for pair in difference.pairs})
-    names = listed(list(dict.fromkeys(difference.name for difference in found)), 6)
-    return f"; {runs} runs differ, in {names}" if runs > 1 else ""
-
-
-def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], values: str) -> str:
-    index = next(case.index for case in plan.cases() if case.key == ours.keys[pair[0]])
-    software = software_changes(ours.software[pair[0]], theirs.software[pair[1]]).replace(", here ", " and ")
-    cause = f"they were computed by other software: {software}; " if software else ""
-    return (
-        f"{plan.phase} run {point(plan.space, index)} has two values: {values}; {cause}`evogt try` shows which one "
-        "this machine computes. Leave the other file out."
-    )
+    return Chosen(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
 
 
 # --- the merged result ------------------------------------------------------------------------------------------------
 
 
-def _table(plan: Plan, phase: str, sources: Sequence[Source]) -> RunTable:
-    table = RunTable(plan)
-    # attempts on different machines add up
-    table.add_all([source.runs[phase] for source in sources if phase in source.runs], attempts=np.add)
-    return table
-
-
-def _merged(table: RunTable, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
-    having = [source for source in sources if phase in source.runs]
-    data = dataset(table, study)
-    data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
-    return data
+# only a status that the numbers determine is compared: a run that timed out in one file and is ok in another is no
+# conflict
+def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
+    """Raise ResultError if two files have different values for one run."""
+    owners: dict[str, tuple[Source, int]] = {}
+    for source in (each for each in sources if phase in each.runs):
+        theirs, shared = source.runs[phase], dict[Path, tuple[Source, list[tuple[int, int]]]]()
+        for row in np.flatnonzero(np.isin(theirs.status, list(FINAL))).tolist():
+            owner, before = owners.setdefault(theirs.keys[row], (source, row))
+            if owner is not source:
+                shared.setdefault(owner.path, (owner, []))[1].append((before, row))
+        for owner, pairs in shared.values():
+            ours = owner.runs[phase]
+            found = differences(ours, theirs, pairs)
+            if not found:
+                continue
+            a, b = pairs[found[0].pairs[0]]
+            index = next(case.index for case in plan.cases() if case.key == ours.keys[a])
+            values = found[0].describe(f"in {owner.path}", f"in {source.path}")
+            count, names = (
+                len({pair for each in found for pair in each.pairs}),
+                listed([each.name for each in found], 6),
+            )
+            more = f"; {count} runs differ, in {names}" if count > 1 else ""
+            software = software_changes(ours.software[a], theirs.software[b]).replace(", here ", " and ")
+            cause = f"they were computed by other software: {software}; " if software else ""
+            raise ResultError(
+                f"{phase} run {point(plan.space, index)} has two values: {values}{more}; {cause}`evogt try` shows "
+                "which one this machine computes. Leave the other file out."
+            )
 
 
 def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import InputError, ResultError, suggest, without_package_frames
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.operations.compare import Difference, differences, software_changes, variables
+from evogt_study.operations.compare import Difference, differences, read_runs, software_changes, variables
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import opened_so_far
 from evogt_study.results.reopened import Stored, any_phase, code_to_run, point, stored
@@ -167,27 +167,28 @@ def try_case(
         if phase not in phases:
             remedy = "Leave out --pilot." if pilot else "Give --pilot for a run of the phase that is not finished."
             raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
-        return repeat_run(phases[phase], _index_at(phases[phase].plan.space, at, str(path)))
+        return repeat_run(phases[phase], _index_at(phases[phase].plan.space, at, str(path)), read_runs(path))
 
 
-def repeat_run(here: Stored, index: int) -> Trial:
-    """Compute case number `index` of a result again, from nothing, and compare it."""
+def repeat_run(here: Stored, index: int, runs: Mapping[str, RunRecords]) -> Trial:
+    """Compute case number `index` of a result again, from nothing, and compare it; `runs` are from `read_runs`."""
     where, case = point(here.plan.space, index), here.plan.case(index)
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}). Choose another case.")
     now, raised = _compute(here.plan.spec, case)
-    run = here.run(index)
-    before = records_of(run)
+    run, known, key = here.run(index), runs.get(here.phase), here.key(index)
+    has_run = known is not None and key in known.keys
+    before = known.selected(np.array([known.keys.index(key)])) if known is not None and has_run else records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]
-    known = StoredRun(
-        here.key(index),
+    stored_run = StoredRun(
+        key,
         Status(status_codes(run["run_status"]).item()),
         str(run["run_message"].values.item()),
         variables(now) if both_ok else (),
         tuple(differences(before, now)) if both_ok else (),
         software_changes(before.software[0], now.software[0]) if before.software else "",
     )
-    return Trial(where, case, now, raised, known)
+    return Trial(where, case, now, raised, stored_run)
 
 
 def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shortened
-from evogt_study.operations.compare import differences
+from evogt_study.operations.compare import differences, read_runs
 from evogt_study.operations.trial import StoredRun, Trial, repeat_run
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
@@ -27,7 +28,7 @@ from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
-from evogt_study.study.phases import Pilot, join_values
+from evogt_study.study.phases import join_values
 
 Announce = Callable[[Sequence[str]], None]
 OTHER_SOFTWARE_TOLERANCE = 1e-8
@@ -95,7 +96,7 @@ def verify(
     try:
         with opened(path) if path.exists() else opened_so_far(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
-            found = _checked(path, groups, rerun, seed, at, beside, announce)
+            found = _check(path, groups, rerun, seed, at, beside, announce)
             kept = {phase: loaded(path, metadata(data)) for phase, data in groups.items()}
             return replace(found, phases=kept, findings=(*read.changed, *found.findings))
     except DamagedResultError as error:
@@ -103,7 +104,7 @@ def verify(
 
 
 # values are checked before runs are computed again: if status and values disagree, every run would differ
-def _checked(
+def _check(
     path: Path,
     groups: Mapping[str, xr.Dataset],
     rerun: int,
@@ -113,9 +114,11 @@ def _checked(
     announce: Announce,
 ) -> Verification:
     """Check as `verify` a result with intact bytes; `phases` stays empty."""
-    damage = [f"{phase}: {line}" for phase, data in groups.items() for line in _study_text(data)]
-    if damage:
-        return Verification(path, {}, tuple(damage), (), "nothing else was checked")
+    for phase, data in groups.items():
+        digest = data.attrs.get("study_sha256")
+        if hashlib.sha256(str(data.attrs.get("study")).encode()).hexdigest() != digest:
+            line = f"{phase}: the attribute `study` must have the SHA-256 `study_sha256` = {digest}, got another text"
+            return Verification(path, {}, (line,), (), "nothing else was checked")
     left_out, codes = "", None
     if rerun:
         try:
@@ -126,30 +129,25 @@ def _checked(
                 raise
             rerun, left_out = 0, str(error)
     phases = stored(path, groups, codes, folder=folder)
-    findings = [line for result in phases.values() for line in _told(result, check_schema, check_keys)]
-    findings += [line for result in phases.values() for line in _told(result, check_completeness)]
-    unfit = [line for result in phases.values() for line in _told(result, check_values)]
+    findings = _run_checks(phases, check_schema, check_keys, check_completeness)
+    unfit = _run_checks(phases, check_values)
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
-    findings += [line for result in phases.values() for line in _told(result, check_twins)]
-    findings += _choices(phases)
-    recomputed = [judged(repeat_run(result, index), result) for result, index in drawn(phases, rerun, seed)]
-    findings += [line for _, wrong in recomputed for line in wrong]
-    return Verification(path, {}, tuple(findings), tuple(line for line, _ in recomputed), left_out)
+    findings += [*_run_checks(phases, check_twins), *_check_choices(phases)]
+    runs, recomputed = read_runs(path) if rerun else {}, list[str]()
+    for result, index in draw_runs(phases, rerun, seed):
+        line, wrong = judge(repeat_run(result, index, runs), result)
+        recomputed.append(line)
+        findings += wrong
+    return Verification(path, {}, tuple(findings), tuple(recomputed), left_out)
 
 
-def _study_text(data: xr.Dataset) -> Iterator[str]:
-    text, digest = str(data.attrs.get("study")), data.attrs.get("study_sha256")
-    if hashlib.sha256(text.encode()).hexdigest() != digest:
-        yield f"the attribute `study` must have the SHA-256 `study_sha256` = {digest}, got another text"
+def _run_checks(phases: Mapping[str, Stored], *checks: Callable[[Stored], Iterator[str]]) -> list[str]:
+    return [f"{result.phase}: {line}" for check in checks for result in phases.values() for line in check(result)]
 
 
-def _told(result: Stored, *every: Callable[[Stored], Iterator[str]]) -> Iterator[str]:
-    for check in every:
-        yield from (f"{result.phase}: {line}" for line in check(result))
-
-
-def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
+def _check_choices(phases: Mapping[str, Stored]) -> Iterator[str]:
+    """Check that the runs of earlier phases lead to the choices in the file."""
     last = phases.get(MAIN)
     if last is None:
         yield "a phase before the study is not finished, so that the study has no runs"
@@ -158,11 +156,27 @@ def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
         if phase.name not in phases:
             yield f"the study has a {phase.name}, but the file lacks its runs"
         elif phase.choice is not None:
-            yield from check_choice(last, phases[phase.name], phase.choice)
+            earlier = phases[phase.name]
+            table = RunTable(earlier.plan)
+            table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie
+            try:
+                chosen = choose(phase.choice, table)
+            except PilotError as error:
+                yield str(error)
+                continue
+            names = phase.choice.parameters
+            stated = next(known for known in last.plan.space.chosen if known.names == names)
+            for at, candidate in chosen.table.items():
+                found = stated.table.get(at, ("none",))
+                if found != candidate:
+                    labels = zip(phase.choice.by, at, strict=True)
+                    place = ", ".join(f"{name}={label}" for name, label in labels) or "all runs"
+                    both = f"{join_values(candidate)} for {place}, the file has {join_values(found)}"
+                    yield f"the {phase.name}'s runs choose {join_values(names)} = {both}"
 
 
 # the sample depends only on the seed and the file, so that others can repeat a finding
-def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
+def draw_runs(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
     """Draw `sample` runs to compute again, from the runs that are ok and planned."""
     pool = [
         (result, int(index))
@@ -170,19 +184,16 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
         for index in np.flatnonzero(status_codes(result.data["run_status"]).ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
-    found: list[tuple[Stored, int]] = []
     # runs with other keys than the study are left out: `check_keys` reports them
-    for number in order:
-        if len(found) == sample:
-            break
-        result, index = pool[number]
-        case = result.plan.case(index)
-        if case is not None and case.key == result.key(index):
-            found.append((result, index))
-    return found
+    fitting = (
+        (result, index)
+        for result, index in (pool[number] for number in order)
+        if (case := result.plan.case(index)) is not None and case.key == result.key(index)
+    )
+    return list(itertools.islice(fitting, sample))
 
 
-def judged(run: Trial, result: Stored) -> tuple[str, list[str]]:
+def judge(run: Trial, result: Stored) -> tuple[str, list[str]]:
     """Describe a run computed again on one line, with a further line for each mistake."""
     line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
     if run.status != Status.ok:
@@ -204,28 +215,24 @@ def judged(run: Trial, result: Stored) -> tuple[str, list[str]]:
 # extra variables are allowed: a later minor version, or a user function, may record more
 def check_schema(result: Stored) -> Iterator[str]:
     """Check that dimensions, variables and attributes are as documented, and the coordinates as in the study."""
-    yield from _global_attributes(result)
-    yield from _coordinates(result)
     names, data = result.plan.space.names, result.data
+    expected = global_attributes(result.study, result.phase)
+    for key in (*expected, RECORDED):
+        if key not in data.attrs:
+            yield f"the attribute `{key}` is missing"
+        elif key in SETTLED_ATTRIBUTES and data.attrs[key] != expected[key]:
+            yield f"the attribute `{key}` must be {shortened(expected[key])}, got {shortened(data.attrs[key])}"
+    yield from _check_coordinates(result)
     for name, variable in data.data_vars.items():
         if variable.dims[: len(names)] != names or (name in BOOKKEEPING and variable.dims != names):
             yield f"`{name}` must be over the axes ({', '.join(names)}), got ({', '.join(map(str, variable.dims))})"
-        yield from _attributes(result, str(name), variable)
+        yield from _check_attributes(result, str(name), variable)
     for dim in data.dims:
         if dim not in data.coords:
             yield f"the dimension `{dim}` has no coordinate"
 
 
-def _global_attributes(result: Stored) -> Iterator[str]:
-    expected, found = global_attributes(result.study, result.phase), result.data.attrs
-    for name in (*expected, RECORDED):
-        if name not in found:
-            yield f"the attribute `{name}` is missing"
-        elif name in SETTLED_ATTRIBUTES and found[name] != expected[name]:
-            yield f"the attribute `{name}` must be {shortened(expected[name])}, got {shortened(found[name])}"
-
-
-def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[str]:
+def _check_attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[str]:
     declared: Mapping[str, Any] = {}
     if name in BOOKKEEPING:
         declared = BOOKKEEPING[name].attributes
@@ -244,8 +251,8 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
             yield f"the flags of `run_status` must be {', '.join(status.name for status in Status)}, got {meanings}"
 
 
-def _coordinates(result: Stored) -> Iterator[str]:
-    """Check the coordinates of the study; `check_choice` checks the choices of earlier phases."""
+def _check_coordinates(result: Stored) -> Iterator[str]:
+    """Check the coordinates of the study; `_check_choices` checks the choices of earlier phases."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)
@@ -343,20 +350,3 @@ def check_completeness(result: Stored) -> Iterator[str]:
         if state not in ATTEMPTED:
             text = f"of {np.count_nonzero(planned)} are {state.name}; `evogt run` computes them (--retry-failed)"
             yield from _where(result, planned & (status == state), text)
-
-
-def check_choice(study: Stored, earlier: Stored, section: Pilot) -> Iterator[str]:
-    """Check that the runs of the earlier phase lead to the choice in the file."""
-    table = RunTable(earlier.plan)
-    table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie
-    try:
-        chosen = choose(section, table)
-    except PilotError as error:
-        yield str(error)
-        return
-    stated = next(known for known in study.plan.space.chosen if known.names == section.parameters)
-    for at, candidate in chosen.table.items():
-        if stated.table.get(at) != candidate:
-            place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
-            both = f"{join_values(candidate)} for {place}, the file has {join_values(stated.table.get(at, ('none',)))}"
-            yield f"the {earlier.phase}'s runs choose {join_values(section.parameters)} = {both}"

@@ -251,8 +251,7 @@ def test_the_study_of_two_parts_has_the_axis_values_of_both(part, tmp_path):
 def test_no_file_whose_study_includes_all_runs(part, tmp_path):
     _, a = part("a", range(9))
     _, b = part("b", [7, 8, 9, 10], ["a"], constants="[constants]\nscale = 2.0\n")
-    told = refused("no file has a study that includes all runs", [a, b], tmp_path / "c.nc")
-    assert f"{a} lacks seed = 9, 10; {b} lacks family = b and seed = 0, 1, 2, 3, 4, 5, ... (7 in all)" in told
+    refused(r"no file has a study that includes all runs: they differ in \[constants\]", [a, b], tmp_path / "c.nc")
 
 
 def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
@@ -273,7 +272,7 @@ def test_other_constants_are_named(part, tmp_path):
 def test_code_that_changed_between(part, tmp_path):
     _, a = part("a", [0, 1])
     _, b = part("b", [0], method=OWN.replace("1 + seed)\n", "2 + seed)\n"))
-    refused("b.nc holds 2 runs .*the method's code", [a, b], tmp_path / "c.nc")
+    refused("b.nc holds 2 runs .*the code of the method", [a, b], tmp_path / "c.nc")
 
 
 def test_one_bit_of_one_value_is_a_conflict(part, tmp_path):
@@ -294,7 +293,9 @@ def test_ok_and_diverged_are_a_conflict(part, tmp_path):
     _, a = part("a", [0, 1])
     _, b = part("b", [1])
     rewritten(b, diverge)
-    refused("run family=a, seed=1 has two values: ok in .*a.nc, diverged in .*b.nc", [a, b], tmp_path / "c.nc")
+    refused(
+        "run family=a, seed=1 has two values: status: 'ok' in .*a.nc, 'diverged' in .*b.nc", [a, b], tmp_path / "c.nc"
+    )
 
 
 def test_a_conflict_of_two_machines_names_what_differs_between_them(part, tmp_path):
