@@ -9,7 +9,8 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import Field, fields
+from dataclasses import fields
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,63 +29,77 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 
+
+class _Names(click.ParamType[tuple[str, ...]]):
+    """Names separated by commas, each once."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return names(value) if isinstance(value, str) else value
+
+
+def option(flags: str, metavar: str, help: str, **options: Any) -> Callable[..., Any]:
+    """Return an option: `flags` are "-o --output", or "--at points" with the name of the parameter.
+
+    An option without a metavar is a flag, and "NAME,..." has several names.  A default is shown.
+    """
+    if metavar.endswith(",..."):
+        options.setdefault("type", _Names())
+    shown = options.get("default") not in (None, "", ())
+    options |= {"metavar": metavar, "show_default": shown} if metavar else {"is_flag": True}
+    return click.option(*flags.split(), help=help, **options)
+
+
+def _read_points(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
+    from evogt_study.study.case_space import read_point
+
+    return read_point(",".join(values))
+
+
 study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=PATH)
 result_argument = click.argument("file", metavar="FILE.nc", type=PATH)
 assignments_argument = click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
-result_option = click.option("-o", "--output", type=PATH, help="Result file.  [default: results/NAME.nc]")
-at_option = click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Select these axis values.")
-over_option = click.option("--over", metavar="AXIS,...", help="Axes whose values are the sample.  [default: seed]")
-units_option = click.option(
-    "--units", metavar="AXIS,...", help="Axes in --over whose values are independent samples.  [default: seed]"
+result_option = option("-o --output", "PATH", "Result file.  [default: results/NAME.nc]", type=PATH)
+at_option = option(
+    "--at", "AXIS=VALUE,...", "Select these axis values.", type=str, multiple=True, callback=_read_points
 )
-pilot_option = click.option("--pilot", is_flag=True, help="Use the runs of the pilot.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-strict_option = click.option("--strict", is_flag=True, help="Exit with code 1 if runs failed.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-code_option = click.option(
-    "--code",
-    metavar="FILE.py",
-    type=PATH,
-    help="File, folder or module with the code of the study.  [default: beside the study]",
+over_option = option("--over", "AXIS,...", "Axes whose values are the sample.  [default: seed]")
+units_option = option("--units", "AXIS,...", "Axes in --over whose values are independent samples.  [default: seed]")
+confidence_option = option("--confidence", "LEVEL", "Confidence level.", default=0.95)
+pilot_option = option("--pilot", "", "Use the runs of the pilot.")
+json_option = option("--json as_json", "", "Print one JSON document instead of text.")
+strict_option = option("--strict", "", "Exit with code 1 if runs failed.")
+quiet_option = option("-q --quiet", "", "Show no progress.")
+code_option = option(
+    "--code", "FILE.py", "File, folder or module with the code of the study.  [default: beside the study]", type=PATH
 )
-
-_KINDS: Mapping[str, Mapping[str, Any]] = {
+_TYPES: Mapping[str, Mapping[str, Any]] = {
     "int | None": {"type": int},
     "float | None": {"type": float},
-    "str | int | None": {"type": str},
-    "bool": {"is_flag": True},
     "Sequence[str | Path]": {"type": PATH, "multiple": True},
 }
 """How the command line reads a field of `RunOptions`, by its annotation."""
-
-
-def _field_option(each: Field[Any]) -> Callable[..., Any]:
-    """Return the option of a field of `RunOptions`."""
-    named = {"metavar": each.metadata["metavar"]} if each.metadata["metavar"] else {}
-    options = {**named, **_KINDS[str(each.type)]}
-    return click.option(as_option(each.name), default=each.default, help=each.metadata["help"], **options)
+_FIELD_OPTIONS = {
+    each.name: option(as_option(each.name), each.metadata["metavar"], each.metadata["help"], default=each.default,
+                      **_TYPES.get(str(each.type), {}))
+    for each in fields(RunOptions)
+}  # fmt: skip
+workers_option, reuse_from_option = _FIELD_OPTIONS["workers"], _FIELD_OPTIONS["reuse_from"]
+_SCHEDULERS = (
+    option("--scheduler", "ADDRESS", "Use a running Dask scheduler, such as tcp://host:8786."),
+    option("--scheduler-file", "PATH", "Use the Dask scheduler whose address is in this file.", type=PATH),
+)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the fields of `RunOptions` as options to a command."""
-    for each in reversed(fields(RunOptions)):
-        command = _field_option(each)(command)
-    return command
-
-
-workers_option, reuse_from_option = (
-    _field_option(each) for each in fields(RunOptions) if each.name in ("workers", "reuse_from")
-)
+    return reduce(lambda made, add: add(made), reversed(_FIELD_OPTIONS.values()), command)
 
 
 def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that connect to a running Dask scheduler to a command."""
-    command = click.option("--scheduler-file", type=PATH, help="Use the Dask scheduler whose address is in this file.")(
-        command
-    )
-    return click.option(
-        "--scheduler", metavar="ADDRESS", help="Use a running Dask scheduler, such as tcp://host:8786."
-    )(command)
+    return reduce(lambda made, add: add(made), reversed(_SCHEDULERS), command)
 
 
 class Command(click.Command):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from evogt_study.cli.inputs import (
     PATH,
     Command,
     at_option,
-    names,
+    option,
     over_option,
     pilot_option,
     result_argument,
@@ -33,52 +33,62 @@ MAX_INCHES = 50
 """Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
 
 
+def _read_numbers(example: str, sign: str, count: int | None, most: float) -> Any:
+    """Return a callback that reads numbers with `sign` between them.  It raises InputError."""
+
+    def read(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+        if text is None:
+            return None
+        try:
+            found = tuple(float(each) for each in text.split(sign))
+        except ValueError:
+            found = (math.nan,)
+        least = -most if count is None else 0.5
+        if not all(least <= each <= most for each in found) or len(found) != (count or len(found)):
+            limit = f" up to {most:g} inches" if count else ""
+            raise InputError(f"`{param.opts[-1]}` must be numbers{limit}, such as {example}, got {text!r}")
+        return found
+
+    return read
+
+
 @click.command(
     cls=Command,
     groups={
-        "What to draw": "variable x hue col over points pilot",
+        "What to draw": "variable x hue col over at pilot",
         "Appearance": "title xlabel ylabel xscale yscale slope size",
         "Files": "output caption",
     },
 )
 @result_argument
 @click.argument("kind", metavar="[KIND]", required=False)
-@click.option("-o", "--output", type=PATH, help="Figure: .png, .pdf or .svg.  [default: beside FILE.nc]")
-@click.option("--variable", metavar="NAME", help="Variable to draw.  [default: the first]")
-@click.option("--x", metavar="AXIS", help="Axis along x, parameter that follows an axis, or recorded variable.")
-@click.option("--hue", metavar="AXIS", help="Axis whose values are series, each with a colour and a marker.")
-@click.option("--col", metavar="AXIS", help="Axis with a panel for each value.")
+@option("-o --output", "PATH", "Figure: .png, .pdf or .svg.  [default: beside FILE.nc]", type=PATH)
+@option("--variable", "NAME", "Variable to draw.  [default: the first]")
+@option("--x", "AXIS", "Axis along x, parameter that follows an axis, or recorded variable.")
+@option("--hue", "AXIS", "Axis whose values are series, each with a colour and a marker.")
+@option("--col", "AXIS", "Axis with a panel for each value.")
 @over_option
 @at_option
-@click.option("--slope", default="", metavar="P,...", help="Slopes of reference lines of a dependence.")
-@click.option("--title", default="", help="Title above the figure, with mathematics between dollars.")
-@click.option("--xlabel", help="Label of the horizontal axes.")
-@click.option("--ylabel", help="Label of the vertical axes.")
-@click.option("--xscale", metavar="SCALE", help="linear or log.  [default: by the values]")
-@click.option("--yscale", metavar="SCALE", help="linear or log.  [default: by the values]")
-@click.option("--size", metavar="WxH", help="Width and height in inches, such as 3.4x2.6.")
-@click.option("--caption", is_flag=True, help="Write footnotes and counts into a text file, not into the figure.")
+@option(
+    "--slope", "P,...", "Slopes of reference lines of a dependence.", type=str,
+    callback=_read_numbers("1,2", ",", None, 1e100),
+)  # fmt: skip
+@option("--title", "TEXT", "Title above the figure, with mathematics between dollars.", default="")
+@option("--xlabel", "TEXT", "Label of the horizontal axes.")
+@option("--ylabel", "TEXT", "Label of the vertical axes.")
+@option("--xscale", "SCALE", "linear or log.  [default: by the values]")
+@option("--yscale", "SCALE", "linear or log.  [default: by the values]")
+@option(
+    "--size", "WxH", "Width and height in inches, such as 3.4x2.6.",
+    callback=_read_numbers("3.4x2.6", "x", 2, MAX_INCHES),
+)  # fmt: skip
+@option("--caption", "", "Write footnotes and counts into a text file, not into the figure.")
 @pilot_option
 def plot(
-    file: Path,
-    kind: str | None,
-    output: Path | None,
-    variable: str | None,
-    x: str | None,
-    hue: str | None,
-    col: str | None,
-    over: str | None,
-    points: tuple[str, ...],
-    slope: str,
-    title: str,
-    xlabel: str | None,
-    ylabel: str | None,
-    xscale: str | None,
-    yscale: str | None,
-    size: str | None,
-    caption: bool,
-    pilot: bool,
-) -> None:
+    file: Path, kind: str | None, output: Path | None, variable: str | None, x: str | None, hue: str | None,
+    col: str | None, over: tuple[str, ...] | None, at: Mapping[str, str], slope: tuple[float, ...] | None,
+    caption: bool, pilot: bool, **look: Any,
+) -> None:  # fmt: skip
     """Draw a result: one KIND of plot, or all kinds that fit.
 
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
@@ -87,40 +97,13 @@ def plot(
     from evogt_study.plots.canvas import FigureOptions, PlotRequest
     from evogt_study.plots.catalogue import check_kind
     from evogt_study.plots.groups import PlotRoles
-    from evogt_study.study.case_space import read_point
 
     check_kind(kind)
-    roles = PlotRoles(x, hue, col, None if over is None else names(over), read_point(",".join(points)))
-    look = FigureOptions(title, xlabel, ylabel, None if size is None else _parse_size(size), xscale, yscale)
-    request = PlotRequest(variable, roles, _parse_slopes(slope), look, notes=not caption)
+    roles = PlotRoles(x, hue, col, over, at)
+    request = PlotRequest(variable, roles, slope or (), FigureOptions(**look), notes=not caption)
     data = runs_of_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
         tell(line, err=not is_figure)
-
-
-def _parse_size(text: str) -> tuple[float, float]:
-    """Read width and height in inches.  Raises InputError."""
-    try:
-        width, height = (float(each) for each in text.split("x"))
-        # `not`, to refuse NaN too
-        if not (0.5 <= width <= MAX_INCHES and 0.5 <= height <= MAX_INCHES):
-            raise ValueError
-    except ValueError:
-        raise InputError(
-            f"`--size` must be width x height in inches up to {MAX_INCHES}, got {text!r}; use e.g. 3.4x2.6"
-        ) from None
-    return width, height
-
-
-def _parse_slopes(text: str) -> tuple[float, ...]:
-    """Read slopes as numbers.  Raises InputError."""
-    try:
-        slopes = tuple(float(each) for each in (names(text) if text else ()))
-        if not all(map(math.isfinite, slopes)):
-            raise ValueError
-    except ValueError:
-        raise InputError(f"`--slope` must be numbers separated by commas, got {text!r}; use e.g. 1,2") from None
-    return slopes
 
 
 def draw_files(
@@ -175,7 +158,7 @@ def write(path: Path, content: bytes) -> None:
 
 @click.command(cls=Command, groups={"Result": "output"})
 @result_argument
-@click.option("-o", "--output", type=PATH, help="Page to write.  [default: beside FILE.nc]")
+@option("-o --output", "PATH", "Page to write.  [default: beside FILE.nc]", type=PATH)
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result, with statistics, figures and provenance.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,16 @@ from evogt_study.cli.display import (
     runs_document,
     tell_unfinished,
 )
-from evogt_study.cli.inputs import PATH, check_exists, check_finished, code_option, json_option, refuse_options
+from evogt_study.cli.inputs import (
+    PATH,
+    check_exists,
+    check_finished,
+    code_option,
+    json_option,
+    option,
+    pilot_option,
+    refuse_options,
+)
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
 from evogt_study.text import tell
@@ -27,15 +36,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", metavar="[LABEL=]FILE.nc...", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, type=PATH, help="New result file.")
-@click.option(
-    "--study",
-    "study_file",
-    metavar="STUDY.toml",
+@option("-o --output", "PATH", "New result file.", required=True, type=PATH)
+@option(
+    "--study study_file",
+    "STUDY.toml",
+    "Study that includes all runs.  [default: the study of the files, with the axis values of all]",
     type=PATH,
-    help="Study that includes all runs.  [default: the study of the files, with the axis values of all]",
 )
-@click.option("--along", metavar="NAME", help="Join results of several studies along this new dimension.")
+@option("--along", "NAME", "Join results of several studies along this new dimension.")
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study that were computed apart, for example some seeds on each machine.
 
@@ -50,9 +58,9 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
         refuse_options("--along", allowed="output along")
         from evogt_study.operations.concat import concat
 
-        results = _labelled(files)
+        results = _read_labels(files)
         check_finished(*results.values())
-        concat(_with_numbers(results), along, output=output)
+        concat(results, along, output=output)
         print_result(output)
         return
     from evogt_study.operations.merge import merge as merged
@@ -66,33 +74,27 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     print_result(output)
 
 
-def _labelled(files: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files by label, by default the stem of the file.  Raises InputError if two labels are equal."""
-    results: dict[str, Path] = {}
+def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
+    """Return the files by label, by default the stem of the file; numbers if all labels are numbers.
+
+    Raises InputError if two labels are equal.
+    """
+    results: dict[Any, Path] = {}
     for each in files:
-        label, sign, file = each.partition("=")
-        path = Path(file if sign else each)
-        label = label if sign else path.stem
+        label, _, file = each.partition("=") if "=" in each else (Path(each).stem, "", each)
         if label in results:
             raise InputError(f"`FILES` must have different labels, got {label} twice; write LABEL=FILE.nc")
-        results[label] = path
-    return results
-
-
-def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path] | dict[float, Path]:
-    """Return the files with numbers as labels if all labels are numbers."""
+        results[label] = Path(file)
     for number in (int, float):  # int first: integers stay integers
-        try:
+        with suppress(ValueError):
             return {number(label): path for label, path in results.items()}
-        except ValueError:
-            continue
     return results
 
 
 @click.command()
 @click.argument("one", metavar="A.nc", type=PATH)
 @click.argument("other", metavar="B.nc", type=PATH)
-@click.option("--pilot", is_flag=True, help="Compare the runs of the pilots.")
+@pilot_option
 @json_option
 def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
     """Show the runs of equal parameter values in which two results differ, and whether the code differs.
@@ -113,8 +115,8 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("file", metavar="FILE.nc|FOLDER", type=PATH)
-@click.option("--rerun", type=click.IntRange(0), default=0, metavar="N", help="Compute N runs of each result again.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the choice of these runs.")
+@option("--rerun", "N", "Compute N runs of each result again.", type=click.IntRange(0), default=0)
+@option("--seed", "N", "Seed of the choice of these runs.", type=click.IntRange(0), default=0)
 @code_option
 @json_option
 def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
@@ -131,20 +133,16 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
     options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code}
     if not as_json:
-        options["announce"] = _announce
+        options["announce"] = lambda files: print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
     documents = [_print_verification(each, as_json) for each in made]  # printed as they are checked
     if not file.is_dir():
         tell_unfinished(file)
+    well = all(each["well"] for each in documents)
     if as_json:
-        print_json({"well": all(each["well"] for each in documents), "results": documents})
-    if not all(each["well"] for each in documents):
+        print_json({"well": well, "results": documents})
+    if not well:
         raise SystemExit(FAILED)
-
-
-def _announce(files: Sequence[str]) -> None:
-    """Print the files that are executed next."""
-    print_lines(f"  executes: {each}" for each in files)
 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
@@ -166,8 +164,8 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
 
 @click.command()
 @click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", metavar="FOLDER", required=True, type=PATH, help="New folder.")
-@click.option("--title", default="", help="Title of the deposit.  [default: title of the first result]")
+@option("-o --output", "FOLDER", "New folder.", required=True, type=PATH)
+@option("--title", "TEXT", "Title of the deposit.  [default: title of the first result]", default="")
 def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """Write results as a folder to deposit in a repository of research data.
 

@@ -23,6 +23,7 @@ from evogt_study.cli.inputs import (
     check_together,
     code_option,
     json_option,
+    option,
     pilot_option,
     print_unasked,
     quiet_option,
@@ -40,7 +41,7 @@ from evogt_study.cli.inputs import (
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
-from evogt_study.text import tell, tell_lines
+from evogt_study.text import duration, tell, tell_lines
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
 
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from evogt_study.results.table import RunTable
     from evogt_study.study.phases import Precision
     from evogt_study.study.study import Study
-
-PrintLine = Callable[[str], None]
 
 
 @click.command(
@@ -68,30 +67,17 @@ PrintLine = Callable[[str], None]
 @result_option
 @run_options
 @scheduler_options
-@click.option("--task", metavar="I/N", help="Run as task I of N of an array.  Tasks need only a common folder.")
-@click.option(
-    "--time-limit",
-    metavar="TIME",
-    help="Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d.",
-)
-@click.option("-n", "--dry-run", is_flag=True, help="Print the cases, the time and the memory.  Write nothing.")
+@option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder.")
+@option("--time-limit", "TIME", "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d.")
+@option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing.")
 @strict_option
 @json_option
 @quiet_option
 def run(
-    study_file: Path,
-    assignments: tuple[str, ...],
-    output: Path | None,
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    task: str | None,
-    time_limit: str | None,
-    dry_run: bool,
-    strict: bool,
-    as_json: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+    study_file: Path, assignments: tuple[str, ...], output: Path | None, scheduler: str | None,
+    scheduler_file: Path | None, task: str | None, time_limit: str | None, dry_run: bool, strict: bool, as_json: bool,
+    quiet: bool, **given: Any,
+) -> None:  # fmt: skip
     """Run the missing cases of a study and write the result file.
 
     KEY=VALUE changes the study: a=5 sets a constant, n=10,20 or seed=0..99 an axis.
@@ -105,24 +91,37 @@ def run(
     options = RunOptions(**given)
     check_together(scheduler=scheduler, scheduler_file=scheduler_file, task=task)
     check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
-    elsewhere = (scheduler, scheduler_file)
+    elsewhere = bool(scheduler or scheduler_file)
     is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
-    if is_plain and not any(elsewhere) and (path := complete_result(study_file, output)) is not None:
+    if is_plain and not elsewhere and (path := complete_result(study_file, output)) is not None:
         print_result(path, quiet=quiet, strict=strict, as_json=as_json)
         return
     if not (task or dry_run):
-        workers_ahead(study_file, elsewhere=any(elsewhere) or options.workers == 0)
+        workers_ahead(study_file, elsewhere=elsewhere or options.workers == 0)
     study = read_study(study_file, assignments)
     path = result_of(study, output)
-    print_line: PrintLine = _print_nothing if quiet else partial(tell, err=True)
     if dry_run:
         _print_forecast(study, path, options, as_json)
-    elif task is None:
-        _run_study(study, path, options, _clients(*elsewhere), time_limit, quiet, print_line)
+        return
+    array = None if task is None else task_of(task)
+    from evogt_study.operations.run import run_task, run_to_file
+    from evogt_study.workers.signals import handle_signals
+
+    print_line: Callable[[str], None] = (lambda line: None) if quiet else partial(tell, err=True)
+    # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
+    warned = warnings_at_the_end(StoreWarning, ReturnWarning)
+    with warned, handle_signals(time_limit, waits=array is not None) as check_end:
+        if array is not None:
+            whole = run_task(study, path, *array, options=options, print_line=print_line, check_end=check_end)
+        else:
+            with _clients(scheduler, scheduler_file) as client, display(quiet) as listener:
+                run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
+            whole = True
+    if whole and path.exists():
         print_result(path, strict=strict, as_json=as_json)
-    elif _run_task(study, path, task, options, time_limit, print_line):
-        print_result(path, strict=strict, as_json=as_json)
-    elif as_json:
+        return
+    print_line(f"{path} is not written yet: other tasks compute the rest")
+    if as_json:
         print_json({"result": str(path), "complete": False, "phases": {}})
 
 
@@ -130,29 +129,6 @@ def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
     """Start a runner on this machine, which imports while this process does, unless a path is missing."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart()
-
-
-def _run_study(
-    study: Study,
-    path: Path,
-    options: RunOptions,
-    clients: AbstractContextManager[Client | None],
-    time_limit: str | None,
-    quiet: bool,
-    print_line: PrintLine,
-) -> None:
-    """Run the missing cases of a study and write its result."""
-    from evogt_study.operations.run import run_to_file
-    from evogt_study.workers.signals import handle_signals
-
-    warned = warnings_at_the_end(StoreWarning, ReturnWarning)
-    # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    with warned, handle_signals(time_limit), clients as client, display(quiet) as listener:
-        run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
-
-
-def _print_nothing(line: str) -> None:
-    pass
 
 
 def _clients(scheduler: str | None, scheduler_file: Path | None) -> AbstractContextManager[Client | None]:
@@ -164,49 +140,19 @@ def _clients(scheduler: str | None, scheduler_file: Path | None) -> AbstractCont
     return connect_to_scheduler(scheduler, scheduler_file)
 
 
-def _run_task(
-    study: Study, path: Path, task: str, options: RunOptions, time_limit: str | None, print_line: PrintLine
-) -> bool:
-    """Compute parts of a study as one task of an array.  Returns True if the result has all runs."""
-    number, of = task_of(task)
-    from evogt_study.operations.run import run_task
-    from evogt_study.workers.signals import handle_signals
-
-    with warnings_at_the_end(StoreWarning, ReturnWarning), handle_signals(time_limit, waits=True) as check_end:
-        whole = run_task(study, path, number, of, options=options, print_line=print_line, check_end=check_end)
-    if not whole:
-        print_line(f"{path} is not written yet: other tasks compute the rest")
-    return whole and path.exists()
-
-
 @click.command()
 @study_file_argument
 @assignments_argument
 @result_option
-@click.option("--tasks", metavar="N", type=click.IntRange(1), required=True, help="Number of tasks of the array.")
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of workers of each task.",
-)
-@click.option("--cluster", metavar="SYSTEM", default="slurm", show_default=True, help="slurm, pbs, sge or lsf.")
-@click.option(
-    "--directive", "directives", multiple=True, metavar="TEXT", help="Add a directive to the script: --time=4:00:00."
-)
-@click.option("--print", "prints", is_flag=True, help="Print the script and do not submit it.")
+@option("--tasks", "N", "Number of tasks of the array.", type=click.IntRange(1), required=True)
+@option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1)
+@option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm")
+@option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True)
+@option("--print prints", "", "Print the script and do not submit it.")
 def submit(
-    study_file: Path,
-    assignments: tuple[str, ...],
-    output: Path | None,
-    tasks: int,
-    workers: int,
-    cluster: str,
-    directives: tuple[str, ...],
-    prints: bool,
-) -> None:
+    study_file: Path, assignments: tuple[str, ...], output: Path | None, tasks: int, workers: int, cluster: str,
+    directives: tuple[str, ...], prints: bool,
+) -> None:  # fmt: skip
     """Submit an array of tasks to a batch system.
 
     KEY=VALUE changes the study as in `evogt run`.  Each task is `evogt run --task I/N`, without a scheduler.  Its
@@ -267,8 +213,8 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     elif seconds is None:
         tell("the time is unknown: a timed case failed to finish within 10 s")
     else:
-        start = _format_seconds(START_SECONDS)
-        tell(f"in all about {_format_seconds(seconds)} with --workers {workers}, {start} of it for the start")
+        start = duration(START_SECONDS)
+        tell(f"in all about {duration(seconds)} with --workers {workers}, {start} of it for the start")
 
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
@@ -289,7 +235,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
             share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
             yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: of "coefficient reference"
     if found.prediction is not None and found.n_missing:
-        seconds, longest = map(_format_seconds, found.prediction)
+        seconds, longest = map(duration, found.prediction)
         yield f"    about {seconds} of work, {longest} for the longest run"
     if found.memory:
         yield f"    about {found.memory / 2**20:.0f} MiB of memory for each worker"
@@ -306,15 +252,6 @@ def _describe_precision(precision: Precision, table: RunTable | None) -> str:
         return f"then seeds until each setup has the {what}, at most {goal.max_seeds:,}; no run shows how many yet"
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} setups have all seeds"
-
-
-# a unit is used from 1.5 of it on: 80 s is more precise than 1.3 min
-def _format_seconds(seconds: float) -> str:
-    """Return a time in a suitable unit, with two or more digits."""
-    units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
-    unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])
-    number = seconds / length
-    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
 @click.command("try")

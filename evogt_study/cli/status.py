@@ -28,6 +28,7 @@ from evogt_study.cli.inputs import (
     PATH,
     check_together,
     json_option,
+    option,
     print_unasked,
     refuse_options,
     reuse_from_option,
@@ -52,10 +53,10 @@ PAGE_SECONDS = 60.0
 
 @click.command()
 @click.argument("file", metavar="FILE", type=PATH)
-@click.option("-o", "--output", type=PATH, help="Result file of STUDY.toml.  [default: results/NAME.nc]")
+@option("-o --output", "PATH", "Result file of STUDY.toml.  [default: results/NAME.nc]", type=PATH)
 @reuse_from_option
-@click.option("--watch", is_flag=True, help="Refresh until the study ends.  Stop with Ctrl-C.")
-@click.option("--html", type=PATH, help="Also write an HTML page.  With --watch, refresh it every minute.")
+@option("--watch", "", "Refresh until the study ends.  Stop with Ctrl-C.")
+@option("--html", "PATH", "Also write an HTML page.  With --watch, refresh it every minute.", type=PATH)
 @json_option
 def status(
     file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None, as_json: bool
@@ -107,14 +108,8 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
     for phase, each in {} if as_json else found.items():
         tell(f"{path} ({phase}): {format_counts(each)}")
-        print_lines(
-            [
-                *format_missing(each),
-                *format_messages(each),
-                *format_remedy(path, phase, each, study_text),
-                *software[phase],
-            ]
-        )
+        remedy = format_remedy(path, phase, each, study_text)
+        print_lines([*format_missing(each), *format_messages(each), *remedy, *software[phase]])
     if done is not None and not as_json:
         for phase in (each.name for each in done.study.phases if each.name not in found):
             tell(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
@@ -157,12 +152,11 @@ def _wait(path: Path, seconds: float) -> None:
 
 @click.command("list")
 @click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=PATH)
-@click.option(
-    "-w",
-    "--where",
-    metavar="CONDITIONS",
+@option(
+    "-w --where",
+    "CONDITIONS",
+    "List only results with runs that meet all conditions, and count only these runs: 'n>40 and method=own'.",
     default="",
-    help="List only results with runs that meet all conditions, and count only these runs: 'n>40 and method=own'.",
 )
 @json_option
 def list_results(folder: Path, where: str, as_json: bool) -> None:
@@ -236,7 +230,7 @@ def list_(places: tuple[Path, ...]) -> None:
 
 @store.command("prune")
 @_places
-@click.option("--older-than", metavar="TIME", help="Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
+@option("--older-than", "TIME", "Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results, for good."""
     from evogt_study.results.finished import prune_store

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from evogt_study.cli.inputs import (
     Command,
     at_option,
     check_together,
+    confidence_option,
     json_option,
-    names,
+    option,
     pilot_option,
     refuse_options,
     result_argument,
@@ -31,117 +33,80 @@ if TYPE_CHECKING:
 
 _ANY = "the one there is"
 """Value of `--orders` without an axis.  No axis has this name."""
-OF_STATISTICS = "variable over points statistic units interval confidence min_units missing pilot as_json"
+OF_STATISTICS = "variables over at statistics units method confidence min_units missing pilot as_json"
 """Options of `summary` that decide about statistics."""
 
 
 @click.command(
     cls=Command,
     groups={
-        "What to compute": "variable over points statistic ratio orders sensitivity log pilot",
-        "Confidence intervals and missing runs": "interval confidence min_units units missing incomplete",
+        "What to compute": "variables over at statistics ratio orders sensitivity log pilot",
+        "Confidence intervals and missing runs": "method confidence min_units units missing incomplete",
         "Table layout": "rows columns form digits notation as_json",
     },
 )
 @result_argument
-@click.option("--variable", metavar="NAME,...", default="", help="Variables to summarise.  [default: the first]")
-@click.option("--over", metavar="AXIS,...", help="Dimensions to reduce, or `none`.  [default: seed]")
+@option("--variable variables", "NAME,...", "Variables to summarise.  [default: the first]", default=())
+@option("--over", "AXIS,...", "Dimensions to reduce, or `none`.  [default: seed]")
 @at_option
-@click.option(
-    "--statistic",
-    metavar="NAME,...",
-    default="",
-    help="mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence interval or "
-    "_se for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: mean,std]",
+@option(
+    "--statistic statistics",
+    "NAME,...",
+    "mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence interval or _se "
+    "for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: mean,std]",
+    default=(),
 )
-@click.option(
-    "--ratio",
-    metavar="A/B",
-    default="",
-    help="Also print the ratio of means of two values of the --columns axis, paired by seed.",
+@option(
+    "--ratio", "A/B", "Also print the ratio of means of two values of the --columns axis, paired by seed.", default=""
 )
-@click.option(
+@option(
     "--orders",
-    metavar="[AXIS]",
+    "[AXIS]",
+    "Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
+    "[default AXIS: the only one]",
     is_flag=False,
     flag_value=_ANY,
-    help="Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
-    "[default AXIS: the only one]",
 )
-@click.option(
+@option(
     "--sensitivity",
-    metavar="VARIABLE",
-    help="Print sensitivity indices for the parameters of a sample.  Use `status` to explain failures.",
+    "VARIABLE",
+    "Print sensitivity indices for the parameters of a sample.  Use `status` to explain failures.",
 )
-@click.option("--log", is_flag=True, help="Use the logarithm of the variable for --sensitivity.")
+@option("--log", "", "Use the logarithm of the variable for --sensitivity.")
 @pilot_option
-@click.option(
-    "--interval",
-    metavar="METHOD",
+@option(
+    "--interval method",
+    "METHOD",
+    "Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]",
     default="",
-    help="Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]",
 )
-@click.option("--confidence", metavar="LEVEL", type=float, default=0.95, show_default=True, help="Confidence level.")
-@click.option(
-    "--min-units", metavar="N", type=int, default=MIN_UNITS, show_default=True, help="Use Student below N seeds."
-)
+@confidence_option
+@option("--min-units", "N", "Use Student below N seeds.", default=MIN_UNITS)
 @units_option
-@click.option(
-    "--missing",
-    metavar="POLICY",
-    default="warn",
-    show_default=True,
-    help="For missing runs: warn, raise an error or drop silently.",
+@option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn")
+@option(
+    "--incomplete", "POLICY", "For seeds of pooled means with failed runs: blocks, setups or omit.", default="blocks"
 )
-@click.option(
-    "--incomplete",
-    metavar="POLICY",
-    default="blocks",
-    show_default=True,
-    help="For seeds of pooled means with failed runs: blocks, setups or omit.",
-)
-@click.option("--rows", metavar="NAME,...", help="Axes and parameters shown as rows.  [default: all others]")
-@click.option(
-    "--columns",
-    metavar="AXIS,...",
-    default="",
-    help="Axes shown as columns.  Each cell then holds all statistics.",
-)
-@click.option(
-    "--format", "form", metavar="FORMAT", default="text", show_default=True, help="text, markdown, latex or csv."
-)
-@click.option("--digits", metavar="N", type=int, default=4, show_default=True, help="Number of significant digits.")
-@click.option(
-    "--notation",
-    metavar="NAME",
-    default="auto",
-    show_default=True,
-    help="auto (plain from 1e-3 to 1e4), scientific or plain.",
-)
+@option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]")
+@option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=())
+@option("--format form", "FORMAT", "text, markdown, latex or csv.", default="text")
+@option("--digits", "N", "Number of significant digits.", default=4)
+@option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto")
 @json_option
 def summary(
     file: Path,
-    variable: str,
-    over: str | None,
-    points: tuple[str, ...],
-    statistic: str,
-    ratio: str,
+    over: tuple[str, ...] | None,
     orders: str | None,
     sensitivity: str | None,
     log: bool,
     pilot: bool,
-    interval: str,
+    method: str,
     confidence: float,
     min_units: int,
-    units: str | None,
-    missing: str,
-    incomplete: str,
-    rows: str | None,
-    columns: str,
-    form: str,
     digits: int,
     notation: str,
     as_json: bool,
+    **layout: Any,
 ) -> None:
     """Print statistics of a result, by default over the seeds.
 
@@ -154,22 +119,16 @@ def summary(
     from evogt_study.analysis.tables import NumberFormat
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import doubts
-    from evogt_study.study.case_space import read_point
 
-    request = TableRequest(
-        variables=names(variable), over=names("seed" if over is None else over), statistics=names(statistic),
-        at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
-        ratio=ratio, form=form,
-        numbers=NumberFormat(digits, notation),
-        interval=Interval(method=interval, confidence=confidence, min_units=min_units),
-        units=None if units is None else names(units), missing=missing, incomplete=incomplete,
-    )  # fmt: skip
+    interval = Interval(method=method, confidence=confidence, min_units=min_units)
+    statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
+    request = statistics if over is None else replace(statistics, over=over)
     data = runs_of_phase(file, "pilot" if pilot else "main")
     with warnings_at_the_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
-            tell_lines(shares_table(data, sensitivity, request, None if over is None else names(over), log))
+            tell_lines(shares_table(data, sensitivity, request, over, log))
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
@@ -191,7 +150,7 @@ def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, l
     if sensitivity is not None:
         refuse_options(
             "--sensitivity",
-            allowed="sensitivity log over points interval confidence min_units missing pilot form digits",
+            allowed="sensitivity log over at method confidence min_units missing pilot form digits",
         )
     elif orders is not None:
         refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
@@ -217,34 +176,28 @@ def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
 @click.command(
     cls=Command,
     groups={
-        "What to compare": "variable over points estimand better scale margin",
+        "What to compare": "variable over at estimand better scale margin",
         "Tests and failed runs": "failures family confidence units",
     },
 )
 @result_argument
 @click.argument("axis", metavar="[AXIS]", required=False)
-@click.option("--variable", metavar="NAME", default="", help="Variable to compare.  [default: the first]")
-@click.option("--over", metavar="AXIS,...", default="seed", show_default=True, help="Axes whose values are the sample.")
+@option("--variable", "NAME", "Variable to compare.  [default: the first]")
+@option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed")
 @at_option
-@click.option("--estimand", default="", help="win, geometric_mean or mean.  [default: as the study declares, else win]")
-@click.option("--better", default="", help='lower, higher or "nearest 0.95".  [default: as the study declares]')
-@click.option("--scale", default="", help="Scale of the effect: ratio or difference.  [default: ratio if positive]")
-@click.option("--margin", type=float, default=0.0, help="Difference, relative for ratios, that counts as equal.")
-@click.option("--failures", default="loss", show_default=True, help="Failed runs: loss or omit.")
-@click.option("--family", default="setup", show_default=True, help="all: adjust tests for the number of setups.")
-@click.option("--confidence", metavar="LEVEL", type=float, default=0.95, show_default=True, help="Confidence level.")
+@option("--estimand", "NAME", "win, geometric_mean or mean.  [default: as the study declares, else win]", default="")
+@option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default="")
+@option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]", default="")
+@option("--margin", "NUMBER", "Difference, relative for ratios, that counts as equal.", type=float, default=0.0)
+@option("--failures", "POLICY", "Failed runs: loss or omit.", default="loss")
+@option("--family", "NAME", "all: adjust tests for the number of setups.", default="setup")
+@confidence_option
 @units_option
 @json_option
 def compare(
-    file: Path,
-    axis: str | None,
-    over: str,
-    variable: str,
-    points: tuple[str, ...],
-    units: str | None,
-    as_json: bool,
+    file: Path, axis: str | None, over: tuple[str, ...], variable: str | None, at: Mapping[str, str], as_json: bool,
     **options: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Compare the values of an axis on common seeds.
 
     AXIS may be left out if only one axis can be compared.  Print one conclusion for each setup, then the effect of
@@ -254,19 +207,12 @@ def compare(
     from evogt_study.analysis.runs import finished_runs
     from evogt_study.analysis.summary_table import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import doubts
-    from evogt_study.study.case_space import read_point
 
-    if len(names(variable)) > 1:
-        raise InputError(f"`--variable` must be one variable, got {variable!r}")
     data = runs_of_phase(file, "main")
-    (name,) = find_variables(data, *names(variable))
-    at, keys = read_point(",".join(points)), finished_runs(data)
+    (name,), keys = find_variables(data, *([variable] if variable else [])), finished_runs(data)
     values = select_runs(data[name], at)
-    dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], names(over))
-    found = compare_values(
-        values, dim, names(over), units=None if units is None else names(units),
-        planned=None if keys is None else select_runs(keys, at), **options,
-    )  # fmt: skip
+    dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], over)
+    found = compare_values(values, dim, over, planned=None if keys is None else select_runs(keys, at), **options)
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
@@ -288,7 +234,7 @@ def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -
 
 @click.command()
 @result_argument
-@click.option("-o", "--output", metavar="TABLE", required=True, type=PATH, help="New file: .csv, .parquet or .json.")
+@option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=PATH)
 @pilot_option
 def export(file: Path, output: Path, pilot: bool) -> None:
     """Write one row for each run as CSV, Parquet or JSON: parameters, status, message and values.

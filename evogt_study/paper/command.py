@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.inputs import PATH, Command, check_together, quiet_option, scheduler_options, workers_option
+from evogt_study.cli.inputs import (
+    PATH,
+    Command,
+    check_together,
+    option,
+    quiet_option,
+    scheduler_options,
+    workers_option,
+)
 from evogt_study.cli.main import FAILED
 from evogt_study.text import tell, tell_lines
 
@@ -17,21 +25,8 @@ from evogt_study.text import tell, tell_lines
     short_help="Run the paper's studies and judge each published number.",
 )
 @click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default=Path("results/reproduction"),
-    show_default=True,
-    help="Folder for results and report.",
-)
-@click.option(
-    "--published",
-    type=PATH,
-    default=Path("data/published"),
-    show_default=True,
-    help="Folder of the published numbers.",
-)
+@option("-o --output", "PATH", "Folder for results and report.", type=PATH, default=Path("results/reproduction"))
+@option("--published", "PATH", "Folder of the published numbers.", type=PATH, default=Path("data/published"))
 @workers_option
 @scheduler_options
 @quiet_option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.inputs import Command, study_file_argument
+from evogt_study.cli.inputs import Command, option, study_file_argument
 from evogt_study.text import tell
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ CAUSES = {
     short_help="Name the parameter that limits the error of a study, and the gain of a change.",
 )
 @study_file_argument
-@click.option(
-    "--setups", metavar="N", type=click.IntRange(1), default=6, show_default=True, help="Number of setups to compute."
-)
-@click.option("--no-check", is_flag=True, help="Predict the gain and do not compute the changed runs.")
+@option("--setups", "N", "Number of setups to compute.", type=click.IntRange(1), default=6)
+@option("--no-check", "", "Predict the gain and do not compute the changed runs.")
 def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """Name the parameter that limits the error of a study, and the gain of a change.
 
