@@ -66,6 +66,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e6,  # no times on the pages
     "show_signature": False,
+    "write_computation_times": False,
     "matplotlib_animations": False,
 }
 
