@@ -75,25 +75,65 @@ def solve(
     field: int | None = None,
     certificates: bool | Sequence[str] = True,
 ) -> xr.Dataset:
-    """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label the results.
+    """Solve a problem in the retained space of one dictionary (Algorithm 1).
 
-    quadrature, validation, assessment: rules as in a study file; the latter two may be left out.  final_time defaults
-    to the problem's own.  times are the saved ones: None for every step, a count of evenly spaced ones, or a list.
-    time_integrator is a name or an `Integrator` with its parameters; with a name, stabilization and start are those
-    of a study file.  reference is what errors are measured against, by its name in a study file, "other.nc" of another
-    run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.pde.pipeline.Reference`.  norms: of the error
-    too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
-    which the solution is given; `evogt_study.pde.evaluate` gives it anywhere.
+    Parameters
+    ----------
+    problem : Problem
+        The problem, such as ``pde.problems.oscillatory_1d(epsilon=0.1)``.
+    dictionary : Dictionary
+        Family of features.
+    seed : int
+        Seed of the random draws.
+    quadrature, validation, assessment : int or rule
+        Assembly rule, rule of the errors and second rule for cross-grid defects, as in a study file.
+    dt, final_time : float
+        Time step, and final time; by default the final time of the problem.
+    tau : float, default 1e-12
+        Threshold on the eigenvalues of the mass matrix.
+    times : int or tuple of float, optional
+        Number of evenly spaced saved times, or a list.  By default every step.
+    time_integrator : str or Integrator, default "implicit_midpoint"
+        Name as in a study file, or an integrator with its parameters.
+    stabilization, start : float and mapping, optional
+        Parameters of a named integrator, as in a study file.
+    reference : str, Path or Reference, optional
+        Reference of the errors: a name of a study file, "other.nc" or "file.py:function".  By default the exact solution.
+    reference_points, reference_dt, coefficient_reference : optional
+        As in a study file.
+    norms : collection of str
+        More errors: error_absolute, error_max, error_h1, error_max_over_time.
+    field : int, optional
+        Points per direction of a grid on which the solution is stored.
+    certificates : bool or list of str, default True
+        Bounds and estimates of the error: all that need no spectral reference, none, or names as in `record`.
 
-    certificates are bounds and estimates of the run's error: True for all that the problem has without a spectral
-    reference, False for none, or names as in `record` of a study.
+    Returns
+    -------
+    Dataset
+        Scalars and histories of a run, the coefficients (time, mode) and the singular values (feature).
 
-    The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
-    (feature).  ``.attrs`` name the problem and the dictionary.  Gives a `evogt_study.errors.DoubtWarning` where the
-    assembly rule is too coarse for the features, or the dictionary's ball does not hold the domain.
+    Raises
+    ------
+    ParameterError
+        If a value is outside its range.
+    ProblemError
+        If the method does not admit the data.
+    RunError
+        If the run fails.
 
-    Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
-    errors of a run (`evogt_study.errors.RunError`).
+    Warns
+    -----
+    DoubtWarning
+        If the assembly rule is too coarse, or the ball of the dictionary does not hold the domain.
+
+    Examples
+    --------
+    >>> from evogt_study import pde
+    >>> dictionary = pde.Dictionary("gtransnet", N=40, N1=160, gamma=10.0)
+    >>> run = pde.solve(pde.problems.oscillatory_1d(epsilon=0.2), dictionary, 0, quadrature=200, dt=0.01)
+    >>> bool(run.error < 1e-2)
+    True
     """
     integrator = _integrator(time_integrator, stabilization, start)
     given = {
@@ -228,10 +268,34 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
 
 
 def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
-    """The solution at `points`, (P, d), or (P,) in 1-D, at the saved times: dimensions time and point.
+    """Evaluate the solution of `solve` at points.
 
-    data: what `evogt_study.pde.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
-    InputError for points that are not in the domain.
+    Parameters
+    ----------
+    data : Dataset, str or Path
+        Dataset of `solve`, or a NetCDF file of it.
+    points : array_like
+        Points (P, d) in the domain, or (P,) in 1-D.
+
+    Returns
+    -------
+    DataArray
+        u with the dimensions time (the saved times) and point.
+
+    Raises
+    ------
+    ResultError
+        If `data` is another Dataset.
+    InputError
+        If a point is not in the domain.
+
+    Examples
+    --------
+    >>> from evogt_study import pde
+    >>> heat = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)")()
+    >>> run = pde.solve(heat, pde.Dictionary("sine", N=4), 0, quadrature=20, dt=0.01, final_time=0.1, certificates=False)
+    >>> float(pde.evaluate(run, [0.5]).isel(time=-1, point=0).round(3))
+    0.905
     """
     solution = stored_solution(data)
     nodes = _nodes(points, solution.domain)

@@ -88,12 +88,26 @@ class FirstOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class Dictionary(Parametrised, ABC):
-    """A family of N features psi_1, ..., psi_N: scalars only, so that it can identify a run.
+    """Family of N features psi_1, ..., psi_N with its parameters.
 
-    ``Dictionary("gtransnet", N=60, N1=240, gamma=20)`` makes one of the family that it names.  The fields of a family's
-    class are its parameters, in studies too.
+    Parameters
+    ----------
+    family : str
+        transnet, gtransnet, gaussian_rf, uniform_elm, legendre, sine or fourier, or the family of an installed package.
+    N : int
+        Number of output features.
+    **parameters
+        Parameters of the family, as in a study file.
 
-    Raises ParameterError for an unknown family, a parameter of another family, or a value outside its range.
+    Raises
+    ------
+    ParameterError
+        If the family is unknown, a parameter belongs to another family, or a value is outside its range.
+
+    Examples
+    --------
+    >>> Dictionary("gtransnet", N=60, N1=240, gamma=20.0).widths
+    (240, 60)
     """
 
     family: str = field(metadata=NO_PARAMETER)

@@ -25,10 +25,20 @@ from evogt_study.pde.numerics.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Separable:
-    """sum_k m_k(t) p_k(x).
+    """Sum of products of functions of space and time, sum_k m_k(t) p_k(x).
 
-    profiles: nodes (Q, d) -> (K, Q); modulations: times (T,) -> (K, T), or None for one profile that does not depend
-    on time.
+    Parameters
+    ----------
+    profiles : callable
+        Nodes (Q, d) -> p_k (K, Q).
+    modulations : callable, optional
+        Times (T,) -> m_k (K, T).  By default one profile that does not depend on time.
+
+    Examples
+    --------
+    >>> wave = Separable(lambda nodes: nodes.T, lambda times: np.exp(-times)[None])
+    >>> wave(np.array([[0.5], [1.0]]), np.array([0.0])).tolist()
+    [[0.5, 1.0]]
     """
 
     profiles: Callable[[Array], Array]
@@ -51,7 +61,19 @@ class Separable:
 
 @dataclass(frozen=True, eq=False)
 class NonSeparable:
-    """A function whose time and space do not split: (nodes (Q, d), t) -> (Q,)."""
+    """Function of space and time that is no short sum of products.
+
+    Parameters
+    ----------
+    at : callable
+        Nodes (Q, d) and one time -> values (Q,).
+
+    Examples
+    --------
+    >>> pulse = NonSeparable(lambda nodes, t: np.exp(-((nodes[:, 0] - t) ** 2)))
+    >>> pulse(np.array([[0.5]]), np.array([0.5, 1.5])).round(3).tolist()
+    [[1.0], [0.368]]
+    """
 
     at: Callable[[Array, float], Array]
 
@@ -75,9 +97,23 @@ def multiply(one: SpaceTimeFunction, other: SpaceTimeFunction) -> Callable[[Arra
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A symmetric diffusion tensor A, (d, d) functions by rows; None means zero.
+    """Symmetric diffusion tensor A.
 
-    Raises ProblemError if it is not square or not symmetric: A_ij and A_ji must be the same function.
+    Parameters
+    ----------
+    entries : tuple of tuple
+        (d, d) functions of space and time by rows; None means zero.  A_ij and A_ji are the same object.
+
+    Raises
+    ------
+    ProblemError
+        If the tensor is not square or not symmetric.
+
+    Examples
+    --------
+    >>> one, half = (Separable(lambda nodes, a=a: np.full((1, len(nodes)), a)) for a in (1.0, 0.5))
+    >>> Tensor(((one, half), (half, one)))(np.zeros((1, 2)), np.array([0.0])).tolist()
+    [[[[1.0, 0.5], [0.5, 1.0]]]]
     """
 
     entries: tuple[tuple[SpaceTimeFunction | None, ...], ...]
@@ -118,11 +154,25 @@ def zero(nodes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Lifting:
-    """u_b(x, t), whose trace is the Dirichlet data (remark nonhomo), with what the lifted load is made of.
+    """Function u_b(x, t) with the Dirichlet data as boundary values, and its derivatives (remark nonhomo).
 
-    value u_b; rate u_b,t; gradient and flux: d u_b/dx_l and (A grad u_b)_l, one function for each direction;
-    lower_order: b . grad u_b - c u_b, where the problem has an advection or a linear reaction g = c u.  formula: of
-    u_b, where it is one.
+    Parameters
+    ----------
+    value, rate : Separable or NonSeparable
+        u_b and its derivative in time.
+    gradient, flux : tuple of functions
+        d u_b/dx_l and (A grad u_b)_l for each direction.
+    lower_order : function, optional
+        b . grad u_b - c u_b, if the problem has an advection or a linear reaction c u.
+    formula : str, optional
+        Formula of u_b, for labels.
+
+    Examples
+    --------
+    >>> one = Separable(lambda nodes: np.ones((1, len(nodes))))
+    >>> linear = Separable(lambda nodes: nodes.T)  # u_b = x, with A = 1
+    >>> Lifting(linear, Separable(zero), gradient=(one,), flux=(one,)).value.steady
+    True
     """
 
     value: SpaceTimeFunction
@@ -135,7 +185,19 @@ class Lifting:
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4."""
+    """Potential F(u) of a gradient flow, which adds -F'(u) to the right-hand side.
+
+    Parameters
+    ----------
+    value, slope : callable
+        F and F', elementwise.
+
+    Examples
+    --------
+    >>> allen_cahn = Potential(lambda u: (u**2 - 1) ** 2 / 4, lambda u: u**3 - u)
+    >>> [float(each) for each in allen_cahn.both(np.float64(0.5))]
+    [0.140625, -0.375]
+    """
 
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
@@ -150,7 +212,19 @@ NodalFunction = Callable[[Array, Array, float], Array]
 
 @dataclass(frozen=True, eq=False)
 class NonlinearReaction:
-    """g(u, x, t), `value`, and dg/du, `slope`."""
+    """Reaction g(u, x, t) that is nonlinear in u.
+
+    Parameters
+    ----------
+    value, slope : callable
+        g and dg/du: u (Q,), nodes (Q, d) and one time -> (Q,).
+
+    Examples
+    --------
+    >>> growth = NonlinearReaction(lambda u, nodes, t: u * (1 - u), lambda u, nodes, t: 1 - 2 * u)
+    >>> growth.value(np.array([0.5]), np.zeros((1, 1)), 0.0).tolist()
+    [0.25]
+    """
 
     value: NodalFunction
     slope: NodalFunction
@@ -158,7 +232,22 @@ class NonlinearReaction:
 
 @dataclass(frozen=True, eq=False)
 class NaturalFace:
-    """n . (A grad u) = flux(x, t) - transfer(x, t) u on a face "x0", "x1", "y0", ...; no transfer is zero."""
+    """Natural boundary condition n . (A grad u) = flux - transfer u on one face.
+
+    Parameters
+    ----------
+    face : str
+        "x0" for the lower face of x, "x1" for the upper one, and so on.
+    flux : Separable or NonSeparable
+        Given outward flux.
+    transfer : Separable or NonSeparable, optional
+        Transfer coefficient; by default zero.
+
+    Examples
+    --------
+    >>> NaturalFace("x0", Separable(zero)).transfer is None
+    True
+    """
 
     face: str
     flux: SpaceTimeFunction
@@ -167,16 +256,48 @@ class NaturalFace:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """diffusion A, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u if it is known.
+    """Parabolic problem u_t = div(A grad u) - b . grad u + g(u) + f, given by functions.
 
-    advection: b, one function for each direction.  reaction: c of the linear reaction g = c u, or a
-    `NonlinearReaction`.  faces: data on the natural faces of the domain, one for each.
-    exact_gradient: (nodes (Q, d), t) -> grad u (d, Q), if it is known.
+    Parameters
+    ----------
+    dimension : int
+        Number of space dimensions d, 1 to 3.
+    diffusion : Separable, NonSeparable, tuple or Tensor
+        a, the diagonal of A, or A.
+    initial : callable
+        u_0: nodes (Q, d) -> (Q,).
+    source : Separable or NonSeparable, optional
+        f; by default zero.
+    exact : Separable or NonSeparable, optional
+        Exact solution u, for errors.
+    final_time : float, optional
+        T if a run states none.
+    name, parameters : str and mapping, optional
+        Name, and the values that the problem was made with, for labels.
+    lifting : Lifting, optional
+        Boundary values; by default zero.
+    potential : Potential, optional
+        F of a gradient flow, in place of advection and reaction.
+    domain : Domain, optional
+        By default the unit cube.
+    advection : tuple of functions, optional
+        b, one function for each direction.
+    reaction : function or NonlinearReaction, optional
+        c of the linear reaction c u, or g(u, x, t).
+    faces : tuple of NaturalFace, optional
+        Faces that are not Dirichlet faces.
+    exact_gradient : callable, optional
+        Nodes (Q, d) and one time -> grad u (d, Q).
 
-    `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
-    was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of
-    another dimension, and ProblemError for data that do not fit together.
+    Raises
+    ------
+    ParameterError
+        If the domain has another dimension.
+    ProblemError
+        If the data do not fit together.
 
+    Examples
+    --------
     >>> heat = Problem(
     ...     dimension=1,
     ...     diffusion=Separable(lambda nodes: np.full((1, len(nodes)), 0.1)),  # one profile, steady

@@ -58,20 +58,45 @@ Texts = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FormulaProblem:
-    """A problem in formulas; call it with its parameters' values to get the `Problem`.
+    """Problem in formulas of x, y, z, t, pi and parameters; call it with values to get a `Problem`.
 
-    exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t), or a list of the diagonal of A,
-    or the rows of A.  advection: a list of the entries of b.  reaction: g(u, x, t).  domain: a table as in a study
-    file, (0, 1)^dimension if it is left out; with the boundary values of lifting: u_b(x, t) (remark nonhomo), zero
-    if it is left out, and boundary: a table of periodic directions and of faces with a flux.  potential: F(u), a
-    formula in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".
-    `final_time` is the customary T.
+    Parameters
+    ----------
+    dimension : int
+        Number of space dimensions, 1 to 3.
+    exact : str, optional
+        u(x, t).  The source follows from it.
+    initial, source : str, optional
+        u_0(x) and f(x, t), if `exact` is not given.
+    diffusion : str or list, default "1"
+        a(x, t), the diagonal of A, or the rows of A.  It may contain u and its derivatives.
+    advection : list of str, optional
+        Entries of b.
+    reaction : str, optional
+        g(u, x, t).
+    potential : str, optional
+        F(u) of a gradient flow.
+    lifting : str, optional
+        Boundary values u_b(x, t); by default zero.
+    domain, boundary : optional
+        Tables as in a study file; by default the unit cube with Dirichlet faces.
+    final_time, name : float and str, optional
+        T if a run states none, and the name for labels.
+    flux, fields : optional
+        Flux in place of `diffusion`; or a mapping of names to `Field` for several fields.
 
-    Raises FormulaError if a formula is outside the grammar or the formulas contradict each other.
+    Raises
+    ------
+    FormulaError
+        If a formula is outside the grammar, or the formulas contradict each other.
 
+    Examples
+    --------
     >>> heat = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
     ['k', 'nu']
+    >>> heat(k=2, nu=0.1).dimension
+    1
     """
 
     problem_kind: ClassVar[str] = "pde"
