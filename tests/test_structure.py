@@ -45,8 +45,12 @@ def test_no_public_name_is_in_two_modules():
 
 
 def test_functions_fit_on_a_screen():
+    """Lines without the docstring, which has a line for each parameter of a public function."""
     lengths = {
-        f"{path.relative_to(ROOT)}:{node.name}": node.end_lineno - node.lineno + 1
+        f"{path.relative_to(ROOT)}:{node.name}": node.end_lineno
+        - node.lineno
+        + 1
+        - len((ast.get_docstring(node) or "").splitlines())
         for path in ROOT.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)

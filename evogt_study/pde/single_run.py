@@ -98,7 +98,7 @@ def solve(
     stabilization, start : float and mapping, optional
         Parameters of a named integrator, as in a study file.
     reference : str, Path or Reference, optional
-        Reference of the errors: a name of a study file, "other.nc" or "file.py:function".  By default the exact solution.
+        Reference of the errors, as in a study file; by default the exact solution.
     reference_points, reference_dt, coefficient_reference : optional
         As in a study file.
     norms : collection of str
@@ -293,7 +293,8 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     --------
     >>> from evogt_study import pde
     >>> heat = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)")()
-    >>> run = pde.solve(heat, pde.Dictionary("sine", N=4), 0, quadrature=20, dt=0.01, final_time=0.1, certificates=False)
+    >>> sines = pde.Dictionary("sine", N=4)
+    >>> run = pde.solve(heat, sines, 0, quadrature=20, dt=0.01, final_time=0.1, certificates=False)
     >>> float(pde.evaluate(run, [0.5]).isel(time=-1, point=0).round(3))
     0.905
     """
