@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, dimensions
-from evogt_study.analysis.runs import (
-    DRAWN,
-    Layout,
-    each_once,
-    join_numbers,
-    layout,
-    mark_first,
-    planned_runs,
-    typed_labels,
-)
+from evogt_study.analysis.runs import Layout, join_numbers, layout, mark_first, planned_runs, typed_labels
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as tests
@@ -46,6 +36,8 @@ _LONG_NAMES = {
     "over_leader_ci": "confidence interval of over_leader", "p_over_leader": "p-value of over_leader",
     "scale": "scale of effect",
 }  # fmt: skip
+Setup = tuple[Array, Bools]
+"""Values of one setup (L, U, k), NaN without a value, and which runs are planned; units are dimension U."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +52,8 @@ class Question:
     two_valued: bool
     omit: bool
     alpha: float
-    unit: str = "seed"
-    margin: float = 0.0
+    unit: str
+    margin: float
 
     @property
     def sign(self) -> int:
@@ -91,37 +83,6 @@ class Question:
         if self.direction == NEAREST:
             return f"{first} has the {self.subject} nearest to {self.target:g}{of_all}"
         return f"{first} has the {self.more[:-2]}est {self.subject}{of_all}"
-
-
-class Setup(NamedTuple):
-    """Values of one setup (L, U, k), NaN without a value, and which runs are planned; units are dimension U."""
-
-    values: Array
-    planned: Bools
-
-    @property
-    def failed(self) -> Bools:
-        """Planned runs without a value."""
-        return np.array(self.planned & np.isnan(self.values), dtype=bool)
-
-
-class Pair(NamedTuple):
-    """Leader and rival of a setup with `n_values` values: wins and losses; rivals that may be ahead of the leader.
-
-    least: lowest lower end of the probability against any value.  withheld: why no test is made, or "".
-    """
-
-    wins: int
-    losses: int
-    n_values: int
-    rivals: Sequence[str]
-    least: float
-    withheld: str
-
-    @property
-    def n_decided(self) -> int:
-        """Units that differ."""
-        return self.wins + self.losses
 
 
 def compare(
@@ -187,72 +148,77 @@ def compare(
     a has a lower error than b on 6 of 6 seeds (p = 0.031, sign test). 95 % intervals: ...
     """
     check_confidence(confidence)
-    chosen = estimand, better, scale, failures
-    return _compare(values, dim, over, chosen, units, margin, family, 1.0 - confidence, planned)
+    check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
+    options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
+    return _compare(values, dim, over, (estimand, better, scale), units, family == "all", planned, options)
 
 
 def _compare(
-    values: xr.DataArray, dim: str, over: str | Iterable[str], chosen: tuple[str, str, str, str],
-    units: str | Iterable[str] | None, margin: float, family: str, alpha: float, planned: xr.DataArray | None,
+    values: xr.DataArray, dim: str, over: str | Iterable[str], chosen: tuple[str, str, str],
+    units: str | Iterable[str] | None, adjusted: bool, planned: xr.DataArray | None, options: dict[str, Any],
 ) -> xr.Dataset:  # fmt: skip
-    """`compare` with its options; chosen: estimand, direction, scale and failures."""
+    """`compare` by the estimand, direction and scale `chosen` and the options of a question."""
     over_dims = paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
-    check_options(failures=(chosen[3], ("loss", "omit")), family=(family, ("setup", "all")))
     design, runs = Design.of(values, planned=planned), planned_runs(values, planned)
     laid_out = layout(values, over_dims, units, runs, along=[dim])
-    setups, rest = _setups(values, dim, laid_out, runs)
-    named = each_once(units) if units is not None else [DRAWN] if DRAWN in over_dims else over_dims
-    unit = named[0] if len(named) == 1 else "unit"
-    question = _question(values, *chosen, alpha, laid_out.within > 1)
-    question, names = replace(question, unit=unit, margin=margin), typed_labels(values, dim)
+    rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
+    setups, names = _split(values, (*rest, dim), laid_out, runs), typed_labels(values, dim)
+    question = _read_question(values, *chosen, laid_out, options)
     found = [_compare_setup(each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
     more = [f'p-values are not adjusted for the {several} setups (family="all")'] if several > 1 else []
-    if family == "all":
-        levels, p = tests.holm_levels(p, alpha), tests.holm(p)
+    if adjusted:
+        levels, p = tests.holm_levels(p, question.alpha), tests.holm(p)
         more = [f"tests are adjusted for {several} setups together (Holm)"]
         found = [
             _compare_setup(each, names, replace(question, alpha=float(level)))
             for each, level in zip(setups, levels, strict=True)
         ]
-    for each, adjusted in zip(found, p, strict=True):
-        each["p_value"] = adjusted
-        each["note"] = design.note(*each["note"], *more, streams=False)
-    return _dataset(values, dim, over_dims, rest, found, question)
+    data, shape = {}, [values.sizes[each] for each in rest]
+    for each, p_value in zip(found, p, strict=True):
+        each |= {"p_value": p_value, "note": design.note(*each["note"], *more, streams=False)}
+    for name, long_name in _LONG_NAMES.items():
+        own = [dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []
+        own += [BOUND] if name.endswith("_ci") else []
+        column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
+        data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
+    data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
+    made = xr.Dataset(data).assign_coords(kept_coordinates(values, over_dims) | {BOUND: ["lower", "upper"]})
+    better = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
+    return made.assign_attrs(
+        dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=better,
+        scale=question.scale, unit=question.unit, confidence=1.0 - question.alpha,
+    )  # fmt: skip
 
 
-def _setups(
-    values: xr.DataArray, dim: str, laid_out: Layout, runs: xr.DataArray | None
-) -> tuple[list[Setup], list[str]]:
-    """The setups of values, each run of a value of `dim` once, and the dimensions that are left."""
-    rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
-    order = (*rest, dim, *laid_out.dims)
-    table = values.transpose(*order).values.astype(float)
-    shape = (-1, values.sizes[dim], laid_out.count * laid_out.within)
-    numbers = np.arange(table.size).reshape(table.shape)
-    if runs is not None:
-        numbers = runs.broadcast_like(values.reset_coords(drop=True)).transpose(*order).values
-        for each in (each for each in laid_out.dims if each not in runs.dims):  # such as time: each point once
-            places = np.arange(values.sizes[each]).reshape([-1 if name == each else 1 for name in order])
-            numbers = np.where(numbers < 0, -1, numbers * values.sizes[each] + places)
+def _split(values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None) -> list[Setup]:
+    """The setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
+    if runs is None:
+        runs = xr.DataArray(np.arange(values.size).reshape(values.shape), dims=values.dims)
+    own = [each for each in laid_out.dims if each not in runs.dims]  # such as time: each point once
+    sizes = [values.sizes[each] for each in own]
+    places = xr.DataArray(np.arange(math.prod(sizes)).reshape(sizes), dims=own)
+    cells = (runs * places.size + places).where(runs >= 0, -1).broadcast_like(values.reset_coords(drop=True))
+    shape = (-1, values.sizes[kept[-1]], laid_out.count * laid_out.within)
+    table, numbers = (each.transpose(*kept, *laid_out.dims).values.reshape(shape) for each in (values, cells))
     found = []
-    for cells, own in zip(table.reshape(shape), numbers.reshape(shape), strict=True):
-        planned = own >= 0
-        kept = planned & mark_first(join_numbers(np.where(planned, own, own.max(initial=0) + 1)))
-        found.append(Setup(laid_out.blocks(np.where(kept, cells, np.nan)), laid_out.blocks(kept)))
-    return found, rest
+    for row, own_numbers in zip(table.astype(float), numbers, strict=True):
+        planned = own_numbers >= 0
+        once = planned & mark_first(join_numbers(np.where(planned, own_numbers, own_numbers.max(initial=0) + 1)))
+        found.append((laid_out.blocks(np.where(once, row, np.nan)), laid_out.blocks(once)))
+    return found
 
 
-def _question(
-    values: xr.DataArray, estimand: str, better: str, scale: str, failures: str, alpha: float, pooled: bool
+def _read_question(
+    values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
     """The estimand, direction and scale, from the options, the attributes of the variable and its values."""
-    declared, stated = declared_attributes(values), estimand
+    declared, stated, pooled = declared_attributes(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
-    check_options(estimand=(estimand, tests._ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
+    check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])
     numbers = np.ravel(values.values).astype(float)
     two_valued, known = is_two_valued(numbers), numbers[~np.isnan(numbers)]
@@ -272,50 +238,61 @@ def _question(
         shares = direction == HIGHER and bool((known <= 1.0).all())  # such as accuracies
         scale = scale or (RATIO if positive and not shares else DIFFERENCE)
     name = str(values.name or "value").replace("_", " ")
-    return Question(name, estimand, direction, target, scale, two_valued, failures == "omit", alpha)
+    return Question(name, estimand, direction, target, scale, two_valued, unit=laid_out.unit, **options)
 
 
 def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """The numbers of one setup by name; `note` is a list."""
-    count = len(names)
+    """The numbers of one setup by name, and those of its sentence; `note` is a list."""
+    values, planned = setup
+    count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
+    share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))
     found: dict[str, Any] = {
         "leader": "", "rival": "", "p_value": np.nan, "significant": False, "n": 0, "probability": np.nan,
-        "probability_ci": np.full(2, np.nan), "effect": np.nan, "effect_ci": np.full(2, np.nan), "conclusion": "",
-        "note": [], **_counts(setup), "over_leader": np.full(count, np.nan), "scale": question.scale,
-        "over_leader_ci": np.full((count, 2), np.nan), "p_over_leader": np.full(count, np.nan),
+        "probability_ci": np.full(2, np.nan), "effect": np.nan, "effect_ci": np.full(2, np.nan), "note": [],
+        "n_ok": (units & ~failed.any(axis=-1)).sum(axis=-1), "n_planned": units.sum(axis=-1), "failed": share,
+        "failed_ci": share_interval(np.where(planned, failed, np.nan), 0.95), "scale": question.scale,
+        "over_leader": np.full(count, np.nan), "over_leader_ci": np.full((count, 2), np.nan),
+        "p_over_leader": np.full(count, np.nan), "conclusion": "No run has a value.",
     }  # fmt: skip
-    part = np.flatnonzero(setup.planned.any(axis=(1, 2)))
-    if len(part) < 2 or np.isnan(setup.values).all():
-        return found | {"conclusion": "Fewer than two values have runs." if len(part) < 2 else "No run has a value."}
-    message = _describe_failures(setup, part, names, question)
+    part: list[int] = np.flatnonzero(units.any(axis=-1)).tolist()
+    if len(part) < 2 or np.isnan(values).all():
+        return found if len(part) > 1 else found | {"conclusion": "Fewer than two values have runs."}
+    lost = [f"{names[i]} {bad} of {planned[i].sum()}" for i in part if (bad := int(failed[i].sum()))]
+    losses = question.estimand == WIN and not question.is_nearest_share and not question.omit
+    how = "counted as losses" if losses else "left out as if they failed at random"
     if question.omit:
-        setup = setup._replace(planned=setup.planned & ~np.asarray(setup.failed[part].any(axis=(0, 2)))[:, None])
-    values = np.abs(setup.values - question.target) if question.direction == NEAREST else setup.values
-    margins = tests.unit_margins(np.where(np.isnan(values), np.inf, question.sign * values), setup.planned)
-    units, pairs = _test_pairs(values, setup, margins, names, question)
-    lead, rivals = tests.find_leader(pairs, question.alpha, part)
+        planned = planned & ~np.asarray(failed[part].any(axis=(0, 2)))[:, None]
+        failed = failed & planned
+    sizes = np.abs(values - question.target) if question.direction == NEAREST else values
+    margins = tests.unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
+    numbers, pairs = _test_pairs(sizes, planned, failed, margins, names, question)
+    lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part))
     if question.is_nearest_share:
-        margins = tests.unit_margins(setup.values, setup.planned & ~setup.failed)
-        lead, rivals, p = _nearest_share(setup.values, part, question.target)
+        margins = tests.unit_margins(values, planned & ~failed)
+        lead, rivals, p = _find_nearest_share(values, part, question.target)
         pairs.p[lead, rivals] = p
-    _add_effects(found, units, margins, pairs, lead, rivals, question)
-    rival, first = rivals[0], names[lead]
-    withheld, wins = pairs.reason.get((lead, rival), ""), pairs.wins[lead]
-    found["significant"] = not withheld and bool(pairs.p[lead, rival] <= question.alpha)
-    found |= {"leader": first, "rival": names[rival], "n": int(pairs.n[lead, rival])}
-    found["p_value"] = found["p_over_leader"][rival]
-    ends = [tests.win_interval(int(wins[j]), int(wins[j] + pairs.losses[lead, j]), question.alpha) for j in rivals]
-    still = [names[j] for j in rivals if pairs.p[lead, j] > question.alpha]
-    least = min(low for low, _ in ends)
-    pair = Pair(int(wins[rival]), int(pairs.losses[lead, rival]), len(part), still, least, withheld)
-    if question.estimand == WIN and pair.n_decided:
-        found["probability"], found["probability_ci"] = pair.wins / pair.n_decided, np.array(ends[0])
-    each = np.nan_to_num(kernels.mean(setup.values[[lead, rival]].reshape(2, -1)), nan=0.0).tolist()
-    conclusion = conclude(replace(question, scale=found["scale"]), found, pair, each if question.two_valued else None)
-    found["conclusion"] = conclusion + message
-    means = units[[lead, rival]].mean(axis=-1)
+    _add_effects(found, numbers, margins, pairs, lead, rivals, question)
+    rival, withheld, wins, losses_of = (
+        rivals[0],
+        pairs.reason.get((lead, rivals[0]), ""),
+        pairs.wins[lead],
+        pairs.losses[lead],
+    )
+    ends = [tests.win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
+    found |= {
+        "leader": names[lead], "rival": names[rival], "n": int(pairs.n[lead, rival]), "withheld": withheld,
+        "p_value": found["p_over_leader"][rival], "wins": int(wins[rival]), "losses": int(losses_of[rival]),
+        "significant": not withheld and bool(pairs.p[lead, rival] <= question.alpha), "count": len(part),
+        "open": [names[j] for j in rivals if pairs.p[lead, j] > question.alpha], "least": min(low for low, _ in ends),
+        "shares": np.nan_to_num(kernels.mean(values[[lead, rival]].reshape(2, -1)), nan=0.0).tolist(),
+    }  # fmt: skip
+    if question.estimand == WIN and wins[rival] + losses_of[rival]:
+        found |= {"probability": found["wins"] / (found["wins"] + found["losses"]), "probability_ci": np.array(ends[0])}
+    failures = f" Failed runs, {how}: {', '.join(lost)}." if lost else ""
+    found["conclusion"] = conclude(replace(question, scale=found["scale"]), found) + failures
+    means = numbers[[lead, rival]].mean(axis=-1)
     if question.estimand == WIN and found["scale"] == RATIO and question.sign * (means[0] - means[1]) > 0.0:
-        order = f"{first} {means[0]:.3g}, {names[rival]} {means[1]:.3g}"
+        order = f"{names[lead]} {means[0]:.3g}, {names[rival]} {means[1]:.3g}"
         found["note"] += [f"the sample means have the other order ({order}), because a few values dominate them"]
     return found
 
@@ -346,30 +323,27 @@ def _add_effects(
 
 
 def _test_pairs(
-    values: Array, setup: Setup, margins: Array, names: Sequence[str], question: Question
+    values: Array, planned: Bools, failed: Bools, margins: Array, names: Sequence[str], question: Question
 ) -> tuple[Array, Pairs]:
     """Numbers of the units (L, U), on logarithms for a geometric mean, and the tests of all pairs."""
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.log(values) if question.estimand == GEOMETRIC_MEAN else values
-    counts = setup.planned.sum(axis=-1)
-    sums = np.where(setup.planned, each, 0.0).sum(axis=-1)  # NaN if a run of the unit failed
-    units = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    units = kernels.divide(np.where(planned, each, 0.0).sum(axis=-1), planned.sum(axis=-1))  # NaN if a run failed
     if question.estimand == WIN:
         return units, tests.compare_wins(margins)
-    failed = np.asarray(setup.failed.any(axis=(1, 2)))
-    return units, tests.compare_means(units, question.sign, question.estimand, failed, tuple(names), question.unit)
+    lost = np.asarray(failed.any(axis=(1, 2)))
+    return units, tests.compare_means(units, question.sign, question.estimand, lost, tuple(names), question.unit)
 
 
-def _nearest_share(values: Array, part: npt.NDArray[np.intp], target: float) -> tuple[int, list[int], Array]:
+def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
     """The share that is nearest to a target, its rivals, the closest first, and their p-values.
 
     |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor, and the interval
     of the mean of both shares decides the second.  Both have to reject.
     """
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
-    lead = int(part[np.abs(shares[part] - target).argmin()])
-    found = {}
-    for j in (int(each) for each in part if each != lead):
+    lead, found = part[int(np.abs(shares[part] - target).argmin())], dict[int, float]()
+    for j in (each for each in part if each != lead):
         both = values[[lead, j]]
         both = both[:, ~np.isnan(both).any(axis=(0, 2))]
         apart = both[0].mean(axis=-1) - both[1].mean(axis=-1)
@@ -385,47 +359,6 @@ def _nearest_share(values: Array, part: npt.NDArray[np.intp], target: float) -> 
     return lead, rivals, np.array([found[j] for j in rivals])
 
 
-def _describe_failures(setup: Setup, part: npt.NDArray[np.intp], names: Sequence[str], question: Question) -> str:
-    """The failed runs and how they count, as a sentence; "" without any."""
-    lost = [f"{names[i]} {bad} of {setup.planned[i].sum()}" for i in part if (bad := int(setup.failed[i].sum()))]
-    losses = question.estimand == WIN and not question.is_nearest_share and not question.omit
-    how = "counted as losses" if losses else "left out as if they failed at random"
-    return f" Failed runs, {how}: {', '.join(lost)}." if lost else ""
-
-
-def _counts(setup: Setup) -> dict[str, Any]:
-    """Units with all their runs, units planned, and the share of runs that failed with its interval, by axis value."""
-    planned, failed = setup.planned, setup.failed
-    units = np.asarray(planned.any(axis=-1))
-    share = failed.sum(axis=(1, 2)) / np.maximum(planned.sum(axis=(1, 2)), 1)
-    ends = [share_interval(each, 0.95) for each in np.where(planned, failed, np.nan)]
-    there = np.asarray(units.any(axis=-1))
-    return {
-        "n_ok": (units & ~failed.any(axis=-1)).sum(axis=-1), "n_planned": units.sum(axis=-1),
-        "failed": np.where(there, share, np.nan), "failed_ci": np.where(there[:, None], ends, np.nan),
-    }  # fmt: skip
-
-
-def _dataset(
-    values: xr.DataArray, dim: str, over: Sequence[str], rest: Sequence[str], found: Sequence[dict[str, Any]],
-    question: Question,
-) -> xr.Dataset:  # fmt: skip
-    """The numbers of all setups with their coordinates and long names."""
-    shape, data = [values.sizes[each] for each in rest], {}
-    for name, long_name in _LONG_NAMES.items():
-        own = [dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []
-        own += [BOUND] if name.endswith("_ci") else []
-        column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
-        data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
-    data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
-    made = xr.Dataset(data).assign_coords(kept_coordinates(values, over) | {BOUND: ["lower", "upper"]})
-    better = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
-    return made.assign_attrs(
-        dim=dim, over=" ".join(over), of=str(values.name), estimand=question.estimand, better=better,
-        scale=question.scale, unit=question.unit, confidence=1.0 - question.alpha,
-    )  # fmt: skip
-
-
 def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
     """The dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
     over_dims = dimensions(values, over)
@@ -437,12 +370,10 @@ def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str])
 
 def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
     """A number and its ends, with enough digits to show on which side of the neutral value each end is."""
-    texts = [""]
+    texts, numbers = [""], (value, *ends)
     for digits in (2, 3, 4, 6, 9):
-        texts = [
-            f"{v:#.{digits}g}".rstrip(".") if 1e-4 < abs(v) < 100 else f"{v:.{max(digits, 3)}g}" for v in (value, *ends)
-        ]
-        if all(float(text) != neutral or v == neutral for text, v in zip(texts, (value, *ends), strict=True)):
+        texts = [f"{v:#.{digits}g}".rstrip(".") if 1e-4 < abs(v) < 100 else f"{v:.{max(digits, 3)}g}" for v in numbers]
+        if all(float(text) != neutral or v == neutral for text, v in zip(texts, numbers, strict=True)):
             break
     return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
@@ -453,43 +384,43 @@ def round_share(ends: Sequence[float]) -> str:
     return " to ".join((each or [f"{v!r}"])[0] for each, v in zip(texts, ends, strict=True))
 
 
-def conclude(question: Question, found: Mapping[str, Any], pair: Pair, shares: Sequence[float] | None) -> str:
+def conclude(question: Question, found: dict[str, Any]) -> str:
     """The result of one setup as one sentence, in which all numbers belong to the same test."""
     first, second, n, unit, more = found["leader"], found["rival"], found["n"], question.unit, question.more
-    significant, alpha = found["significant"], question.alpha
-    level, p = f"{100.0 * (1.0 - alpha):.4g} %", f"p = {found['p_value']:.2g}"
-    p = "p < 0.001" if found["p_value"] < 0.001 else p
-    claim = question.claim(first, second, pair.n_values)
-    if not significant and pair.n_values == 2:
+    significant, alpha, count = found["significant"], question.alpha, found["count"]
+    p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"
+    claim, level = question.claim(first, second, count), f"{100.0 * (1.0 - alpha):.4g} %"
+    if not significant and count == 2:
         claim = f"No significant difference in {question.subject}."
     elif not significant:
-        named = listed(list(pair.rivals), 5)
-        claim = f"No significant leader in {question.subject}: {named} may be {more} than {first}. Closest:"
-    if question.is_nearest_share and shares is not None:
-        claim = claim.removesuffix(" Closest:").rstrip(".")
-        return f"{claim} ({first} {shares[0]:.3f}, {second} {shares[1]:.3f}, {p})."
-    if pair.withheld:
-        return f"No test: {question.claim(first, second, 2)} in the sample, but {pair.withheld}."
+        claim = f"No significant leader in {question.subject}: {listed(found['open'], 5)} may be {more} than {first}."
+    if question.is_nearest_share:
+        of_first, of_second = found["shares"]
+        return f"{claim.rstrip('.')} ({first} {of_first:.3f}, {second} {of_second:.3f}, {p})."
+    if found["withheld"]:
+        return f"No test: {question.claim(first, second, 2)} in the sample, but {found['withheld']}."
+    claim += "" if significant or count == 2 else " Closest:"
     kind = {RATIO: "ratio", MARGIN: "margin of wins"}.get(question.scale, "difference")
     amount = round_ends(found["effect"], found["effect_ci"], 1.0 if question.scale == RATIO else 0.0)
     if question.estimand != WIN:
         claim += "" if significant else f" {first} over {second}"
         return f"{claim}: {kind} {amount}, {p} ({level} interval, paired t-test, {n} {unit}s)."
-    if not pair.n_decided:
+    decided = found["wins"] + found["losses"]
+    if not decided:
         return f"{first} and {second} are equal on all {n} {unit}s."
-    ties = f", equal on {n - pair.n_decided}" if n > pair.n_decided else ""
-    times = f"on {pair.wins} of {n} {unit}s{ties}"
+    ties = f", equal on {n - decided}" if n > decided else ""
+    times = f"on {found['wins']} of {n} {unit}s{ties}"
     score = f"{more} than {second} {times}"
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
-    if pair.n_decided < fewest:
-        reach = f"{pair.n_decided} {unit}s that differ give p = {2.0 ** (1 - pair.n_decided):.2g} at least"
+    if decided < fewest:
+        reach = f"{decided} {unit}s that differ give p = {2.0 ** (1 - decided):.2g} at least"
         few = f"Too few {unit}s: {first} is {score}; {chance} ({level} interval)"
         return f"{few}; {reach}, {fewest} are needed for {alpha:.2g}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
-        every = f"; probability against each of the others at least {pair.least:.2f}" if pair.n_values > 2 else ""
-        plain = pair.n_values == 2 and question.direction != NEAREST  # the claim has the direction already
+        every = f"; probability against each of the others at least {found['least']:.2f}" if count > 2 else ""
+        plain = count == 2 and question.direction != NEAREST  # the claim has the direction already
         return f"{claim}{' ' if plain else f': {more} '}{times} ({p}, sign test). {numbers}{every}."
     margin, ratio = question.margin, question.scale == RATIO
     low, high = (1.0 / (1.0 + margin), 1.0 + margin) if ratio else (-margin, margin)
@@ -497,12 +428,9 @@ def conclude(question: Question, found: Mapping[str, Any], pair: Pair, shares: S
         within = f"{100.0 * margin:g} %" if ratio else f"{margin:g}"
         claim = f"{first} and {second} are equal within {within}:"
         return f"{claim} {first} is {score} ({p}, sign test). {numbers}."
-    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{_describe_needed(pair, n, unit)}"
-
-
-def _describe_needed(pair: Pair, n: int, unit: str) -> str:
-    """Number of units at which the test would probably reject if the share of wins stays, as a sentence."""
-    share = (pair.wins + 1.0) / (pair.n_decided + 2.0)
-    units = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / pair.n_decided
-    stays = n < units < 10_000 and pair.wins > pair.losses
-    return f" About {math.ceil(units)} {unit}s would decide it if this share stays." if stays else ""
+    # units at which the test would probably reject if the share of wins stays
+    share = (found["wins"] + 1.0) / (decided + 2.0)
+    units = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / decided
+    stays = n < units < 10_000 and found["wins"] > found["losses"]
+    needed = f" About {math.ceil(units)} {unit}s would decide it if this share stays." if stays else ""
+    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{needed}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +15,14 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.analysis.reduce import check_array
-from evogt_study.analysis.runs import DRAWN, KEYS
+from evogt_study.analysis.runs import DRAWN, KEYS, each_once
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.methods.streams import ALL, NONE, STREAMS
 from evogt_study.schema.variables import DESIGN
 
-GIVEN = ("table", "zip", "unstated")
-"""Rules of points that were listed and not drawn: their parameters may depend on each other."""
-_LEVELS = 4
-"""Levels of Morris' trajectories where nothing says how many: SALib's default."""
+GIVEN = ("table", "zip", "unstated")  # rules of points that were listed, whose parameters may depend on each other
+_LEVELS = 4  # of Morris' trajectories, if nothing says how many: SALib's default
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ class Design:
         check_array(values)
         keys = values.coords.get(KEYS) if planned is None else planned
         dims = [str(dim) for dim in (values.dims if keys is None else keys.dims) if dim in values.dims]
-        own = [dim for dim in values.dims if dim not in dims]  # such as time
-        ok = values.notnull().any(own).transpose(*dims).reset_coords(drop=True)
+        ok = values.notnull().any([dim for dim in values.dims if dim not in dims])  # such as time
+        ok = ok.transpose(*dims).reset_coords(drop=True)
         runs = xr.ones_like(ok) if keys is None else keys if keys.dtype.kind == "b" else keys != ""
         unknown = keys is None and not bool(ok.all())
         assumed = ("missing values count as failed runs, because no run keys show excluded cases",) * unknown
@@ -154,12 +153,8 @@ def _find_streams(
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
             assumed = ("seeds count as common to all runs, which the result does not state",)
-    if chosen is None or chosen == NONE:
-        return (), assumed
-    if chosen == ALL:
-        return tuple(parameters), assumed
-    names = [chosen] if isinstance(chosen, str) else list(chosen)
-    if common is not None and (unknown := [name for name in names if name not in parameters]):
+    names = [] if chosen in (None, NONE) else list(parameters) if chosen == ALL else each_once(chosen or ())
+    if common not in (None, ALL, NONE) and (unknown := [name for name in names if name not in parameters]):
         raise InputError(f"`common` must be all, none, or of {', '.join(parameters)}, got {', '.join(unknown)}")
     # along a sample a seed is one stream if it is one along all of its parameters
     return tuple(dim for dim, own in parameters.items() if dim in names or set(own) <= set(names)), assumed
@@ -167,11 +162,10 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,) and their values at the points (n, D).  Strings are numbered in alphabetical order.
+    """Parameters (D,) and their values at the points (n, D), the product of the dimensions `dims` in C order.
 
-    dims: dimensions of the sample; the points are their product in C order.  seeds: whether `seed` is pooled too.
-    strings: strings of each parameter by their numbers, empty for numbers.  along: the dimension of each parameter.
-    levels: levels of Morris' trajectories.
+    seeds: whether `seed` is pooled too.  strings: those of each parameter by their numbers, empty for numbers.  along:
+    the dimension of each parameter.  levels: of Morris' trajectories.
     """
 
     names: tuple[str, ...]
@@ -180,21 +174,23 @@ class SamplePoints:
     seeds: bool
     strings: tuple[tuple[str, ...], ...]
     along: Mapping[str, str]
-    levels: int = _LEVELS
+    levels: int
 
-    def describe(self, number: int, value: float) -> str:
-        """A value of a parameter as text."""
-        strings = self.strings[number]
-        return strings[int(value)] if strings else f"{value:.4g}"
+    def describe_corner(self, p: Array, ends: Array) -> str:
+        """The ranges of parameters (D, 2) with a p-value (D,), in which runs fail, as text; "" without any."""
+        ranges = []
+        for i in np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())].tolist():
+            low, high = (self.strings[i][int(end)] if self.strings[i] else f"{end:.4g}" for end in ends[i])
+            ranges.append(f"{self.names[i]} {low}" if low == high else f"{self.names[i]} mostly from {low} to {high}")
+        return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""
 
 
 def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
     """The stated design along a dimension, empty if none is stated."""
-    try:
+    with suppress(ValueError):
         found = json.loads(str(data[dim].attrs.get(DESIGN, "{}"))) if dim in data.coords else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
@@ -212,15 +208,11 @@ def drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
 
 def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
     """Test for a parameter along points that were drawn."""
-    return name is not None and name in data.coords and data[name].dims in [(dim,) for dim in drawn_dimensions(data)]
+    return name in data.coords and data[name].dims in [(dim,) for dim in drawn_dimensions(data)]
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
-    """The points of the sample along the dimensions `over`, less the seed.
-
-    Parameters of a dimension are those that its design names, or all coordinates with one value for each point; without
-    such, the dimension itself.  `parameters` selects some of them.  Raises InputError if there are none.
-    """
+    """The points of the sample along the dimensions `over`, less the seed.  Raises InputError if there are none."""
     dims = [dim for dim in over if dim != DRAWN]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")
@@ -247,7 +239,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
 
 
 def _parameters_along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """Parameters along a dimension."""
+    """Parameters that the design of a dimension names, or all coordinates along it; without such, the dimension."""
     stated = design_of(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):

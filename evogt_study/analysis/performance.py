@@ -17,7 +17,7 @@ from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, 
 from evogt_study.analysis.runs import DRAWN, layout, planned_runs
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.intervals import share_intervals
+from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.inference.means import normal_quantile, student_quantile
 from evogt_study.schema.variables import HIGHER, LOWER, declared_attributes
@@ -85,30 +85,21 @@ def performance(
     """
     (dim,) = dimensions(estimate, [over])
     check_confidence(confidence)
-    design = Design.of(estimate, planned=planned)
-    given = [each for each in (estimate, se, lower, upper) if each is not None]
-    ok = xr.concat([each.notnull() for each in given], "part", coords="minimal", compat="override").all("part")
+    return _performance(estimate, truth, dim, (se, lower, upper), null, confidence, planned)
+
+
+def _performance(
+    estimate: xr.DataArray, truth: xr.DataArray | float, dim: str, reported: tuple[xr.DataArray | None, ...],
+    null: xr.DataArray | float, confidence: float, planned: xr.DataArray | None,
+) -> xr.Dataset:  # fmt: skip
+    """`performance` with the standard error, the lower and the upper end that runs report."""
+    design, (se, lower, upper) = Design.of(estimate, planned=planned), reported
+    given = [each.notnull() for each in (estimate, *reported) if each is not None]
+    ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
     runs = (design.planned & xr.ones_like(ok)) if dim in design.planned.dims else xr.ones_like(ok)
     ok = ok & runs
-    if se is not None and (lower is None or upper is None):
-        half = normal_quantile(confidence) * se
-        lower, upper = estimate - half if lower is None else lower, estimate + half if upper is None else upper
-    b = estimate.astype(float).where(ok)
-    n, made = ok.sum(dim), xr.Dataset(_find_errors(b, truth, dim, se))
-    if lower is not None and upper is not None:
-        made = made.assign(_find_coverages(b, truth, dim, lower, upper, null, confidence))
-    for name in (name for name in _MEASURES if name in made):
-        made[name].attrs["long_name"] = _MEASURES[name]
-        made[f"{name}_mcse"].attrs["long_name"] = f"Monte Carlo standard error of {name}"
-    made = made.assign(n_ok=n, n_planned=runs.sum(dim), failed=runs.sum(dim) - n, note=design.note(streams=False))
-    return made.assign_attrs(of=str(estimate.name), over=over)
-
-
-def _find_errors(
-    b: xr.DataArray, truth: xr.DataArray | float, dim: str, se: xr.DataArray | None
-) -> dict[str, xr.DataArray]:
-    """Measures of the estimates `b`, and of their standard errors, with Monte Carlo standard errors."""
-    n, spread, squares = b.notnull().sum(dim), b.std(dim, ddof=1), (b - truth) ** 2
+    b, n = estimate.astype(float).where(ok), ok.sum(dim)
+    spread, squares = b.std(dim, ddof=1), (b - truth) ** 2
     mse, mse_error = squares.mean(dim), squares.std(dim, ddof=1) / np.sqrt(n)
     with np.errstate(divide="ignore", invalid="ignore"):  # of a truth of zero
         relative = (b - truth) / truth
@@ -120,36 +111,36 @@ def _find_errors(
             "rmse": (np.sqrt(mse), mse_error / (2.0 * np.sqrt(mse))),
         }
     if se is not None:
-        variances = (se.astype(float) ** 2).where(b.notnull())
+        variances = (se.astype(float) ** 2).where(ok)
         model, part = np.sqrt(variances.mean(dim)), variances.var(dim, ddof=1) / (4.0 * n)
         ratio = model / spread
         found["model_se"] = model, np.sqrt(part) / model
         found["relative_error_se"] = ratio - 1.0, ratio * np.sqrt(part / model**4 + 0.5 / (n - 1))
-    return {f"{name}{end}": each for name, two in found.items() for end, each in zip(("", "_mcse"), two, strict=True)}
-
-
-def _find_coverages(
-    b: xr.DataArray, truth: xr.DataArray | float, dim: str, lower: xr.DataArray, upper: xr.DataArray,
-    null: xr.DataArray | float, confidence: float,
-) -> dict[str, xr.DataArray]:  # fmt: skip
-    """Shares of intervals with the truth, with the mean estimate and without the null value, with their errors."""
-    n, found = b.notnull().sum(dim), dict[str, xr.DataArray]()
-    hits = {
-        "coverage": (lower <= truth) & (truth <= upper),
-        "bias_eliminated_coverage": (lower <= b.mean(dim)) & (b.mean(dim) <= upper),
-        "power": (lower > null) | (upper < null),
-    }
-    for name, hit in hits.items():
-        share = hit.where(b.notnull()).mean(dim)
-        found[name], found[f"{name}_mcse"] = share, (share * (1.0 - share) / n) ** 0.5
-        found[f"{name}_ci"] = _share_ci(hit.where(b.notnull()), [dim], confidence)
-    return found
+        half = normal_quantile(confidence) * se
+        lower, upper = estimate - half if lower is None else lower, estimate + half if upper is None else upper
+    intervals = {}
+    if lower is not None and upper is not None:
+        hits = {
+            "coverage": (lower <= truth) & (truth <= upper),
+            "bias_eliminated_coverage": (lower <= b.mean(dim)) & (b.mean(dim) <= upper),
+            "power": (lower > null) | (upper < null),
+        }
+        for name, hit in hits.items():
+            hit_share = hit.where(ok).mean(dim)
+            found[name] = hit_share, (hit_share * (1.0 - hit_share) / n) ** 0.5
+            intervals[f"{name}_ci"] = _share_ci(hit.where(ok), [dim], confidence)
+    made = xr.Dataset(intervals)
+    for name, (value, error) in found.items():
+        made[name] = value.assign_attrs(long_name=_MEASURES[name])
+        made[f"{name}_mcse"] = error.assign_attrs(long_name=f"Monte Carlo standard error of {name}")
+    made = made.assign(n_ok=n, n_planned=runs.sum(dim), failed=runs.sum(dim) - n, note=design.note(streams=False))
+    return made.assign_attrs(of=str(estimate.name), over=dim)
 
 
 def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
     """Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
     found: xr.DataArray = xr.apply_ufunc(
-        lambda each: share_intervals(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
+        lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
         hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]],
     )  # fmt: skip
     return found.assign_coords({BOUND: ["lower", "upper"]})
@@ -305,25 +296,16 @@ def over_problems(
     direction = better or declared_attributes(values)[0] or LOWER
     check_options(better=(direction, (LOWER, HIGHER)))
     check_confidence(confidence)
-    v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)
-    if (v <= 0.0).any():
-        raise ParameterError("values", "positive", float(np.nanmin(v)))
-    lost = int(np.isnan(v).sum())
-    note = f"{lost} of {v.size} runs have no value; they have the last rank" if lost else ""
-    found = _over_problems(1.0 / v if direction == HIGHER else v, factor, units, confidence)
-    made = xr.Dataset(
-        {
-            name: (tuple(dim if each == "dim" else each for each in dims), column)
-            for name, (dims, column) in found.items()
-        }
-    )
-    coords = {"factor": factor, BOUND: ["lower", "upper"]}
-    made = made.assign(note=note).assign_coords(coords).assign_coords(kept_coordinates(values, [problem, over]))
-    return made.assign_attrs(better=direction, units=units)
+    v = values.transpose(dim, problem, over).astype(float)
+    if bool((v <= 0.0).any()):
+        raise ParameterError("values", "positive", float(v.min()))
+    made = _over_problems(1.0 / v if direction == HIGHER else v, np.array([*factors], float), units, confidence)
+    return made.assign_coords(kept_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)
 
 
-def _over_problems(v: Array, factor: Array, units: str, confidence: float) -> dict[str, tuple[tuple[str, ...], Array]]:
-    """Numbers of values (methods, problems, seeds), the lower ones ahead, by name with their dimensions."""
+def _over_problems(values: xr.DataArray, factor: Array, units: str, confidence: float) -> xr.Dataset:
+    """Numbers of values (methods, problems, seeds), the lower ones ahead."""
+    v, dim, lost = values.values, values.dims[0], int(values.isnull().sum())
     losses = np.where(np.isnan(v), np.inf, v)
     middle = np.nanmedian(np.where(np.isfinite(v), v, np.nan), axis=(0, 2), keepdims=True)
     ranks, logs = scipy.stats.rankdata(losses, axis=0), np.log(losses / middle)
@@ -343,10 +325,10 @@ def _over_problems(v: Array, factor: Array, units: str, confidence: float) -> di
         half = (student_quantile(freedom + 1, confidence) if freedom else np.nan) * np.sqrt(variance)
         ends = np.stack([whole - half, whole + half], axis=-1)
     medians = np.median(losses, axis=-1)
-    led = ((medians == medians.min(axis=0)) & np.isfinite(medians)).sum(axis=-1)
-    return {
-        "problems_led": (("dim",), led), "mean_rank": (("dim",), whole[0]),
-        "mean_rank_ci": (("dim", BOUND), ends[0].clip(1.0, len(v))), "iqm": (("dim",), np.exp(whole[1])),
-        "iqm_ci": (("dim", BOUND), np.exp(ends[1])), "profile": (("factor", "dim"), whole[2:]),
-        "profile_ci": (("factor", "dim", BOUND), ends[2:].clip(0.0, 1.0)),
-    }  # fmt: skip
+    return xr.Dataset({
+        "problems_led": (dim, ((medians == medians.min(axis=0)) & np.isfinite(medians)).sum(axis=-1)),
+        "mean_rank": (dim, whole[0]), "mean_rank_ci": ((dim, BOUND), ends[0].clip(1.0, len(v))),
+        "iqm": (dim, np.exp(whole[1])), "iqm_ci": ((dim, BOUND), np.exp(ends[1])),
+        "profile": (("factor", dim), whole[2:]), "profile_ci": (("factor", dim, BOUND), ends[2:].clip(0.0, 1.0)),
+        "note": f"{lost} of {v.size} runs have no value; they have the last rank" if lost else "",
+    }, {"factor": factor, BOUND: ["lower", "upper"]})  # fmt: skip

@@ -1,7 +1,7 @@
 """Apply kernels over named dimensions, block by block, so that a result may be larger than memory.
 
-The module also has the parts that all statistics share: the check of dimensions and options, the policy for missing
-runs, and the notes on intervals that are not reliable.
+The module also has the parts that all statistics share: checks of dimensions and options, and the policy for missing
+runs.
 """
 
 from __future__ import annotations
@@ -16,26 +16,14 @@ import xarray as xr
 from evogt_study.analysis.runs import Numbers, count_runs, each_once
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
-from evogt_study.inference.kernels import HEAVY, Array
+from evogt_study.inference.kernels import Array
 
 NOTE = "note"
-FEW = 10
-"""Number of units below which there is a note.  With 10 lognormal values (sigma 1.2), 95 % intervals cover 89 %."""
-NOTED = {
-    "largest_share": "share of the mean that the largest value carries",
-    "tail_index": "Hill's estimate of the tail index",
-}
-_UNITS = "units with a value"
-BLOCK_BYTES = 2**25
-"""Largest number of bytes of values in memory at a time: 32 MiB, little for a Python process."""
-BOUND = "bound"
-"""Dimension of the two ends of an interval."""
-COUNTS = ("n_ok", "n_planned")
-"""Units without a missing run, and planned units."""
-RUNS = ("runs_ok", "runs_planned")
-"""Runs with a value, and planned runs."""
-MISSING = ("warn", "raise", "drop")
-"""Policies for runs without a value: leave them out with a warning, raise an error, or leave them out silently."""
+BLOCK_BYTES = 2**25  # of values in memory at a time: 32 MiB, little for a Python process
+BOUND = "bound"  # dimension of the two ends of an interval
+COUNTS = ("n_ok", "n_planned")  # units without a missing run, and planned units
+RUNS = ("runs_ok", "runs_planned")  # runs with a value, and planned runs
+MISSING = ("warn", "raise", "drop")  # runs without a value: leave them out with a warning, or silently, or raise
 
 
 class IncompleteWarning(UserWarning):
@@ -58,10 +46,8 @@ def reduce_blocks(
     output, with the shape (...) and the output's own dimensions; counts become integers.  runs: `planned_runs` of the
     values, or None if each value has its own run.  Values without a run are NaN.  A dimension that `runs` does not
     have, such as time, belongs to the values only: the number at place i of the m places of such dimensions in run k is
-    k m + i.  sizes: sizes of the dimensions of `outputs` that the values do not have, except `BOUND`.
-
-    Dask arrays are reduced chunk by chunk of the other dimensions.  Other values of more than `BLOCK_BYTES`, in memory
-    or in a file, are reduced in blocks of that size.
+    k m + i.  sizes: of dimensions of `outputs` that the values do not have.  Dask arrays are reduced by their chunks,
+    others in blocks of `BLOCK_BYTES`.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -87,7 +73,8 @@ def reduce_blocks(
         return tuple(found) if len(outputs) > 1 else found[0]
 
     # without coordinates, so that nothing is aligned, and none is read
-    bare, lengths = values.reset_coords(drop=True).drop_vars(list(values.indexes)), _block_sizes(values, core)
+    bare = values.reset_coords(drop=True).drop_vars(list(values.indexes))
+    lengths = {} if values.chunks is not None else _block_sizes(values, core)
     if values.chunks is not None or lengths:
         bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: whole, since a kernel takes all of its sample
         if runs is not None:
@@ -107,12 +94,10 @@ def reduce_blocks(
 
 def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, int]:
     """Lengths along the kept dimensions of blocks of `BLOCK_BYTES`, the last ones kept whole; none if all is less."""
-    if values.size * 8 <= BLOCK_BYTES or values.chunks is not None:
-        return {}
-    room = max(1, BLOCK_BYTES // (8 * math.prod(values.sizes[dim] for dim in core)))
+    room = max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
     sizes: dict[Hashable, int] = {}
     # the last dimensions are contiguous, in memory and in a file
-    for dim in reversed([dim for dim in values.dims if dim not in core]):
+    for dim in reversed([dim for dim in values.dims if dim not in core]) if values.size * 8 > BLOCK_BYTES else ():
         sizes[dim] = min(room, values.sizes[dim])
         room = max(1, room // values.sizes[dim])
     return sizes
@@ -165,40 +150,3 @@ def report_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataAr
             raise IncompleteError(f'{message}; `evogt status` says why, missing="warn" leaves them out')
         warn(f"{message}; they are left out, see n_ok", IncompleteWarning)
     return found.drop_vars(RUNS)
-
-
-def tail_kernels() -> dict[str, Callable[[Array], Array]]:
-    """Return the kernels whose numbers `add_notes` needs, from units (..., n, k), by the means of the units."""
-
-    def of_means(kernel: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        return lambda units: kernel(units[..., 0] if units.shape[-1] == 1 else kernels.mean(units))
-
-    return {
-        "largest_share": of_means(kernels.largest_share),
-        "tail_index": of_means(kernels.tail_index),
-        _UNITS: of_means(lambda samples: kernels.count(samples).astype(float)),
-    }
-
-
-def add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
-    """Return the numbers with a note for each point: few units, a heavy tail, or an empty string.
-
-    Below `least` units the interval is Student's.  std: there is an interval of the standard deviation.
-    """
-
-    def describe(share: float, index: float, count: float) -> str:
-        student = " (Student's interval)" if count < least else ""
-        notes = [f"few seeds: {count:.0f}{student}"] if 0 < count < FEW else []
-        heavy = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean"
-        notes += [heavy if index > 0.0 else "infinite values"] if index < HEAVY else []
-        return "; ".join([*notes, "interval of std too short for skewed values"] if std and count else notes)
-
-    with np.errstate(invalid="ignore"):  # comparisons with NaN
-        given = [found[name] for name in (*NOTED, _UNITS)]
-        note = xr.apply_ufunc(describe, *given, vectorize=True, output_dtypes=[object])
-    return found.drop_vars(_UNITS).assign({NOTE: note})
-
-
-def is_heavy(found: xr.Dataset) -> xr.DataArray:
-    """Mask of points whose tail is so heavy that the mean is unknown."""
-    return found["tail_index"] < HEAVY

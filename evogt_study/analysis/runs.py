@@ -27,8 +27,7 @@ from evogt_study.study.case_space import listed
 KEYS = "run_key"
 Numbers = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
-DRAWN = "seed"
-"""The dimension whose points are sampling units by default, if it is pooled."""
+DRAWN = "seed"  # the dimension whose points are sampling units by default, if it is pooled
 
 
 def run_numbers(planned: xr.DataArray) -> Numbers:
@@ -91,7 +90,7 @@ def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
-    """The samples (..., n) with each run's first value, and NaN for its others and where there is no run."""
+    """The samples (..., n) with the first value of each run, and NaN elsewhere."""
     return np.where(mark_first(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
 
 
@@ -107,12 +106,13 @@ def join_numbers(numbers: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Layout:
-    """The pooled dimensions, units first, with `count` units of `within` values; places: values of one run."""
+    """The pooled dimensions, with `count` units of `within` values; places: values of a run; unit: name of a unit."""
 
     dims: tuple[str, ...]
     count: int
     within: int
     places: int
+    unit: str
 
     def blocks(self, samples: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """Samples (..., n) by units, (..., count, within)."""
@@ -151,10 +151,9 @@ def layout(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
     along: Sequence[str] = (),
 ) -> Layout:  # fmt: skip
-    """Lay out the pooled dimensions `over` of values that are compared `along` others.
+    """Lay out the pooled dimensions `over` of values that are compared `along` others; `units` are among them.
 
-    units: dimensions among `over` whose points are units; None: seed where it is pooled, else each run is a unit.
-    Raises InputError where `units` names others.
+    Default: seed if it is pooled, else each run is a unit.
     """
     own = [] if runs is None else [dim for dim in (*along, *over) if dim not in runs.dims]  # like time
     if units is None:
@@ -166,7 +165,7 @@ def layout(
             raise InputError(f"`units` must be among {', '.join(over)}, got {', '.join(unknown) or 'no name'}")
     rest = [dim for dim in over if dim not in named]
     count, within, places = (math.prod(values.sizes[dim] for dim in dims) for dims in (named, rest, own))
-    return Layout((*named, *rest), count, within, places)
+    return Layout((*named, *rest), count, within, places, named[0] if len(named) == 1 else "unit")
 
 
 def each_once(names: str | Iterable[str]) -> list[str]:

@@ -27,16 +27,13 @@ from evogt_study.inference import variance_components as components
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
-from evogt_study.inference.variance_components import UNKNOWN, Moments, VariancePart
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, declared_attributes, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
 RUN, _MEAN = "run", "mean"
 """Estimands: shares of the variance of one run with a fresh seed, or of the mean over the seeds."""
-SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
-_METHODS = (SALTELLI, MORRIS, CHAOS, SHAPLEY)
-STATUS, FAILURE = "run_status", "failure"
-"""The variable made from the status has the name `FAILURE`: 1 if a run is not ok, 0 if it is."""
+_METHODS = SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
+STATUS = "run_status"
 _LONG_NAMES: Mapping[str, str] = {
     "first_order": "first-order Sobol index", "total": "total Sobol index", "shapley": "Shapley effect",
     "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
@@ -49,8 +46,6 @@ _LONG_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 _DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
 """Dimensions of the numbers that do not have one for each parameter."""
-_WITHOUT_INTERVAL = ("unexplained", "mu", "sigma")
-_COLUMNS = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
 
 
 class CornerWarning(IncompleteWarning):
@@ -115,10 +110,15 @@ def sensitivity(
     """
     reduce.check_array(values)
     values = _as_numbers(values, log)
-    over = reduce.dimensions(values, _default_over(values) if over is None else over)
+    sample = sample_dimensions(values)[:1]
+    if over is None and not sample:
+        dims = ", ".join(map(str, values.dims)) or "none"
+        raise InputError(f"`over` must be given where no dimension is of a sample ({dims}); use e.g. over={dims!r}")
+    default = [*sample, *([DRAWN] if DRAWN in values.dims else [])]
+    pooled = reduce.dimensions(values, default if over is None else over)
     reduce.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
     design = design or Design.of(values, planned=planned)
-    points = find_points(values, over, parameters)
+    points = find_points(values, pooled, parameters)
     return _sensitivity(values, points, design, method, estimand == RUN, interval, missing, planned)
 
 
@@ -147,13 +147,28 @@ def _sensitivity(
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
     found = reduce.reduce_blocks(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
-    rules = {each.rule for each in design.samples if each.dim in sample.dims}
-    if name == CHAOS and "sobol" in rules and len(sample.names) > 3:
+    found = reduce.report_missing_runs(values, found, runs, missing)
+    if (
+        name == CHAOS
+        and len(sample.names) > 3
+        and any(each.rule == "sobol" for each in design.samples if each.dim in sample.dims)
+    ):
         notes.append("Sobol points can show an interaction of four parameters as one of fewer")
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
     notes += [*estimator.notes, *design.assumptions]
-    found = _add_notes(reduce.report_missing_runs(values, found, runs, missing), sample, missing, notes)
+    corners = xr.apply_ufunc(
+        sample.describe_corner, found["failure_p"], found["failure_range"],
+        input_core_dims=[[PARAMETER], [PARAMETER, BOUND]], vectorize=True, output_dtypes=[object],
+    )  # fmt: skip
+    texts = [text for text in np.ravel(corners.values).tolist() if text]
+    if texts and missing != "drop":
+        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
+    found[NOTE] = xr.apply_ufunc(
+        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *notes])),
+        corners, found["infinite"], vectorize=True, output_dtypes=[object],
+    )  # fmt: skip
     of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
+    found = found.drop_vars("infinite")
     for key in map(str, found.data_vars):
         text = _LONG_NAMES.get(key) or f"interval of the {_LONG_NAMES[key.removesuffix('_ci')]}"
         own = units if key.startswith(("mu", "sigma")) else "1"
@@ -182,8 +197,9 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
     notes, rules = [], {each.dim: each.rule for each in design.samples}
     planned = design.planned.any([dim for dim in design.planned.dims if dim not in sample.dims]).transpose(*sample.dims)
     kept = planned.values.reshape(-1)
-    odd = estimates.excluded_inside(sample.points, kept)
-    names = ", ".join(sample.names)
+    # points that are excluded although each of their values occurs
+    inside = np.all([np.isin(column, column[kept]) for column in sample.points.T], axis=0)
+    odd, names = int((inside & ~kept).sum()), ", ".join(sample.names)
     reason = f"{names} depend on each other: {odd} points inside their values are excluded" if odd else ""
     places = np.indices(tuple(values.sizes[dim] for dim in sample.dims)).reshape(len(sample.dims), -1)
     for number, dim in enumerate(sample.dims):
@@ -211,6 +227,7 @@ class _Estimator:
     def __init__(self, sample: SamplePoints, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
         self.sample, self.method, self.fresh, self.of_run, self.how = sample, method, fresh, of_run, how
         self.notes: list[str] = []
+        self.bases: tuple[bytes, Bases] | None = None
         d = len(sample.names)
         block = estimates.saltelli_block(sample.points) if method == SALTELLI else 0
         self.members = {SALTELLI: block, MORRIS: d + 1}.get(method, 1)
@@ -224,9 +241,8 @@ class _Estimator:
         self.outputs: dict[str, tuple[str, ...]] = {}
         for name in names:
             self.outputs[name] = _DIMS.get(name, (PARAMETER,))
-            if name not in _WITHOUT_INTERVAL:
+            if name not in ("unexplained", "mu", "sigma"):
                 self.outputs[f"{name}_ci"] = (*self.outputs[name], BOUND)
-        self.bases: tuple[bytes, Bases] | None = None
 
     def compute(self, values: Array) -> list[Array]:
         """Numbers and intervals in the order of `outputs`, then n_ok, of values (L, n, R)."""
@@ -238,7 +254,7 @@ class _Estimator:
 
     def _estimate(self, y: Array) -> dict[str, Any]:
         """Sobol indices or Shapley effects of values (n, R)."""
-        known, seeds = np.asarray(np.isfinite(y).any(axis=1)), np.isfinite(y).any(axis=0)
+        known, seeds, d = np.asarray(np.isfinite(y).any(axis=1)), np.isfinite(y).any(axis=0), len(self.sample.names)
         empty = {"n_ok": int(known.reshape(-1, self.members).any(axis=1).sum())}
         if not components.varies(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
             return empty
@@ -246,48 +262,45 @@ class _Estimator:
             means = np.nanmean(y[known], axis=1)
             effects, alone = shapley_effects(self.sample.points[known], means, self.how.confidence)
             return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
-        whole = np.full((len(y), int(seeds.sum())), np.nan)
-        kept = y[known][:, seeds]
+        whole, kept = np.full((len(y), int(seeds.sum())), np.nan), y[known][:, seeds]
         whole[known] = components.fill(kept, common=not self.fresh, least=1)
-        moments, unseen = self._find_moments(whole, known, 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean()))
+        unseen = 0.0
+        if self.method == SALTELLI:
+            moments = estimates.moments_of_blocks(whole.reshape(-1, self.members, whole.shape[1]), d)
+        else:
+            mask, runs = known.tobytes(), 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean())
+            if self.bases is None or self.bases[0] != mask:
+                # one, since a run mostly fails at all times or none
+                self.bases = mask, Bases(self.sample.points[known])
+            moments, unseen = moments_of_fit(self.bases[1], d, whole[known], runs, fresh=self.fresh)
         if moments is None:
             return empty
         if self.fresh and whole.shape[1] > 1 and (p := components.common_effect_p(whole[known])) < 1e-3:
             message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
-        *parts, seed = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
-        d = len(self.sample.names)
+        parts = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
         found = _to_columns("first_order", parts[:d]) | _to_columns("total", parts[d : 2 * d])
         if self.pairs:
             table = np.full((d, d, 3), np.nan)
-            table[tuple(np.transpose(self.pairs))] = parts[2 * d :]
-            found |= {"second_order": table[..., 0], "second_order_ci": table[..., 1:]}
-        if "seed_share" in self.outputs and whole.shape[1] > 1:
-            found |= {"seed_share": np.array(seed.value), "seed_share_ci": np.array(seed[1:])}
+            table[tuple(np.transpose(self.pairs))] = parts[2 * d : -1]
+            found |= _to_columns("second_order", table)
+        if whole.shape[1] > 1:
+            found |= _to_columns("seed_share", parts[-1])
         total = moments.variance + self.of_run * moments.seed
         unexplained = np.array(unseen / total if total > 0.0 else np.nan)
         return found | {"unexplained": unexplained, "n_ok": moments.n_ok}
 
-    def _find_moments(self, y: Array, known: Bools, runs: float) -> tuple[Moments | None, float]:
-        d, mask = len(self.sample.names), known.tobytes()
-        if self.method == SALTELLI:
-            return estimates.moments_of_blocks(y.reshape(-1, self.members, y.shape[1]), d), 0.0
-        if self.bases is None or self.bases[0] != mask:
-            self.bases = mask, Bases(self.sample.points[known])  # one, since a run mostly fails at all times or none
-        return moments_of_fit(self.bases[1], d, y[known], runs, fresh=self.fresh)
-
-    def _estimate_morris(self, y: Array) -> dict[str, Any]:
+    def _estimate_morris(self, y: Array) -> dict[str, Array]:
         """Elementary effects of the mean over the seeds, of the seeds that the whole trajectory has."""
         paths = y.reshape(-1, self.members, y.shape[1])
         there = np.asarray(np.isfinite(paths).all(axis=1))
         sums, counts = np.where(there[:, None], paths, 0.0).sum(axis=-1), there.sum(axis=-1)[:, None]
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-        return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)._asdict()
+        return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
 
 
-def _to_columns(name: str, parts: Sequence[VariancePart]) -> dict[str, Array]:
-    table = np.array(parts, dtype=float)
-    return {name: table[:, 0], f"{name}_ci": table[:, 1:]}
+def _to_columns(name: str, parts: Array) -> dict[str, Array]:
+    return {name: parts[..., 0], f"{name}_ci": parts[..., 1:]}
 
 
 # a report draws unknown indices too, but the table of the command explains why there are none
@@ -312,21 +325,12 @@ def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     if values.name == STATUS:
         codes = values.copy(data=status_codes(values))
         failed = (codes != Status.ok).where(codes != Status.not_run)
-        values = failed.rename(FAILURE).assign_attrs(long_name="failure of the run", units="1")
+        values = failed.rename("failure").assign_attrs(long_name="failure of the run", units="1")
     if not log:
         return values
     named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}
     logs: xr.DataArray = xr.apply_ufunc(lambda each: logarithms(each.astype(float)), values, dask="allowed")
     return logs.assign_attrs(named)
-
-
-def _default_over(values: xr.DataArray) -> list[str]:
-    """The sample's dimension, and seed.  Raises InputError if there is none."""
-    found = sample_dimensions(values)[:1]
-    if not found:
-        dims = ", ".join(map(str, values.dims)) or "none"
-        raise InputError(f"`over` must be given where no dimension is of a sample ({dims}); use e.g. over={dims!r}")
-    return [*found, *([DRAWN] if DRAWN in values.dims else [])]
 
 
 def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array]:
@@ -342,32 +346,6 @@ def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array
     return [p, ends]
 
 
-def _add_notes(found: xr.Dataset, sample: SamplePoints, missing: str, more: Sequence[str]) -> xr.Dataset:
-    """The numbers with notes on failures in a corner and with `more` notes, and a warning of the first corner."""
-
-    def describe(p: Array, ends: Array) -> str:
-        ranges = []
-        for i in np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())].tolist():
-            low, high = (sample.describe(i, end) for end in ends[i])
-            ranges.append(
-                f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} mostly from {low} to {high}"
-            )
-        return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""
-
-    corners = xr.apply_ufunc(
-        describe, found["failure_p"], found["failure_range"], input_core_dims=[[PARAMETER], [PARAMETER, BOUND]],
-        vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
-    texts = [text for text in np.ravel(corners.values).tolist() if text]
-    if texts and missing != "drop":
-        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
-    notes = xr.apply_ufunc(
-        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *more])),
-        corners, found["infinite"], vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
-    return found.drop_vars("infinite").assign({NOTE: notes})
-
-
 def shares_table(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
@@ -381,8 +359,7 @@ def shares_table(
         values, over, log=log, interval=request.interval, missing=request.missing,
         planned=select_runs(data["run_key"], request.at),
     )  # fmt: skip
-    numbers = replace(request.numbers, notation="plain")
-    return sensitivity_table(check_known(found, values), request.form, numbers)
+    return sensitivity_table(check_known(found, values), request.form, replace(request.numbers, notation="plain"))
 
 
 def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
@@ -395,42 +372,36 @@ def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberForm
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")
     found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
-    kept = found[[name for each in _COLUMNS for name in (each, f"{each}_ci") if name in found]]
+    columns = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
+    kept = found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]
     if "seed_share" in found:
         row = xr.full_like(kept.isel({PARAMETER: [0]}), np.nan).assign_coords({PARAMETER: [DRAWN]})
-        row["total"] = found["seed_share"].expand_dims({PARAMETER: [DRAWN]})
-        row["total_ci"] = found["seed_share_ci"].expand_dims({PARAMETER: [DRAWN]})
+        for end in ("", "_ci"):
+            row[f"total{end}"] = found[f"seed_share{end}"].expand_dims({PARAMETER: [DRAWN]})
         kept = xr.concat([kept, row], PARAMETER, coords="minimal", compat="override", combine_attrs="override")
-    parts = [_render_shares(kept, found, form, numbers)]
+    tables = [kept]
     if "second_order" in found:
         pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
-        known = pairs["second_order"].notnull().any([dim for dim in pairs["second_order"].dims if dim != "pair"])
         names = [f"{a}, {b}" for a, b in zip(pairs[PARAMETER].values, pairs[OTHER].values, strict=True)]
         pairs = pairs.drop_vars([PARAMETER, OTHER]).rename(pair=PARAMETER).assign_coords({PARAMETER: names})
-        pairs = pairs.isel({PARAMETER: np.flatnonzero(known.values)})
-        parts += [_render_shares(pairs, found, form, numbers)] if pairs.sizes[PARAMETER] else []
+        pairs = pairs.dropna(PARAMETER, how="all", subset=["second_order"])
+        tables += [pairs] if pairs.sizes[PARAMETER] else []
+    parts = []
+    for table in tables:
+        counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in COUNTS}
+        header, body = make_table(table.assign(counts)).flatten(numbers)
+        for cells in (each for each in body if each[header.index(PARAMETER)] == DRAWN):  # only the share is known
+            cells[:] = [
+                "" if name.startswith("first_order") else cell for name, cell in zip(header, cells, strict=True)
+            ]
+        parts.append(render_table(header, body, form))
     if form in ("text", "markdown"):
         lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
         if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
-            ends = dict.fromkeys(
-                f"{float(each):.2g}" for each in (found["unexplained"].min(), found["unexplained"].max())
-            )
+            ends = dict.fromkeys(f"{float(each(found['unexplained'])):.2g}" for each in (np.nanmin, np.nanmax))
             lines.append(f"not explained by the polynomials, and in the intervals: {' to '.join(ends)} of the variance")
         parts += ["\n".join(lines)] if lines else []
     return "\n\n".join(parts)
-
-
-def _render_shares(data: xr.Dataset, found: xr.Dataset, form: str, numbers: NumberFormat) -> str:
-    """A table with a row for each parameter, with the counts of `found`.  Of the seed only the whole share is known."""
-    data = data.assign({name: found[name].expand_dims({PARAMETER: data[PARAMETER].values}, -1) for name in COUNTS})
-    header, body = make_table(data).flatten(numbers)
-    place = header.index(PARAMETER)
-    body = [
-        ["" if row[place] == DRAWN and name.startswith("first_order") else cell
-         for name, cell in zip(header, row, strict=True)]
-        for row in body
-    ]  # fmt: skip
-    return render_table(header, body, form)
 
 
 def variance_shares(
@@ -498,11 +469,11 @@ def variance_shares(
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
     log = declared_attributes(values)[1] == GEOMETRIC_MEAN if log is None else log
-    return _variance_shares(values, dims, over, design, log, estimand, order, confidence)
+    return _variance_shares(values, dims, over, design, log, estimand == RUN, order, confidence)
 
 
 def _variance_shares(
-    values: xr.DataArray, dims: Sequence[str], over: str, design: Design, log: bool, estimand: str, order: int,
+    values: xr.DataArray, dims: Sequence[str], over: str, design: Design, log: bool, of_run: bool, order: int,
     confidence: float,
 ) -> xr.Dataset:  # fmt: skip
     """`variance_shares` of the axes `dims`."""
@@ -515,19 +486,29 @@ def _variance_shares(
     fresh = design.is_fresh(dims) if over in values.dims else False
     shape, several = numbers.shape[: len(rest)], numbers.shape[-1] > 1
     subsets = [each for size in range(1, len(dims) + 1) for each in combinations(range(len(dims)), size)]
-    sources = list(dict.fromkeys(_name_source(dims, each, order) for each in subsets))
-    if estimand == RUN and several:
+    named = {u: ":".join(sorted(dims[j] for j in u)) if len(u) <= order else "higher" for u in subsets}
+    sources = list(dict.fromkeys(named.values()))
+    if of_run and several:
         sources += ["run"] if fresh else ["seed", "seed:setups"]
-    found = [
-        _shares_of_grid(numbers[place], dims, fresh, estimand == RUN, order, confidence) for place in np.ndindex(*shape)
-    ]
-    names = (sources, sources, dims)
-    tables = [
-        np.array([[each[i].get(name, UNKNOWN) for name in own] for each in found], dtype=float)
-        .reshape(*shape, len(own), 3)
-        for i, own in enumerate(names)
-    ]  # fmt: skip
-    share, component, total = tables
+    share, component = np.full((2, *shape, len(sources), 3), np.nan)
+    total = np.full((*shape, len(dims), 3), np.nan)
+    for place in np.ndindex(*shape):
+        table = numbers[place]
+        if np.isinf(table).any() or not components.varies(table):
+            continue
+        if np.isnan(table).all(axis=-1).any():
+            raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
+        own, seeds = components.grid_components(table, fresh=fresh, confidence=confidence)
+        every = [(named[u], u, part) for u, part in own.items()]
+        every += [(name, (), part) for name, part in seeds.items() if of_run]
+        component[place] = [components.add_parts(part for name, _, part in every if name == each) for each in sources]
+        for i, part in enumerate(component[place]):
+            share[place][i] = components.divide_parts(
+                part, components.add_parts(np.delete(component[place], i, axis=0))
+            )
+        for j in range(len(dims)):
+            with_axis, others = ([part for _, u, part in every if (j in u) == inside] for inside in (True, False))
+            total[place][j] = components.divide_parts(*map(components.add_parts, (with_axis, others)))
     no_interval = 1.0 if several else np.nan
     more = [f"of log({values.name})" if log else "", "" if several else "one value for each setup, so no intervals"]
     made = xr.Dataset({
@@ -538,37 +519,4 @@ def _variance_shares(
         NOTE: design.note(*more, streams=several),
     }, {SOURCE: sources, AXIS: list(dims), BOUND: ["lower", "upper"]})  # fmt: skip
     kept = {name: coord for name, coord in kept_coordinates(values, [*dims, over]).items() if name not in made.coords}
-    return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=estimand)
-
-
-def _shares_of_grid(
-    table: Array, dims: Sequence[str], fresh: bool, of_run: bool, order: int, confidence: float
-) -> tuple[dict[str, VariancePart], dict[str, VariancePart], dict[str, VariancePart]]:
-    """Shares and components by source, and total shares by axis; unknown for values that do not vary."""
-    if np.isinf(table).any() or not components.varies(table):
-        return {}, {}, {}
-    if np.isnan(table).all(axis=-1).any():
-        raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
-    own, seeds = components.grid_components(table, fresh=fresh, confidence=confidence)
-    seeds = seeds if of_run else {}
-    parts: dict[str, list[VariancePart]] = {}
-    for subset, part in own.items():
-        parts.setdefault(_name_source(dims, subset, order), []).append(part)
-    named = {name: components.add(each) for name, each in parts.items()} | seeds
-    shares = {
-        name: components.divide(part, components.add(other for key, other in named.items() if key != name))
-        for name, part in named.items()
-    }
-    totals = {
-        dim: components.divide(
-            components.add(part for subset, part in own.items() if j in subset),
-            components.add([*(part for subset, part in own.items() if j not in subset), *seeds.values()]),
-        )
-        for j, dim in enumerate(dims)
-    }
-    return shares, named, totals
-
-
-def _name_source(dims: Sequence[str], subset: Sequence[int], order: int) -> str:
-    """Name of an effect: "a", "a:b", or "higher" for more axes than `order`."""
-    return ":".join(sorted(dims[j] for j in subset)) if len(subset) <= order else "higher"
+    return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=RUN if of_run else _MEAN)

@@ -18,10 +18,10 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE, NOTED, is_heavy
+from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE
 from evogt_study.analysis.runs import across, heads
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.kernels import Array, Counts
+from evogt_study.inference.kernels import HEAVY, Array, Counts
 from evogt_study.text import escape_text
 
 NOTATIONS = ("auto", "scientific", "plain")
@@ -243,8 +243,8 @@ def with_ratios(table: Table, heading: str, ratios: xr.Dataset) -> Table:
 
 def _headline_first(statistics: xr.Dataset) -> list[str]:
     """Names of the statistics of a table, medians first if a mean is not known."""
-    names = [str(name) for name in statistics.data_vars if name not in (*COUNTS, *NOTED, NOTE)]
-    if NOTE not in statistics or not bool(is_heavy(statistics).any()):
+    names = [str(name) for name in statistics.data_vars if name not in (*COUNTS, "largest_share", "tail_index", NOTE)]
+    if NOTE not in statistics or not bool((statistics["tail_index"] < HEAVY).any()):
         return names
     return sorted(names, key=lambda name: not name.startswith("median"))
 

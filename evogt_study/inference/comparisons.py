@@ -18,14 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
-from evogt_study.inference.kernels import Array, Bools
+from evogt_study.inference.kernels import Array, Bools, divide
 
-WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
-_ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
+ESTIMANDS = WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
 """Scales of an effect.  share: difference of shares of ones.  margin: wins less losses, in parts of a unit's runs."""
-MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}
-"""Fewest units of a test of means.  From 8 differences on, their skewness shows whether the tail is seen."""
+MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}  # from 8 differences on, their skewness shows whether the tail is seen
 Ends = tuple[float, float]
 
 
@@ -65,10 +63,7 @@ def median_interval(differences: Array, alpha: float) -> Ends:
 
 
 def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | None:
-    """Fieller's interval of a ratio of paired means; None if it is not bounded.
-
-    It has all r for which Student's test accepts that the mean of above - r below is zero.
-    """
+    """Fieller's interval: all r for which Student's test accepts mean(above - r below) = 0; None if not bounded."""
     t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
     (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
     a, half, rest = below.mean() ** 2 - under, above.mean() * below.mean() - both, above.mean() ** 2 - over
@@ -76,12 +71,6 @@ def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | 
         return None
     root = math.sqrt(max(half**2 - a * rest, 0.0))
     return float((half - root) / a), float((half + root) / a)
-
-
-def skewness(values: Array) -> float:
-    """Third central moment over the cube of the standard deviation; 0 without spread."""
-    spread = values.std()
-    return float(((values - values.mean()) ** 3).mean() / spread**3) if spread > 0.0 else 0.0
 
 
 def holm(p: Array) -> Array:
@@ -105,12 +94,11 @@ def unit_margins(losses: Array, planned: Bools) -> Array:
 
     losses: lower is better; infinite for a failed run.  NaN if no run of the unit is planned for both.
     """
-    found = np.full((len(losses), len(losses), losses.shape[1]), np.nan)
-    for i, j in permutations(range(len(losses)), 2):
-        both = planned[i] & planned[j]
-        signs = (losses[i] < losses[j]) * 1.0 - (losses[i] > losses[j])
-        counts = both.sum(axis=-1)
-        found[i, j] = np.where(counts > 0, np.where(both, signs, 0.0).sum(axis=-1) / np.maximum(counts, 1), np.nan)
+    found = np.empty((len(losses), *losses.shape[:2]))
+    for i, own in enumerate(losses):
+        both = planned[i] & planned
+        signs = np.where(both, (own < losses) * 1.0 - (own > losses), 0.0)
+        found[i] = divide(signs.sum(axis=-1), both.sum(axis=-1))
     return found
 
 
@@ -125,8 +113,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
     """Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric mean.
 
     sign: 1 if lower is better, else -1.  failed: samples with failed runs, about which a mean says nothing.  No test is
-    made if the tail of the differences, on the side on which i is worse, is not seen: fewer units than 25 times their
-    squared skewness (Cochran, Sampling Techniques, 2.15).
+    made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
     """
     count = len(units)
     p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)
@@ -137,7 +124,9 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         d = d[np.isfinite(d)]
         n[i, j], wins[i, j], losses[i, j] = len(d), (d < 0).sum(), (d > 0).sum()
         ahead[i, j] = -d.mean() if len(d) else -np.inf
-        tail = max(skewness(d), 0.0) if len(d) and of == MEAN and ahead[i, j] > 0 else 0.0
+        tail = 0.0  # the skewness on the side on which i is worse
+        if of == MEAN and ahead[i, j] > 0 and d.std() > 0.0:
+            tail = max(float(((d - d.mean()) ** 3).mean() / d.std() ** 3), 0.0)
         if len(d) < MIN_UNITS[of]:
             reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {word}s with both values, there are {len(d)}"
         elif ahead[i, j] > 0 and failed[i]:
@@ -163,20 +152,17 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp]) -> tuple
     return int(part[lead]), [int(part[each]) for each in rivals]
 
 
+# both numbers agree with the sign test
 def effect_of_wins(
     first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
 ) -> tuple[float, Ends]:
-    """Effect of the first sample over the second (U,), from the units that differ, and its interval.
-
-    margins: of the pair, (U,).  worst: value in place of a failed run, an infinity.  Both agree with the sign test.
-    """
+    """Effect of a sample over another (U,) and its interval, by their margins; `worst` is in place of a failed run."""
     decided = ~np.isnan(margins) & (margins != 0)
     if scale == SHARE:  # McNemar: from the units that differ alone
-        n, wins = int((~np.isnan(margins)).sum()), int((margins > 0).sum())
-        part = (-1.0 if worst > 0 else 1.0) * decided.sum() / max(n, 1)
-        low, high = sorted(part * (2.0 * end - 1.0) for end in win_interval(wins, int(decided.sum()), alpha))
-        value = part * (2.0 * wins / max(decided.sum(), 1) - 1.0)
-        return float(value), (float(low), float(high)) if decided.any() else (-1.0, 1.0)
+        n, wins, count = int((~np.isnan(margins)).sum()), int((margins > 0).sum()), int(decided.sum())
+        part = (-1.0 if worst > 0 else 1.0) * count / max(n, 1)
+        low, high = sorted(part * (2.0 * end - 1.0) for end in win_interval(wins, count, alpha))
+        return part * (2.0 * wins / max(count, 1) - 1.0), (low, high) if count else (-1.0, 1.0)
     d = margins[decided]
     if scale != MARGIN:
         a, b = (np.where(np.isnan(each[decided]), worst, each[decided]) for each in (first, second))
@@ -186,10 +172,7 @@ def effect_of_wins(
 
 
 def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
-    """Effect of means of paired units and its interval, on logarithms for a geometric mean.
-
-    None if the ratio of two means has no bounded interval.
-    """
+    """Effect of means of paired units and its interval; None if a ratio has no bounded interval."""
     both = np.isfinite(first) & np.isfinite(second)
     x, y = first[both], second[both]
     if of == MEAN and scale == RATIO:

@@ -15,18 +15,18 @@ import numpy as np
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels, means
-from evogt_study.inference.kernels import Array, Kernel, kernel_of, logarithms, probability_of, without_infinite
-from evogt_study.inference.means import BATCH, normal_quantile, resampled_statistic
+from evogt_study.inference.kernels import Array, divide, kernel_of, logarithms, probability_of, without_infinite
+from evogt_study.inference.means import normal_quantile, student_quantile, unit_sums
 
 CONFIDENCE = 0.95
-RESAMPLES = 999
-"""As many that both 2.5 % quantiles of them are resamples: 25 beyond each.  1999 covered no better in simulations."""
-BOOTSTRAP_SEED = 0
-OF_MEANS_ONLY = ("bootstrap-t", "student")
-_METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bonett")
+RESAMPLES, BOOTSTRAP_SEED = 999, 0
+"""So many that both 2.5 % quantiles are resamples: 25 beyond each.  1999 covered no better in simulations."""
 MIN_UNITS = 6
 """Fewest units of the default intervals: the order statistics of 5 hold the median at 94 % only."""
-_OF_MEANS = ("mean", "geometric_mean")
+NO_SPREAD = 1e-12
+"""Variance of a resample, relative to its sample, up to which its values are equal: rounding leaves 1e-16 n."""
+_OF_MEANS, _OF_MEANS_ONLY = ("mean", "geometric_mean"), ("bootstrap-t", "student")
+_METHODS = (*_OF_MEANS_ONLY, "order", "percentile", "bonett")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Interval:
             raise ParameterError("min_units", "at least 2", self.min_units, remedy="use e.g. 6")
         if self.method == "bonett" and self.of != "std":
             raise ParameterError("of", "std for bonett", self.of)
-        if self.method in OF_MEANS_ONLY and self.of not in _OF_MEANS:
+        if self.method in _OF_MEANS_ONLY and self.of not in _OF_MEANS:
             raise ParameterError("of", f"one of {', '.join(_OF_MEANS)} for {self.method}", self.of)
         if self.method == "order" and probability_of(self.of) is None:
             raise ParameterError("of", "median, or a quantile in percent like q25, for order statistics", self.of)
@@ -129,72 +129,91 @@ def _limits(rows: Array, how: Interval) -> Array:
     if how.chosen == "order" and probability is not None:
         return kernels.quantile_interval(rows, probability, how.confidence)
     if how.of == "mean":
-        return ratio_interval(*means.unit_sums(rows), how)
-    if how.of == "geometric_mean" and how.chosen in OF_MEANS_ONLY:
-        found = np.exp(ratio_interval(*means.unit_sums(logarithms(rows)), how))
+        return ratio_interval(*unit_sums(rows), how)
+    if how.of == "geometric_mean" and how.chosen in _OF_MEANS_ONLY:
+        found = np.exp(ratio_interval(*unit_sums(logarithms(rows)), how))
         # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
-    return _resampled_interval(rows, kernel_of(how.of)[0], how)
+    return _resampled_interval(rows, how)
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
-    """Return the interval of sum(above) / sum(below) over units that have both, (m, n) -> (m, 2).
+    """Return the interval of sum(above) / sum(below) over units that have both, (m, n) -> (m, 2); NaN below two.
 
-    It is NaN below two such units.  logarithmic: use logarithms if all values are positive.  Then the interval of the
-    inverse ratio has the inverse ends.
+    logarithmic: use logarithms if all values are positive.  Then the interval of the inverse ratio has inverse ends.
     """
     found = np.full((len(above), 2), np.nan)
-    for which, fit, scale in means.fits(above, below, max(1, BATCH // how.resamples)):
-        if how.chosen == "student":
-            limits = means.student_interval(fit, how.confidence, logarithmic)
-        elif how.chosen == "percentile":
-            limits = means.percentile_interval(fit, how.confidence, how.resamples, how.seed)
-        else:
-            limits = means.bootstrap_t_interval(fit, how.confidence, logarithmic, how.resamples, how.seed)
-        found[which] = limits * scale[:, None]
+    for which, fit, scale in means.fits(above, below, max(1, means.BATCH // how.resamples)):
+        found[which] = _interval_of_fit(fit, how, logarithmic) * scale[:, None]
     return found
 
 
-def share_interval(units: Array, confidence: float) -> tuple[float, float]:
-    """Wilson's interval of a share, from units (n, k) of zeros and ones; (0, 1) without values.
+def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
+    """Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
+
+    The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
+    log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
+    out.  If the lower end is not positive and all values are, it is the least value of a unit.
+
+    All n values are above the mean of a distribution that is symmetric, or skewed to the right, with 2^-n at the most:
+    of so few that this is beyond the tail (1 - confidence) / 2, below 6 at 95 %, the lower end is zero.
+    """
+    n, ratio, tails = (
+        fit.residuals.shape[-1],
+        fit.ratio[:, None],
+        [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2],
+    )
+    if how.chosen == "percentile":
+        return np.quantile(ratio + means.resampled_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
+    positive = (fit.residuals + ratio * fit.shares > 0.0) & (fit.shares > 0.0)
+    logs = np.asarray(positive.all(axis=-1) & logarithmic)[:, None]
+    low = np.full(len(ratio), -student_quantile(n, how.confidence))
+    high = -low
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if how.chosen != "student":
+            moved, below, squares = means.resampled_fits(fit, how.resamples, how.seed)
+            error, now = np.sqrt(np.maximum(squares, 0.0) * (n / (n - 1.0))) / below, ratio + moved
+            t = np.where(logs, np.log(now / ratio) * now / error, moved / error)
+            t = np.where((squares > NO_SPREAD * (fit.error**2)[:, None]) & np.isfinite(t), t, np.nan)
+            low, high = np.fmin(kernels.quantile(t, tails[0]), low), np.fmax(kernels.quantile(t, tails[1]), high)
+        steps = -np.stack([high, low], axis=-1) * fit.error[:, None]  # the upper quantile of t makes the lower end
+        limits = np.where(logs, ratio * np.exp(steps / ratio), ratio + steps)
+        least = (fit.residuals / fit.shares).min(axis=-1) + fit.ratio
+    if how.chosen != "student":
+        beyond = (least > 0.0) & (limits[:, 0] <= 0.0)
+        limits[beyond, 0] = least[beyond] if 2.0**-n <= tails[0] else 0.0
+    return limits
+
+
+def share_interval(samples: Array, confidence: float) -> Array:
+    """Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
 
     Values of one unit are dependent.  The effective number of values is N / (1 + (k - 1) rho), with Student's quantile.
     rho is the correlation within units.  It is estimated from the spread of the unit means, and drawn towards 1 if few
     zeros (or ones) show it: the effective number is the number of units if all values are equal.
     """
-    units = units[~np.isnan(units).all(axis=-1)]
-    n, total = len(units), float((~np.isnan(units)).sum())
-    if not n:
-        return 0.0, 1.0
-    share, k, z = float(np.nansum(units)) / total, total / n, normal_quantile(confidence)
-    if k > 1.0 and n > 1:
-        rare = total * min(share, 1.0 - share)
-        spread = float(np.nanmean(units, axis=-1).var(ddof=1))
-        rho = (spread * k / (share * (1.0 - share)) - 1.0) / (k - 1.0) if rare else 1.0
-        rho = (rare * min(1.0, max(0.0, rho)) + 1.0) / (rare + 1.0)
-        total, z = total / (1.0 + (k - 1.0) * rho), means.student_quantile(n, confidence)
-    elif k > 1.0:
-        total = 1.0  # one unit
-    middle, scale = share + z**2 / (2.0 * total), 1.0 + z**2 / total
-    half = z * math.sqrt(share * (1.0 - share) / total + z**2 / (4.0 * total**2))
-    # at the ends exactly, because rounding would leave 1e-17
-    low = 0.0 if share == 0.0 else max(0.0, (middle - half) / scale)
-    return low, 1.0 if share == 1.0 else min(1.0, (middle + half) / scale)
+    sums, counts = unit_sums(samples)
+    n, total = kernels.count(counts), np.nansum(counts, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, k = divide(np.nansum(sums, axis=-1), total), total / n
+        rare = total * np.minimum(share, 1.0 - share)
+        rho = (kernels.std(sums / counts) ** 2 * k / (share * (1.0 - share)) - 1.0) / (k - 1.0)
+        rho = (rare * np.clip(np.where(rare > 0.0, rho, 1.0), 0.0, 1.0) + 1.0) / (rare + 1.0)
+        pooled = k > 1.0
+        size = np.where(pooled, np.where(n > 1, total / (1.0 + (k - 1.0) * rho), 1.0), total)
+        z = np.where(pooled & (n > 1), student_quantile(n, confidence), normal_quantile(confidence))
+        half = z * np.sqrt(share * (1.0 - share) / size + z**2 / (4.0 * size**2))
+        middle, scale = share + z**2 / (2.0 * size), 1.0 + z**2 / size
+        # at the ends exactly, because rounding would leave 1e-17
+        low = np.where(share == 0.0, 0.0, np.maximum(0.0, (middle - half) / scale))
+        high = np.where(share == 1.0, 1.0, np.minimum(1.0, (middle + half) / scale))
+    return np.where(np.isnan(share)[..., None], np.nan, np.stack([low, high], axis=-1))
 
 
-def share_intervals(samples: Array, confidence: float) -> Array:
-    """`share_interval` of samples (..., n, k) -> (..., 2); NaN without values."""
-    found = np.full((*samples.shape[:-2], 2), np.nan)
-    for place in np.ndindex(*samples.shape[:-2]):
-        if not np.isnan(samples[place]).all():
-            found[place] = share_interval(samples[place], confidence)
-    return found
-
-
-def _resampled_interval(rows: Array, kernel: Kernel, how: Interval) -> Array:
+def _resampled_interval(rows: Array, how: Interval) -> Array:
     """Return the percentile or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
-    found = np.full((len(rows), 2), np.nan)
+    found, kernel = np.full((len(rows), 2), np.nan), kernel_of(how.of)[0]
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
     counts = units.sum(axis=-1)
     # rows with equally many units are resampled in one call
@@ -208,7 +227,7 @@ def _resampled_interval(rows: Array, kernel: Kernel, how: Interval) -> Array:
         if how.chosen == "bonett" and (kernels.count(values) == 1).all():
             found[which] = _bonett(np.nansum(values, axis=-1), how.confidence)
         elif len(which):
-            resampled = resampled_statistic(values, kernel, how.resamples, how.seed)
+            resampled = means.resampled_statistic(values, kernel, how.resamples, how.seed)
             tails = (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
             found[which] = np.quantile(resampled, tails, axis=-1).T
     return found
@@ -230,13 +249,9 @@ def _bonett(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic of n units of k values, (..., n, k) -> (...).
 
-    - mean: std / sqrt(n), or the error of a ratio of sums if units have several values
-    - geometric mean G: G times the error of the mean logarithm
-    - quantiles: Maritz and Jarrett's
-    - std s: sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s) with the fourth central moment m4
-
-    If units have several values, the error of a quantile or of std is the standard deviation over resampled units.  The
-    error is NaN below two units, for minimum and maximum, and if a value is infinite.
+    A geometric mean has its value times the error of the mean logarithm, a quantile Maritz and Jarrett's error.  If
+    units have several values, the error of a quantile or of std is the standard deviation over resampled units.  It is
+    NaN below two units, for minimum and maximum, and if a value is infinite.
     """
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))
@@ -247,17 +262,17 @@ def _errors(rows: Array, of: str) -> Array:
     probability, kernel = probability_of(of), kernel_of(of)[0]
     flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
     if of == "mean":
-        return ratio_error(*means.unit_sums(rows))
+        return ratio_error(*unit_sums(rows))
     if of in ("min", "max"):
         return np.full(len(rows), np.nan)
     if of == "geometric_mean":
-        return kernel(flat) * ratio_error(*means.unit_sums(logarithms(rows)))
+        return kernel(flat) * ratio_error(*unit_sums(logarithms(rows)))
     if (kernels.count(rows) > 1).any():
         found = np.full(len(rows), np.nan)
         for row, values in enumerate(rows):
             units = values[~np.isnan(values).all(axis=-1)]
             if len(units) > 1:
-                found[row] = resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
+                found[row] = means.resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
         return found
     return _std_error(flat) if probability is None else kernels.quantile_error(flat, probability)
 
@@ -271,6 +286,7 @@ def ratio_error(above: Array, below: Array) -> Array:
 
 
 def _std_error(samples: Array) -> Array:
+    """sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s), with the fourth central moment m4."""
     n, s = kernels.count(samples).astype(float), kernels.std(samples)
     # in units of s: the fourth power of large values may overflow
     apart = (samples - kernels.mean(samples)[:, None]) / np.where(s > 0.0, s, 1.0)[:, None]

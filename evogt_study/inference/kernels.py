@@ -25,9 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 Kernel = Callable[[Array], Array]
 HEAVY = 1.5
-"""Tail index below which a summary notes that the mean is unreliable.  Below 2 a distribution has no variance, but
-estimates from few values scatter.  In samples of 20, the index is below 1.5 for 85 % of lognormal samples with sigma 2
-and for no normal sample (docs/statistics.md)."""
+"""Tail index below which a mean is unreliable.  Below 2 there is no variance, but estimates from few values scatter."""
 
 
 def count(samples: Array) -> Counts:
@@ -36,10 +34,16 @@ def count(samples: Array) -> Counts:
     return counts
 
 
+def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
+    """Quotients; NaN where the denominator is not positive."""
+    found: Array = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+    return found
+
+
 def mean(samples: Array) -> Array:
     """sum_i x_i / n, never beyond the least and the greatest value, which rounding may pass."""
-    ok, scale, scaled = _scale(samples)
-    found = np.clip(_finite_mean(ok, scaled) * scale, minimum(samples), maximum(samples))
+    scale, scaled, n = _scale(samples)
+    found = np.clip(divide(scaled.sum(axis=-1), n) * scale, minimum(samples), maximum(samples))
     infinite = np.isinf(samples)
     if not infinite.any():
         return found
@@ -49,11 +53,10 @@ def mean(samples: Array) -> Array:
 
 def std(samples: Array) -> Array:
     """sqrt(sum_i (x_i - mean)^2 / (n - 1)), exactly zero for equal values; NaN below two values or if one is inf."""
-    ok, scale, scaled = _scale(samples)
-    n = ok.sum(axis=-1)
-    squares = (np.where(ok, scaled - _finite_mean(ok, scaled)[..., None], 0.0) ** 2).sum(axis=-1)
-    variance: Array = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
-    found = np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, np.sqrt(variance) * scale)
+    scale, scaled, n = _scale(samples)
+    apart = np.where(np.isfinite(samples), scaled - divide(scaled.sum(axis=-1), n)[..., None], 0.0)
+    found = np.sqrt(divide((apart**2).sum(axis=-1), n - 1)) * scale
+    found = np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, found)
     return np.where(np.isinf(samples).any(axis=-1), np.nan, found)
 
 
@@ -77,11 +80,8 @@ median = partial(quantile, probability=0.5)
 def geometric_mean(samples: Array) -> Array:
     """(x_1 ... x_n)^(1/n); zero if a value is zero, NaN if one is negative."""
     ok = ~np.isnan(samples)
-    n = ok.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.log(np.where(ok, samples, 1.0)).sum(axis=-1)
-    mean_logarithm: Array = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
-    return np.exp(mean_logarithm)
+        return np.exp(divide(np.log(np.where(ok, samples, 1.0)).sum(axis=-1), ok.sum(axis=-1)))
 
 
 def minimum(samples: Array) -> Array:
@@ -103,8 +103,7 @@ def logarithms(samples: Array) -> Array:
 
 def without_infinite(rows: Array) -> Array:
     """Samples (m, n, k), all NaN if a value is infinite: squares and resamples of these have no number."""
-    infinite = np.isinf(rows).any(axis=(-2, -1), keepdims=True)
-    return np.where(infinite, np.nan, rows) if infinite.any() else rows
+    return np.where(np.isinf(rows).any(axis=(-2, -1), keepdims=True), np.nan, rows)
 
 
 def is_two_valued(samples: Array) -> bool:
@@ -122,7 +121,6 @@ STATISTICS: Mapping[str, tuple[Kernel, str]] = {
     "max": (maximum, "maximum"),
 }
 """Kernel and long name of each statistic.  Beside them: quantiles as q25, q97.5."""
-_QUANTILE = re.compile(r"q(\d{1,3}(?:\.\d+)?)")
 
 
 def kernel_of(name: str) -> tuple[Kernel, str]:
@@ -137,27 +135,19 @@ def kernel_of(name: str) -> tuple[Kernel, str]:
 
 def probability_of(name: str) -> float | None:
     """Probability of a quantile by name, None for another statistic."""
-    percent = _QUANTILE.fullmatch(name)
-    if name == "median":
-        return 0.5
+    percent = re.fullmatch(r"q(\d{1,3}(?:\.\d+)?)", name.replace("median", "q50"))
     return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
 
 
-def _scale(samples: Array) -> tuple[Bools, Array, Array]:
-    """Mask of finite values, a scale for each row, and the values divided by it, with zero for the others.
+def _scale(samples: Array) -> tuple[Array, Array, Counts]:
+    """A scale for each row, the finite values divided by it, with zero for the others, and their number.
 
     A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
     """
     ok = np.isfinite(samples)
     known = np.where(ok, samples, 0.0)
     scale = np.exp2(np.frexp(np.abs(known).max(axis=-1, initial=0.0))[1] - 1.0)
-    return ok, scale, known / scale[..., None]
-
-
-def _finite_mean(ok: Bools, scaled: Array) -> Array:
-    n = ok.sum(axis=-1)
-    divided: Array = np.divide(scaled.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
-    return divided
+    return scale, known / scale[..., None], ok.sum(axis=-1)
 
 
 def _take(ordered: Array, place: Counts) -> Array:
@@ -168,9 +158,9 @@ def _take(ordered: Array, place: Counts) -> Array:
 def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
     """Interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
 
-    An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  Values of
-    one unit are dependent.  If units have several values, the binomial distribution has the effective number of values
-    (Korn & Graubard, Survey Methodology 24, 1998).
+    An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  If units
+    have several values, the binomial distribution has the effective number of values (Korn & Graubard, Survey
+    Methodology 24, 1998).
     """
     ordered = np.sort(values.reshape(len(values), values.shape[1] * values.shape[2]), axis=-1)
     n, tail = count(ordered), (1.0 - confidence) / 2.0
@@ -183,35 +173,29 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
         }
         low, high = np.array([ranks[size] for size in n.tolist()], dtype=np.int64).reshape(-1, 2).T
         high = np.minimum(high, n) + 1
-    else:
-        low, high = _effective_ranks(values, ordered, n, probability, tail)
-    ends = [
+    else:  # the limits of Clopper and Pearson
+        effective = _count_effective(values, ordered, n, probability)
+        hits = effective * probability
+        ends = (hits, effective - hits + 1.0, tail), (hits + 1.0, effective - hits, 1.0 - tail)
+        low, high = (np.ceil(scipy.special.betaincinv(*each) * n).astype(np.int64) for each in ends)
+    limits = [
         np.where((rank < 1) | (rank > n), beyond, _take(ordered, np.clip(rank - 1, 0, ordered.shape[1] - 1)))
         for rank, beyond in ((low, -np.inf), (high, np.inf))
     ]
-    return np.stack(ends, axis=-1)
+    return np.stack(limits, axis=-1)
 
 
-def _effective_ranks(
-    values: Array, ordered: Array, n: Counts, probability: float, tail: float
-) -> tuple[Counts, Counts]:
-    """Ranks of the n values by the limits of Clopper and Pearson for the effective number of values.
+def _count_effective(values: Array, ordered: Array, n: Counts, probability: float) -> Array:
+    """Effective number of the n values of dependent units: p (1 - p) / v, v the variance of the share below.
 
-    This is p (1 - p) / v, with the variance v between units of the share of values below the quantile.  It is
-    the number of units if the values of each unit are equal, and the number of values if they are independent.
+    It is the number of units if the values of each unit are equal, and the number of values if they are independent.
     """
-    middle = quantile(ordered, probability)
-    below = (values <= middle[:, None, None]).sum(axis=-1)
+    below = (values <= quantile(ordered, probability)[:, None, None]).sum(axis=-1)
     share = below.sum(axis=-1) / np.maximum(n, 1)
     squares = ((below - share[:, None] * count(values)) ** 2).sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effective = share * (1.0 - share) * n.astype(float) ** 2 / squares
     # an estimate from few units may leave the range of one value to all of them
-    effective = np.clip(np.where(squares > 0.0, effective, n), 1.0, np.maximum(n, 1))
-    hits = effective * probability
-    low = scipy.special.betaincinv(hits, effective - hits + 1.0, tail)
-    high = scipy.special.betaincinv(hits + 1.0, effective - hits, 1.0 - tail)
-    return np.ceil(low * n).astype(np.int64), np.ceil(high * n).astype(np.int64)
+    found = np.where(squares > 0.0, divide(share * (1.0 - share) * n.astype(float) ** 2, squares), n)
+    return np.clip(found, 1.0, np.maximum(n, 1))
 
 
 def quantile_error(values: Array, probability: float) -> Array:
@@ -246,9 +230,9 @@ def tail_index(samples: Array) -> Array:
     """
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n, infinite = count(samples), np.isinf(samples).any(axis=-1)
-    k = np.maximum(3, np.sqrt(n).astype(np.int64))
     if samples.shape[-1] < 5:
         return np.where(infinite, 0.0, np.nan)
+    k = np.maximum(3, np.sqrt(n).astype(np.int64))
     base = _take(sizes, np.minimum(k, samples.shape[-1] - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes) - np.log(base)[..., None], 0.0)

@@ -7,10 +7,10 @@ sample, with total degree in a quasi-norm (Blatman & Sudret, J. Comput. Phys. 23
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice, product
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
@@ -18,41 +18,22 @@ import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
-from evogt_study.inference.variance_components import Moments, VariancePart, noise_grams
+from evogt_study.inference.variance_components import Moments, noise_grams
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
-MIN_POINTS = 20
-"""Points below which nothing is fitted: a straight line in each of three parameters would have six points a term."""
-POINTS_A_TERM = 3
-"""Points for each term at the least: leave-one-out favours fits of fewer, but they have large errors."""
-_MAX_TERMS = 300
-"""Terms at the most: a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function."""
-MAX_NUMBERS = 2**24
-"""Points times terms at the most: 128 MB."""
+MIN_POINTS = 20  # a straight line in each of three parameters has six points a term
+POINTS_A_TERM = 3  # leave-one-out favours fits of fewer, but they have large errors
+_MAX_TERMS = 300  # a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function
+_MAX_NUMBERS = 2**24  # points times terms: 128 MB
 _MAX_DEGREE = 20
-_NORMS = (1.0, 0.75, 0.5)
-"""Quasi-norms by which a term's degree is measured: the smaller, the fewer mixed terms (Blatman & Sudret 2011)."""
-MAX_FACTORS = 3
-"""Parameters that interact in a term: 20 parameters have 1,140 triples already."""
-MAX_SHAPLEY = 8
-"""Parameters of Shapley effects, which need a fit for each of their 2^D subsets."""
-JACKKNIFE_GROUPS = 20
-"""Groups of points that the jackknife of Shapley effects leaves out."""
+_NORMS = (1.0, 0.75, 0.5)  # quasi-norms of a term's degree: the smaller, the fewer mixed terms
+MAX_FACTORS = 3  # 20 parameters have 1,140 triples already
+MAX_SHAPLEY = 8  # parameters, which need a fit for each of their 2^D subsets
+JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects leaves out
 
 
-@dataclass(frozen=True)
-class Basis:
-    """Terms in order of their degree, without the constant; `ends`: how many have up to each degree; Q and R."""
-
-    terms: Sequence[Term]
-    ends: Sequence[int]
-    q: Array
-    r: Array
-
-
-@dataclass(frozen=True, eq=False)
-class ChaosFit:
+class ChaosFit(NamedTuple):
     """Coefficients (M, R) = inverse (M, n) y of the terms.
 
     left: residuals (n, R) at each point of the fit without it.  error: their mean square for the mean over the seeds,
@@ -68,38 +49,39 @@ class ChaosFit:
 
 
 class Bases:
-    """The bases of points (n, D), each decomposed once for all outputs.  simple: total degree only."""
+    """Bases of points (n, D), each decomposed once for all outputs.  simple: total degree only."""
 
     def __init__(self, points: Array, *, simple: bool = False) -> None:
         polynomials = [_polynomials(column) for column in points.T]
-        self.bases: list[Basis] = []
-        for terms, ends in _bases(
-            [len(each) - 1 for each in polynomials], len(points), _NORMS[:1] if simple else _NORMS
-        ):
-            q, r = np.linalg.qr(_matrix(terms, polynomials, len(points)))
+        degrees, norms = [len(each) - 1 for each in polynomials], _NORMS[:1] if simple else _NORMS
+        self.bases: list[tuple[Sequence[Term], Sequence[int], Array, Array]] = []  # with ends of degrees, Q and R
+        for terms, ends in _bases(degrees, len(points), norms):
+            matrix = np.ones((len(points), len(terms) + 1))
+            for place, term in enumerate(terms, start=1):
+                for parameter, degree in term:
+                    matrix[:, place] *= polynomials[parameter][degree]
+            q, r = np.linalg.qr(matrix)
             # of discrete parameters some products are the same at all points
             if np.abs(np.diag(r)).min() >= 1e-8 * np.abs(r[0, 0]):
-                self.bases.append(Basis(terms, ends, q, r))
+                self.bases.append((terms, ends, q, r))
 
     def fit(self, y: Array) -> ChaosFit:
         """The fit of y (n, R) with the least leave-one-out error of the mean over the seeds."""
-        mean = y.mean(axis=1)
-        variance, best = float(mean.var()), None
-        least = 1.0
-        for basis in self.bases if variance > 0.0 else []:
-            for end in basis.ends:
-                error = float((_left_out(basis.q[:, : end + 1], mean[:, None]) ** 2).mean()) / variance
+        (n, r), mean = y.shape, y.mean(axis=1)
+        variance, least = float(mean.var()), 1.0
+        best: tuple[Sequence[Term], Array, Array] | None = None
+        for terms, ends, q, upper in self.bases if variance > 0.0 else []:
+            for end in ends:
+                error = float((_left_out(q[:, : end + 1], mean[:, None]) ** 2).mean()) / variance
                 if error < least:
-                    least, best = error, (basis, end)
-        n, r = y.shape
+                    least, best = error, (terms[:end], q[:, : end + 1], upper[: end + 1, : end + 1])
         if best is None:
             return ChaosFit((), np.zeros((0, n)), np.zeros((0, r)), y - y.mean(axis=0), 1.0, 0.0)
-        basis, end = best
-        q, upper = basis.q[:, : end + 1], basis.r[: end + 1, : end + 1]
+        chosen, q, upper = best
         inverse = scipy.linalg.solve_triangular(upper, q.T)[1:]
-        rest = float(((mean - q @ (q.T @ mean)) ** 2).sum()) / max(n - end - 1, 1)
+        rest = float(((mean - q @ (q.T @ mean)) ** 2).sum()) / max(n - len(chosen) - 1, 1)
         explained = 1.0 - rest / float(mean.var(ddof=1))
-        return ChaosFit(basis.terms[:end], inverse, inverse @ y, _left_out(q, y), least, explained)
+        return ChaosFit(chosen, inverse, inverse @ y, _left_out(q, y), least, explained)
 
 
 def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
@@ -137,8 +119,8 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
     ), unseen  # fmt: skip
 
 
-def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[list[VariancePart], list[VariancePart]]:
-    """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, each (D,).
+def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
+    """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, each (D, 3).
 
     Var E[y | x_u] / V is the variance that polynomials in x_u explain.  Limits: the jackknife of groups of points.
     """
@@ -160,9 +142,7 @@ def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[list[Va
     whole, group = numbers(np.ones(len(y), dtype=bool)), np.random.default_rng(0).permutation(len(y)) % JACKKNIFE_GROUPS
     left = np.array([numbers(group != each) for each in range(JACKKNIFE_GROUPS)])
     half = student_quantile(JACKKNIFE_GROUPS, confidence) * np.sqrt((JACKKNIFE_GROUPS - 1) * left.var(axis=0))
-    parts = [
-        VariancePart(v, max(v - h, 0.0), min(v + h, 1.0)) for v, h in zip(whole.tolist(), half.tolist(), strict=True)
-    ]
+    parts = np.column_stack([whole, np.maximum(whole - half, 0.0), np.minimum(whole + half, 1.0)])
     return parts[:d], parts[d:]
 
 
@@ -190,7 +170,7 @@ def _polynomials(column: Array) -> Array:
 def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Iterator[tuple[list[Term], list[int]]]:
     """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
     # one less, for the constant
-    most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, MAX_NUMBERS // points), set[tuple[Term, ...]]()
+    most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, _MAX_NUMBERS // points), set[tuple[Term, ...]]()
     for factors in range(1, min(MAX_FACTORS, len(degrees)) + 1):
         for norm in norms if factors > 1 else norms[:1]:
             terms, ends = list[Term](), list[int]()
@@ -225,12 +205,3 @@ def _exponents(degree: int, norm: float, count: int) -> tuple[tuple[int, ...], .
         for each in product(range(1, degree + 1), repeat=count)
         if least < sum(float(e) ** norm for e in each) ** (1.0 / norm) <= most
     )
-
-
-def _matrix(terms: Sequence[Term], polynomials: Sequence[Array], points: int) -> Array:
-    """Values of the terms at the points (n, M + 1), the constant first."""
-    matrix = np.ones((points, len(terms) + 1))
-    for place, term in enumerate(terms, start=1):
-        for parameter, degree in term:
-            matrix[:, place] *= polynomials[parameter][degree]
-    return matrix

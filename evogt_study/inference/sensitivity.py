@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +21,19 @@ from evogt_study.inference.kernels import Array, Bools
 from evogt_study.inference.means import normal_quantile, resampled_sums
 from evogt_study.inference.variance_components import Moments, noise_grams
 
-MIN_BLOCKS = 2
-"""Fewest blocks that have a spread."""
-CORNER_LEVEL = 0.01
-"""Level of all tests of a sample together: below it a corner is reported."""
-CORNER_PERMUTATIONS = 1999
-"""Permutations: enough that ten parameters can each be seen at a tenth of `CORNER_LEVEL`."""
-CORNER_SEED = 0
-CORNER_BINS = 4
-"""Ranges of a parameter, of equally many points each: a corner of a tenth of the sample lies in one or two of them."""
-CORNER_QUANTILES = (0.1, 0.9)
-"""Quantiles of the failed points that bound a corner: beside it others may fail at random."""
-DEPENDENCE_LEVEL = 0.01
-"""Level of all tests of independence of a sample together."""
+MIN_BLOCKS = 2  # fewer have no spread
+CORNER_LEVEL = 0.01  # level of all tests of a sample together
+CORNER_PERMUTATIONS, CORNER_SEED = 1999, 0  # enough that ten parameters can each be seen at a tenth of the level
+CORNER_BINS = 4  # ranges of equally many points: a corner of a tenth of the sample lies in one or two of them
+CORNER_QUANTILES = (0.1, 0.9)  # of the failed points; beside the corner others may fail at random
+DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
 
 
 def saltelli_block(points: Array) -> int:
     """Members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
 
-    A block is A, AB_1 ... AB_D, then BA_1 ... BA_D where the design has second order, and B: AB_j is A with the j-th
-    coordinate of B, and BA_j is B with the coordinate of A (Saltelli, Comput. Phys. Commun. 145, 2002).
+    A block is A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B: AB_j is A with coordinate j of B, and
+    BA_j is B with the coordinate of A (Saltelli, Comput. Phys. Commun. 145, 2002).
     """
     count, d = points.shape
     for members in (2 * d + 2, d + 2) if d and count else ():
@@ -118,35 +110,20 @@ def _pairs(one: Array, other: Array) -> Array:
     return found
 
 
-class Effects(NamedTuple):
-    """Statistics of the elementary effects of each parameter, (D,).
+def effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
+    """Statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories in the unit cube.
 
-    mu: mean; mu_star: mean magnitude, with its interval mu_star_ci (D, 2); sigma: standard deviation (divisor n - 1).
-    n_ok: trajectories that all rests on.
-    """
-
-    mu: Array
-    mu_star: Array
-    mu_star_ci: Array
-    sigma: Array
-    n_ok: int
-
-
-def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects:
-    """Effects (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories, u in the unit cube.
-
-    Of p levels a step is delta = p / (2 (p - 1)) (Morris, Technometrics 33, 1991); mu_star is of Campolongo et al.,
-    Environ. Model. Softw. 22, 2007; all as SALib's ``morris.analyze``.  A trajectory with a value that is not finite is
-    left out.  The interval of mu_star is -+ z s with the standard deviation s over bootstrap resamples of trajectories.
-    NaN below two trajectories.
+    mu: mean; mu_star: mean magnitude, with mu_star_ci (D, 2), -+ z s with the standard deviation s over bootstrap
+    resamples of trajectories; sigma: standard deviation; n_ok: trajectories.  Of p levels a step is delta = p / (2 (p -
+    1)) (Morris, Technometrics 33, 1991); mu_star is of Campolongo et al., Environ. Model. Softw. 22, 2007; all as
+    SALib's ``morris.analyze``.  A trajectory with a value that is not finite is left out.  NaN below two trajectories.
     """
     dimension = points.shape[1]
     paths, trajectories = values.reshape(-1, dimension + 1), points.reshape(-1, dimension + 1, dimension)
     kept = np.isfinite(paths).all(axis=1)
     count = int(kept.sum())
     if count < 2:
-        empty = np.full(dimension, np.nan)
-        return Effects(empty, empty, np.full((dimension, 2), np.nan), empty, count)
+        return {"n_ok": np.array(count)}
     steps = np.diff(trajectories[kept], axis=1)  # (r, D, D): of each step one entry is not zero
     which = (steps != 0.0).argmax(axis=2)
     # a step down has the effect of the step up between the same points
@@ -154,12 +131,11 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
     found = np.empty((count, dimension))
     delta = levels / (2.0 * (levels - 1.0))
     np.put_along_axis(found, which, np.diff(paths[kept], axis=1) * signs / delta, axis=1)
-    magnitudes = np.abs(found).T
-    middle = magnitudes.mean(axis=1)
-    spread = (resampled_sums(magnitudes, how.resamples, how.seed) / count).std(axis=1, ddof=1)
-    half = normal_quantile(how.confidence) * spread
-    limits = np.stack([middle - half, middle + half], axis=-1)
-    return Effects(found.mean(axis=0), middle, limits, found.std(axis=0, ddof=1), count)
+    mu_star = np.abs(found).mean(axis=0)
+    spread = (resampled_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
+    ends = mu_star[:, None] + normal_quantile(how.confidence) * spread[:, None] * [-1.0, 1.0]
+    sigma = found.std(axis=0, ddof=1)
+    return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}
 
 
 def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
@@ -201,13 +177,11 @@ def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LE
     (n, d), least, text = points.shape, 1.0, ""
     ranks, bins = scipy.stats.rankdata(points, axis=0), [_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):
-        table = np.zeros((bins[j].max() + 1, bins[k].max() + 1))
-        np.add.at(table, (bins[j], bins[k]), 1)
-        table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+        table = scipy.stats.contingency.crosstab(bins[j], bins[k]).count
         if min(table.shape) < 2:
             continue  # a constant
-        chi = float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
         rho = float(np.corrcoef(ranks[:, j], ranks[:, k])[0, 1])
+        chi = float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
         by_rank = 2.0 * float(scipy.special.ndtr(-abs(rho) * np.sqrt(n - 1)))
         for p, what in ((by_rank, f"rank correlation {rho:.2f}"), (chi, "chi^2")):
             if p < least:
@@ -219,9 +193,3 @@ def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, powe
     """The correlation that `dependence` finds with this power."""
     tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))
-
-
-def excluded_inside(points: Array, planned: Bools) -> int:
-    """Number of points that are excluded although each of their values occurs: then parameters depend on each other."""
-    inside = np.all([np.isin(column, column[planned]) for column in points.T], axis=0)
-    return int((inside & ~planned).sum())

@@ -20,18 +20,11 @@ from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, rati
 from evogt_study.inference.kernels import Array, Counts, kernel_of
 
 _STATISTICS = ("mean", "median", "ratio")
-FIRST = 20
-"""Default number of seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20."""
-GROWTH = 2.0
-"""Largest factor by which a batch multiplies the seeds of a setup.  It limits the cost of an early spread that is too
-large."""
-STEP = 1.05
-"""Sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average."""
-CONSTANT = 59
-"""Equal values after which a different value has a probability below 5 %, at 95 %: 0.95^59 < 0.05."""
-LOOKS = 10
-"""Number of looks, at equal steps of information, over which the confidence holds.  With 20, the boundary is
-2 % wider."""
+FIRST = 20  # seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20
+GROWTH = 2.0  # largest factor of a batch, which limits the cost of an early spread that is too large
+STEP = 1.05  # sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average
+CONSTANT = 59  # equal values after which a different value has a probability below 5 %, at 95 %: 0.95^59 < 0.05
+LOOKS = 10  # looks, at equal steps of information, over which the confidence holds; with 20, 2 % wider
 
 
 @dataclass(frozen=True)
@@ -75,8 +68,7 @@ class Decision:
     """Decision about a setup, with all its looks.
 
     wanted: seeds for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.  reason:
-    "known"; "constant" if the first `CONSTANT` values are equal; "failed" if no run of the first batch has a value; "at
-    most" if the setup has the largest number of seeds; "" if it needs more.
+    "known", "constant", "failed" (no run of the first batch has a value), "at most", or "" if it needs more.
     """
 
     looks: tuple[Look, ...]
@@ -89,8 +81,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     """Decide from the values of a setup, in the order of its seeds, whether it needs more seeds.
 
     values: (n,), for a ratio (2, n); NaN for seeds without a value.  Values beyond the number that the goal needs are
-    ignored: they may come from a stricter goal.  A sample of equal values never counts as known before `CONSTANT`
-    values.  A mean of two different values is a share of one of them, with Wilson's interval.
+    ignored: they may come from a stricter goal.  Equal values never count as known before `CONSTANT` of them.
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
@@ -98,25 +89,18 @@ def decide(values: Array, goal: Goal) -> Decision:
     while size <= columns.shape[1]:
         seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
         looks.append(seen)
-        reason, wanted = _reason(columns[:, :size], seen, goal), seen.half_width
-        if reason:
-            return Decision(tuple(looks), size, size, reason)
-        size = int(next_sizes(np.array([wanted if wanted > goal.half_width else np.inf]), size, goal)[0])
+        common = columns[:, :size][:, ~np.isnan(columns[:, :size]).any(axis=0)]
+        equal, many = bool((common == common[:, :1]).all()), common.shape[1] >= CONSTANT
+        narrow, share = seen.half_width <= goal.half_width, goal.statistic == "mean" and kernels.is_two_valued(common)
+        reasons = {
+            "failed": not common.shape[1], "constant": equal and many and not share,
+            "known": narrow and (many or not equal), "at most": size >= goal.max_seeds,
+        }  # fmt: skip
+        if any(reasons.values()):
+            return Decision(tuple(looks), size, size, next(each for each, holds in reasons.items() if holds))
+        size = int(next_sizes(np.array([np.inf if narrow else seen.half_width]), size, goal)[0])
     expected = predict_sizes(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
     return Decision(tuple(looks), size, int(max(expected, size)), "")
-
-
-def _reason(columns: Array, seen: Look, goal: Goal) -> str:
-    """Why a setup needs no more seeds after a look; "" if it does."""
-    common = columns[:, ~np.isnan(columns).any(axis=0)]
-    if not common.shape[1]:
-        return "failed"
-    equal = bool((common == common[:, :1]).all())
-    if equal and common.shape[1] >= CONSTANT and not (kernels.is_two_valued(common) and goal.statistic == "mean"):
-        return "constant"
-    if seen.half_width <= goal.half_width and (not equal or common.shape[1] >= CONSTANT):
-        return "known"
-    return "at most" if seen.n >= goal.max_seeds else ""
 
 
 def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
@@ -141,7 +125,7 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
             low, high = (0.0, 1.0) if kernels.is_two_valued(known) else known[[0, -1]]
             if len(known) == 2 or kernels.is_two_valued(known):
                 ones = np.where(np.isnan(values[row]), np.nan, values[row] == high)
-                limits[row] = low + (high - low) * np.array(share_interval(ones[:, None], how.confidence))
+                limits[row] = low + (high - low) * share_interval(ones[:, None], how.confidence)
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
     # a setup without an interval has the worst precision

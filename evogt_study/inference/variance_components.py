@@ -5,7 +5,8 @@ terms of a polynomial of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s
 different seeds estimate the component of the mean over the seeds, V_u, and the rest of the diagonal what the seeds add.
 Both are without bias whether a seed is one stream in all runs or each run has its own.  Only intervals depend on it.
 
-Limits of a sum add the squared distances of its independent parts (Zou & Donner, Stat. Med. 27, 2008).
+A part is an array (3,): a component or a share, and its limits.  Limits of a sum add the squared distances of its
+independent parts (Zou & Donner, Stat. Med. 27, 2008).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import scipy  # it imports scipy.stats at the first use
@@ -22,54 +22,43 @@ from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import block_fit, pseudo_values, student_quantile
 
-MAX_ROUNDING = 8 * np.finfo(float).eps
-"""Spread of numbers, relative to the largest, up to which they are one number that was rounded."""
+_MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
+Components = dict[tuple[int, ...], Array]
+"""The part of each subset of the axes."""
 
 
-class VariancePart(NamedTuple):
-    """A component or a share, and its limits."""
-
-    value: float
-    low: float
-    high: float
-
-
-UNKNOWN = VariancePart(np.nan, np.nan, np.nan)
-
-
-def add(parts: Iterable[VariancePart]) -> VariancePart:
+def add_parts(parts: Iterable[Array]) -> Array:
     """Return the sum of independent parts."""
     table = np.array([*parts], dtype=float).reshape(-1, 3)
-    total = float(table[:, 0].sum())
-    apart = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
-    return VariancePart(total, total - float(apart[0]), total + float(apart[1]))
+    down, up = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
+    return np.array([0.0, -down, up]) + float(table[:, 0].sum())
 
 
-def divide(part: VariancePart, rest: VariancePart) -> VariancePart:
+def divide_parts(part: Array, rest: Array) -> Array:
     """Return part / (part + rest); each limit is as far away as the limits of both take it."""
 
     def ratio(a: float, b: float, none: float) -> float:
         return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
 
-    value = ratio(part.value, rest.value, np.nan)
-    down = np.hypot(value - ratio(part.low, rest.value, 0.0), value - ratio(part.value, rest.high, 0.0))
-    up = np.hypot(ratio(part.high, rest.value, 1.0) - value, ratio(part.value, rest.low, 1.0) - value)
-    return VariancePart(value, max(value - down, 0.0), min(value + up, 1.0))
+    value = ratio(part[0], rest[0], np.nan)
+    down = np.hypot(value - ratio(part[1], rest[0], 0.0), value - ratio(part[0], rest[2], 0.0))
+    up = np.hypot(ratio(part[2], rest[0], 1.0) - value, ratio(part[0], rest[1], 1.0) - value)
+    return np.array([value, max(value - down, 0.0), min(value + up, 1.0)])
 
 
-def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> VariancePart:
+def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
     """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
-    half = student_quantile(units, confidence) * error
+    half = float(student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
-    return VariancePart(square - noise, square - half + bend - noise, square + half + bend - noise)
+    return np.array([square, square - half + bend, square + half + bend]) - noise
 
 
-def _chi_part(value: float, freedom: float, confidence: float) -> VariancePart:
+def _chi_part(value: float, freedom: float, confidence: float) -> Array:
     """A variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
     if not value > 0.0:
-        return VariancePart(0.0, 0.0, 0.0)
-    tails = 0.5 + confidence / 2.0, 0.5 - confidence / 2.0
-    return VariancePart(value, *(freedom * value / float(scipy.stats.chi2.ppf(tail, freedom)) for tail in tails))
+        return np.zeros(3)
+    tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
+    return np.append(value, freedom * value / scipy.stats.chi2.ppf(tails, freedom))
 
 
 def _centre(gram: Array) -> Array:
@@ -77,46 +66,38 @@ def _centre(gram: Array) -> Array:
     return found
 
 
-def mean_part(gram: Array, confidence: float) -> VariancePart:
-    """Component of the mean over the seeds; its error is the error of twice the mean of the scores K 1 / R."""
+def mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
+    """Component of the mean over the seeds, by default from products of seeds, and limits around it.
+
+    Its error is the error of twice the mean of the scores K 1 / R.
+    """
     r = len(gram)
     noise = float(np.trace(_centre(gram))) / (r - 1) / r
     error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
-    return _square_part(float(gram.mean()), noise, error, r, confidence)
+    part = _square_part(float(gram.mean()), noise, error, r, confidence)
+    return part if value is None else part + (value - part[0])
 
 
-def _shift(gram: Array, value: float, confidence: float) -> VariancePart:
-    """The limits of `mean_part` around another value."""
-    part = mean_part(gram, confidence)
-    return VariancePart(value, part.low + value - part.value, part.high + value - part.value)
+def seed_part(gram: Array, confidence: float) -> Array:
+    """Component that the seeds add.
 
-
-def seed_part(gram: Array, confidence: float) -> VariancePart:
-    """Component that the seeds add."""
-    centred = _centre(gram)
-    value = float(np.trace(centred)) / (len(gram) - 1)
-    return _chi_part(value, _freedom(centred) if value > 0.0 else 1.0, confidence)
-
-
-def _freedom(gram: Array) -> float:
-    """Degrees of freedom of the trace of a covariance S, from the Gram matrix of R centred samples.
-
-    They are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava 2005), m = R - 1: m for one pattern that all points
-    share, m n for independent noise at n points.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
+    The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
+    2005), m = R - 1: m for one pattern that all points share, m n for independent noise at n points.  The kurtosis of
+    the seeds reduces them.  Below five seeds they are m.
     """
-    r, m = len(gram), len(gram) - 1
-    if r < 5:
-        return float(m)
-    trace = float(np.trace(gram)) / m
-    square = m**2 / ((m + 2.0) * (m - 1.0)) * (float((gram**2).sum()) / m**2 - trace**2 / m)
-    found = m * max(1.0, (trace**2 - 2.0 * square / m) / max(square, 1e-12 * trace**2))
-    own = np.diag(gram) / np.diag(gram).mean()
-    return 2.0 / (2.0 / found + max(0.0, float(own.var(ddof=1)) - 2.0 * m / found) / r)
+    centred, r, m = _centre(gram), len(gram), len(gram) - 1
+    trace, freedom = float(np.trace(centred)) / m, float(m)
+    if trace > 0.0 and r >= 5:
+        square = m**2 / ((m + 2.0) * (m - 1.0)) * (float((centred**2).sum()) / m**2 - trace**2 / m)
+        freedom = m * max(1.0, (trace**2 - 2.0 * square / m) / max(square, 1e-12 * trace**2))
+        own = np.diag(centred) / np.diag(centred).mean()
+        freedom = 2.0 / (2.0 / freedom + max(0.0, float(own.var(ddof=1)) - 2.0 * m / freedom) / r)
+    return _chi_part(trace, freedom, confidence)
 
 
-def grid_effects(table: Array) -> dict[tuple[int, ...], Array]:
+def grid_effects(table: Array) -> Components:
     """Effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
-    k, found = table.ndim - 1, dict[tuple[int, ...], Array]()
+    k, found = table.ndim - 1, Components()
     for subset in (each for size in range(k + 1) for each in combinations(range(k), size)):
         effect = table
         for axis in range(k):
@@ -146,10 +127,7 @@ def fill(values: Array, *, common: bool, least: int = 2) -> Array:
     return found
 
 
-Components = dict[tuple[int, ...], VariancePart]
-
-
-def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, VariancePart]]:
+def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
     """Components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
 
     The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
@@ -157,38 +135,30 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
     table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
     shape, r = table.shape[:-1], table.shape[-1]
     cells = table.reshape(-1, r)
+    n = len(cells)
     if r == 1:  # sums of squares as they are
-        effects = grid_effects(table)
-        return {u: VariancePart(*[float((e**2).mean())] * 3) for u, e in effects.items() if u}, {}
+        return {u: np.full(3, (e**2).mean()) for u, e in grid_effects(table).items() if u}, {}
     full = grid_effects(fill(cells, common=not fresh).reshape(table.shape))
-    if fresh:
-        return _fresh_components(cells, shape, full, confidence)
-    n, there = len(cells), np.isfinite(cells)
+    if fresh:  # the noise of the means is known from the variances within points
+        within, counts, own = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), Components()
+        noise, freedom = float(within.mean()), float((counts - 1).sum())
+        for u, effect in full.items():
+            mean, part = effect.mean(axis=1), float(np.prod([shape[j] - 1.0 for j in u])) / n
+            error = 2.0 / n * float(np.sqrt((mean**2 * within / counts).sum()))
+            noise_of_mean = part * float((within / counts).mean())
+            own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
+        spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
+        freedom = min(freedom, 2.0 / spread) if spread else freedom
+        return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
     pseudo = grid_effects(pseudo_values(cells).reshape(table.shape))
-    own = {u: mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
     grams = {u: e.T @ e / n for u, e in full.items()}
     mixed = seed_part(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
     alone = seed_part(grams[()], confidence)
-    if not there.all() and alone.value > 0.0:  # the mean of fewer points has more of the interaction in it
-        more = mixed.value * float((1.0 / np.maximum(there.sum(axis=0), 1) - 1.0 / n).mean())
-        alone = VariancePart(*(max(0.0, 1.0 - more / alone.value) * each for each in alone))
+    counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
+    if alone[0] > 0.0:  # the mean of fewer points has more of the interaction in it
+        alone = alone * max(0.0, 1.0 - mixed[0] * float((1.0 / counts - 1.0 / n).mean()) / alone[0])
+    own = {u: mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
     return own, {"seed": alone, "seed:setups": mixed}
-
-
-def _fresh_components(
-    cells: Array, shape: tuple[int, ...], full: dict[tuple[int, ...], Array], confidence: float
-) -> tuple[Components, dict[str, VariancePart]]:
-    """Components if each run has its own stream: noise of the means from the variances within points."""
-    within, counts, n = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), len(cells)
-    noise, freedom, own = float(within.mean()), float((counts - 1).sum()), Components()
-    for u, effect in full.items():
-        mean, part = effect.mean(axis=1), float(np.prod([shape[j] - 1.0 for j in u])) / n
-        error = 2.0 / n * float(np.sqrt((mean**2 * within / counts).sum()))
-        noise_of_mean = part * float((within / counts).mean())
-        own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
-    spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
-    freedom = min(freedom, 2.0 / spread) if spread else freedom
-    return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,17 +182,16 @@ class Moments:
     above: float = 0.0
     below: float = 0.0
 
-    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> list[VariancePart]:
-        """Shares of the indices, then of the seeds.
+    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
+        """Shares of the indices, then of the seeds, (K + 1, 3).
 
         Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
         of one run with a fresh seed, else of the variance of the mean over the seeds.
         """
-        n, r, weight = len(self.left[2]), len(self.whole), float(of_run)
-        variance = max(self.variance, 0.0)
+        n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
         whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
         if not whole > 0.0 or n < 2:
-            return [UNKNOWN] * (len(self.own) + 1)
+            return np.full((len(self.own) + 1, 3), np.nan)
         values = np.append(self.own, self.seed) / whole
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.column_stack([self.left[0], self.left[2]]) / wholes[:, None]
@@ -230,18 +199,17 @@ class Moments:
         unseen = np.append(np.ones(len(self.own)), 0.0) / whole
         down, up = half + self.below * unseen, half + self.above * unseen
         if r > 1 and not fresh:
-            noise = add(seed_part(gram, confidence) for gram in self.noise)
-            parts = [
-                (_shift(gram, own, confidence), _shift(self.whole - gram, variance - own, confidence))
-                for own, gram in zip(self.own.tolist(), self.grams, strict=True)
-            ]
-            still = [divide(own, add([others, *([noise] if of_run else [])])) for own, others in parts]
-            still.append(divide(noise, _shift(self.whole, variance, confidence)))
+            noise = add_parts(seed_part(gram, confidence) for gram in self.noise)
+            still = []
+            for own, gram in zip(self.own.tolist(), self.grams, strict=True):
+                others = mean_part(self.whole - gram, confidence, variance - own)
+                rest = add_parts([others, noise] if of_run else [others])
+                still.append(divide_parts(mean_part(gram, confidence, own), rest))
+            still.append(divide_parts(noise, mean_part(self.whole, confidence, variance)))
             value, low, high = np.nan_to_num(still).T
             down, up = np.hypot(down, value - low), np.hypot(up, high - value)
         kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
-        table = np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
-        return [VariancePart(*each) for each in table.tolist()]
+        return np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
 
 
 def noise_grams(y: Array) -> list[Array]:
@@ -262,4 +230,4 @@ def common_effect_p(y: Array) -> float:
 def varies(values: Array) -> bool:
     """Test whether finite numbers differ by more than rounding."""
     known = values[np.isfinite(values)]
-    return bool(known.size and np.ptp(known) > MAX_ROUNDING * np.abs(known).max())
+    return bool(known.size and np.ptp(known) > _MAX_ROUNDING * np.abs(known).max())

@@ -125,7 +125,7 @@ def covered_shapley(draws=100):
     for _ in range(draws):
         x = rng.normal(size=(256, 2)) @ np.array([[1, 0.9], [0, 0.19**0.5]])
         (effect, _), (alone, _) = shapley_effects(x, x.sum(axis=1), 0.95)
-        hits.append([effect.low <= 0.5 <= effect.high, alone.low <= 0.95 <= alone.high])
+        hits.append([effect[1] <= 0.5 <= effect[2], alone[1] <= 0.95 <= alone[2]])
     return np.mean(hits, axis=0).tolist()
 
 
@@ -220,7 +220,7 @@ def covered_share(share, units, per_unit, correlation, draws=2_000):
     common = rng.random((draws, units, 1)) < share
     own = rng.random((draws, units, per_unit)) < share
     values = np.where(rng.random(own.shape) < np.sqrt(correlation), common, own) * 1.0
-    low, high = np.array([share_interval(each, 0.95) for each in values]).T
+    low, high = share_interval(values, 0.95).T
     return float(((low <= share) & (share <= high)).mean())
 
 
