@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from evogt_study.analysis.sensitivity import sensitivity, variance_shares
     from evogt_study.analysis.statistics import summary
     from evogt_study.inference.intervals import Interval
+    from evogt_study.methods.current_run import report_progress
     from evogt_study.operations.concat import concat
     from evogt_study.operations.diff import diff
     from evogt_study.operations.merge import merge
@@ -59,6 +60,7 @@ _named = lazy_names(
         "evogt_study.analysis.sensitivity": "sensitivity variance_shares",
         "evogt_study.analysis.statistics": "summary",
         "evogt_study.inference.intervals": "Interval",
+        "evogt_study.methods.current_run": "report_progress",
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.diff": "diff",
         "evogt_study.operations.merge": "merge",
@@ -81,7 +83,7 @@ _GIVE_DATASETS = (
 
 __all__ = [
     "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "diff", "errors", "merge",
-    "observed_orders", "on_grid", "over_problems", "pde", "performance", "run", "sample",
+    "observed_orders", "on_grid", "over_problems", "pde", "performance", "report_progress", "run", "sample",
     "sensitivity", "summary", "table", "to_ragged", "try_case", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 

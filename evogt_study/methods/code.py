@@ -34,6 +34,7 @@ import cloudpickle
 import numpy as np
 
 from evogt_study.errors import StudyError, shortened
+from evogt_study.methods.command import CommandSpec, Program, is_command
 from evogt_study.methods.fingerprint import (
     UsedCode,
     code_hash,
@@ -70,6 +71,7 @@ class CodeKind(Enum):
     FILE = "file"
     MODULE = "module"
     OBJECT = "object"
+    COMMAND = "command"
     DECLARED = "declared"
 
 
@@ -117,6 +119,9 @@ class UserCode:
             return _make_declared(self.reference, self.declared)
         if self.kind is CodeKind.OBJECT:
             return _unpickle(self.payload, self.files)
+        if self.kind is CodeKind.COMMAND:
+            depends = tuple(name for name, _ in self.depends)
+            return Program(CommandSpec.of(self.reference), Path(self.folder), depends, self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{place} has other code on a worker than here; install the same on both")
@@ -209,7 +214,9 @@ class UserCode:
 
 
 def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """Find ``file.py:attribute``, ``package.module:attribute``, or an entry point.  Raises StudyError."""
+    """Find ``file.py:attribute``, ``package.module:attribute``, an entry point or a command.  Raises StudyError."""
+    if is_command(reference):
+        return _find_command(reference, folder.resolve(), depends)
     file, _, attribute = reference.rpartition(":")
     if not file.endswith(".py"):
         module, _, attribute = _entry_point(reference).partition(":")
@@ -230,6 +237,15 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
         folder=str(folder.resolve()), depends=depended(depends, folder),
         files=code_hash(path, source, root, package or module, folder, depends), content=content, used=used,
         text=source,
+    )  # fmt: skip
+
+
+def _find_command(reference: str, folder: Path, depends: Sequence[str]) -> UserCode:
+    program, whole = Program(CommandSpec.of(reference), folder, tuple(depends)), depended(depends, folder)
+    program.check()
+    return UserCode(
+        kind=CodeKind.COMMAND, reference=reference, attribute=program.command.name, folder=str(folder), depends=whole,
+        files=tuple(sorted(program.hash_files().items())), content=program.content, text=reference,
     )  # fmt: skip
 
 
@@ -261,7 +277,7 @@ def declared_code(reference: str, folder: Path, text: str) -> UserCode:
     try:
         content = json.loads(text)["codes"][reference]
         name = str(content["name"])
-        if name != attribute and ":" in reference:
+        if name != attribute and ":" in reference and not is_command(reference):
             raise ValueError(f"it declares {name!r}")
         found = UserCode(
             kind=CodeKind.DECLARED, reference=reference, attribute=name, folder=str(folder),

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import DivergedError, ReturnError, StudyError, shortened
 from evogt_study.methods.code import UserCode, signature_parameters
+from evogt_study.methods.current_run import CHECKPOINT, make_checkpoint_folder
 from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
 from evogt_study.methods.streams import (
     ALL,
@@ -477,6 +478,8 @@ class FunctionCase(BoundCase):
                 arguments[name] = Path(method.code.folder) / arguments[name]
         decisive = {"method": method.code.attribute, **decisive, **self.values}
         arguments = add_generator(arguments, method.names, decisive, method.common)
+        if CHECKPOINT in method.names and CHECKPOINT not in arguments:
+            arguments[CHECKPOINT] = make_checkpoint_folder()
         with method.code.importable():
             return method.function(**arguments, **more)
 
@@ -522,6 +525,8 @@ def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
         reason = objection(name)
         if reason is not None:
             raise StudyError(f"the argument `{name}` must have another name, since {reason}")
+    if CHECKPOINT in parameters:
+        parameters[CHECKPOINT] = replace(parameters[CHECKPOINT], default=None, optional=True)
     return add_seed(parameters)
 
 

@@ -28,6 +28,7 @@ from evogt_study.errors import (
     SweepError,
     warn,
 )
+from evogt_study.methods.current_run import clean_runs_folder, remove_run_files
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
@@ -42,7 +43,7 @@ from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished, steadily
 from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
-from evogt_study.storage.paths import claims_folder, store_folder
+from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
 from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Plan
@@ -312,7 +313,7 @@ class StudyRun:
         self.listener = listener if executor.is_shared else written_down(path, listener)
         self.stop = stop or threading.Event()
         self.reuse_from = tuple(map(Path, options.reuse_from))
-        self.shards = shard_folder(path)
+        self.shards, self.runs = shard_folder(path), runs_folder(path)
         self.n_computed = self.failed = 0
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
@@ -369,6 +370,10 @@ class StudyRun:
         if self.write:
             write_result(self.path, whole, tables)
         self.known.discard_shards()
+        is_ok = dict[str, bool]()
+        for table in tables.values() if self.runs.exists() else ():
+            is_ok |= dict(zip(table.plan.keys.astype(str).tolist(), (table.status == Status.ok).tolist(), strict=True))
+        clean_runs_folder(self.runs, is_ok, keeps=self.study.model.keep)
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
@@ -387,6 +392,7 @@ class StudyRun:
 
     def fill(self, phase: Phase, plan: Plan) -> RunTable:
         """Return the table of a plan with the record of every case, reused from disk or computed."""
+        plan = replace(plan, folder=str(self.runs))
         while True:
             table = self.read(phase, plan)
             self.compute(table)
@@ -436,6 +442,9 @@ class StudyRun:
             records = table.checked(computed)
             # on disk before it counts: a run that is reported as finished survives a crash
             write_shard(self.shards, records)
+            if self.runs.exists():
+                for key, status in zip(records.keys, records.status, strict=True):
+                    remove_run_files(self.runs, key, is_ok=status == Status.ok)
             new = table.add(records)
             if self.stop.is_set():
                 raise SweepError("stopped because another study could not go on; finished runs are kept")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evogt_study.errors import InputError, ResultError, suggest, without_package_frames
+from evogt_study.errors import EvogtError, InputError, ResultError, suggest, without_package_frames
+from evogt_study.methods.code import CodeKind, UserCode
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.operations.compare import Difference, differences, read_runs, software_changes, variables
 from evogt_study.results.dataset import records_of
@@ -195,7 +196,8 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     """Return the record of a case, which shares nothing with other runs, and its traceback."""
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
-    if not raised:
+    is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
+    if not raised or (is_program and isinstance(raised[0], EvogtError)):  # there is no code of the user to show
         return record, ""
     frames = without_package_frames(raised[0].__traceback__)
     return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))

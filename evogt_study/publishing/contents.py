@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
+from evogt_study.methods.command import CommandSpec, is_command
 from evogt_study.methods.syntax import imported_files, read_source
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
@@ -189,7 +190,8 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
     for code in study.spec.codes:
-        if code.kind is CodeKind.DECLARED and ".py:" in code.reference and not code.is_pickled:
+        is_file = ".py:" in code.reference or is_command(code.reference)
+        if code.kind is CodeKind.DECLARED and is_file and not code.is_pickled:
             find_code(result, code, None, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
@@ -198,7 +200,9 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         name: rows_of(lines, name, SourceLocation(study.file, SECTION))
         for name, lines in stated.get(SECTION, {}).items()
     }
-    for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
+    commands = [CommandSpec.of(code.reference) for code in study.spec.codes if is_command(code.reference)]
+    words = [word for command in commands for word in command.words if not word.startswith("/")]
+    for text in dict.fromkeys([*_texts(stated | {SECTION: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         if not _is_file(path):
             continue

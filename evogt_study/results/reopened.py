@@ -20,6 +20,7 @@ import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import CodeKind, UserCode, declared_code, named_code
+from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import opened
@@ -27,8 +28,9 @@ from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description
-from evogt_study.storage.untrusted import parse_json, read_bytes
+from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen, listed
+from evogt_study.study.model import read_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
@@ -173,7 +175,23 @@ def code_to_run(
     study = study_in(path, data, folder=folder)
     depends, declared = study.model.depends, study.spec.codes
     folder = folder or Path(study.file).parent
+    for each in declared:
+        if is_command(each.reference):
+            base = code if code is not None and code.is_dir() else folder
+            _check_command(path, each.reference, base / Path(study.file).name)
     return {each.reference: find_code(path, each, code, folder, depends) for each in declared}
+
+
+# a hash of files does not cover the text of a command: a result alone must not have a program executed
+def _check_command(path: Path, reference: str, file: Path) -> None:
+    """Raise ResultError unless the study file has the command of a result."""
+    try:
+        model = read_toml(read_text(file, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES), str(file))
+        reason = "" if model.method_reference == reference else f"{file} has another command"
+    except StudyError as error:
+        reason = str(error)
+    if reason:
+        raise ResultError(f"nothing was executed, since the command of {path} must be in its study file: {reason}")
 
 
 def find_code(
@@ -187,13 +205,14 @@ def find_code(
     no file, and ResultError, which names the files that have changed, if the code hash differs.
     """
     file, reference, attribute = _parts(declared)
-    if not file.endswith(".py") and code is None:
+    is_program = is_command(reference)  # its files are where the study file says
+    if not file.endswith(".py") and code is None and not is_program:
         raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
-    if code is None and not (folder / file).resolve().is_relative_to(folder.resolve()):
+    if code is None and not is_program and not (folder / file).resolve().is_relative_to(folder.resolve()):
         raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
     try:
-        if code is None or code.is_dir():
-            found = named_code(reference, code or folder, depends)
+        if code is None or code.is_dir() or is_program:
+            found = named_code(reference, folder if code is None or not code.is_dir() else code, depends)
         elif str(code) in (file, reference) and not file.endswith(".py"):
             found = named_code(reference, folder, depends)
         else:
@@ -224,6 +243,8 @@ def _parts(declared: UserCode) -> tuple[str, str, str]:
 
 def _path_of(code: UserCode, name: str) -> str:
     """The path of a file of the code hash."""
+    if code.kind is CodeKind.COMMAND:
+        return normpath(Path(code.folder) / name)
     path = Path(code.path)
     return str(path if not name else normpath(path.parent / name) if code.kind is CodeKind.FILE else name)
 

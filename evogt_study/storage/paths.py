@@ -30,6 +30,12 @@ def store_folder(result: Path) -> Path:
     return result.with_name(result.name + STORE)
 
 
+def runs_folder(result: Path) -> Path:
+    """Return the folder of the folders and checkpoints of runs, beside a result file."""
+    result = followed(result)
+    return result.with_name(result.name + ".runs")
+
+
 def description(result: Path) -> Path:
     """Return the file that holds the study of an unfinished result, beside its shards."""
     return shard_folder(result) / DESCRIPTION

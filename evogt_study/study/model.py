@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import ParameterError, StudyError, shortened
+from evogt_study.methods.command import CommandSpec
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import MAX_CASES
@@ -174,6 +175,21 @@ def checked_better(text: str) -> str:
     return text
 
 
+class ResourcesTable(TomlTable):
+    """The ``[resources]`` section: what one run needs; each a number, or a formula of parameters."""
+
+    memory: str | None = None
+    """Memory, with a unit: `4 GB`, `2*N MB`."""
+    cores: str | int | None = None
+    """Number of cores."""
+    minutes: str | int | float | None = None
+    """Minutes, for a batch system."""
+    queue: str | None = None
+    """Queue or partition of a batch system."""
+    retry_memory: bool = False
+    """Run a case that fails for memory once more, with twice as much."""
+
+
 class OutputTable(TomlTable):
     """The ``[output]`` section."""
 
@@ -293,6 +309,20 @@ class StudyModel(TomlTable):
     """The study's origin, copied to the result."""
     method: str = "evolution"
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
+    command: str | None = None
+    """Program and arguments in place of `method`; a parameter is a name in braces, `{beta}` or `{beta:.3g}`."""
+    template: str | list[str] = []
+    """Text files with parameters in braces that are written into the folder of each run of a command."""
+    read: dict[str, str] = {}
+    """Values that a command writes: `FILE.csv:COLUMN`, `FILE.json:KEY`, `FILE.npy`, `FILE.nc:VARIABLE` or `stdout`."""
+    shell: bool = False
+    """Let a shell execute the command."""
+    container: str = ""
+    """Image of Apptainer in which the command is executed."""
+    keep: bool = False
+    """Keep the folder of each run of a command, not only of runs that fail."""
+    resources: ResourcesTable | None = None
+    """Memory, cores and minutes of one run."""
     # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
     """Files that belong to the code of the method: a change makes its runs new."""
@@ -326,6 +356,15 @@ class StudyModel(TomlTable):
     """Who made the results, and on what terms others may use them."""
 
     @property
+    def method_reference(self) -> str:
+        """The method, or the reference of the command in its place."""
+        if self.command is None:
+            return self.method
+        templates = (self.template,) if isinstance(self.template, str) else tuple(self.template)
+        read = tuple(self.read.items())
+        return CommandSpec(self.command, templates, read, self.shell, self.container, self.keep).reference
+
+    @property
     def given(self) -> dict[str, Any]:
         """The sections and keys that the study gives, in the types of TOML."""
         return self.model_dump(exclude_unset=True)
@@ -354,6 +393,11 @@ def check_model(raw: Mapping[str, Any], file: str) -> StudyModel:
     if not (model.axes or model.zip or model.sample or model.table):
         wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
         raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
+    if model.command is not None and "method" in model.model_fields_set:
+        raise StudyError(f"`command` must be given in place of `method`, got both ({file})")
+    for key in ("template", "read", "shell", "container", "keep"):
+        if model.command is None and key in model.model_fields_set:
+            raise StudyError(f"`{key}` must be given with `command`, got none ({file})")
     return model
 
 
@@ -469,7 +513,7 @@ def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, mod
 def _known_keys(location: tuple[str, ...], model: type[TomlTable]) -> list[str]:
     tables: dict[str, type[TomlTable]] = {
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
-        "output": OutputTable, "seeds": SeedRange,
+        "output": OutputTable, "resources": ResourcesTable, "seeds": SeedRange,
         "zip": ZipTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
         "publication": PublicationTable, "creators": CreatorTable,
     }  # fmt: skip

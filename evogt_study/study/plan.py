@@ -194,6 +194,8 @@ class Plan:
     phase: str
     spec: MethodSpec
     space: CaseSpace
+    folder: str = ""
+    """Folder for the folders and checkpoints of its runs; "" if it has no result."""
 
     @property
     def method(self) -> Method:

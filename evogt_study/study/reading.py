@@ -87,7 +87,7 @@ class Reader:
         outputs = None
         if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        method = known_method(self.choices.get("method", self.table.method), self._code)
+        method = known_method(self.choices.get("method", self.table.method_reference), self._code)
         problem: object = None if stated is None else self._problem(stated, "problem")
         if several := self.choices.get("problem"):
             each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
@@ -165,12 +165,12 @@ class Reader:
         found: dict[str, dict[str, Any]] = {}
         for name in ("method", "problem"):
             raw, place = self.table.axes.get(name), self._place(f"axes.{name}")
-            if raw is None or name in self.table.model_fields_set:
+            if raw is None or name in self.table.model_fields_set or (name == "method" and self.table.command):
                 continue
             if isinstance(raw, list) and raw and all(isinstance(each, str) for each in raw):
                 # a function is labelled by its own name
                 raw = {each.rpartition(":")[2]: each for each in raw}
-            is_function = name == "problem" and not found and self.table.method not in METHODS.own
+            is_function = name == "problem" and not found and self.table.method_reference not in METHODS.own
             if is_function and not self._has_problems(raw):
                 continue
             if not isinstance(raw, dict) or not raw:

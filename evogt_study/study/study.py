@@ -67,7 +67,7 @@ class Definition:
         made = Definition({})
         made.update({key: value for key, value in arguments.items() if not _is_left_out(value)}, none_removes=False)
         if "name" not in made.table:
-            reference = str(made.table.get("method", "study"))
+            reference = str(made.table.get("method", ":" + str(made.table.get("command", "study")).split(" ")[0]))
             name = getattr(arguments.get("method"), "__name__", reference.rpartition(":")[2])
             made.table["name"] = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "study"
         return made
@@ -126,7 +126,7 @@ class Definition:
             if not all(isinstance(each, kind) for each in listed):
                 raise StudyError(f"`{key}` must be a list of {message}, got {shortened(value)}")
             return [_to_toml(key, each) for each in listed]
-        if key in ("pilot", "output", "precision", "publication"):
+        if key in ("pilot", "output", "precision", "publication", "read", "resources"):
             # candidates of a pilot are values of parameters
             plain = {n: v if n == "candidates" else to_plain(v) for n, v in _check_mapping(key, value).items()}
             return {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
@@ -311,6 +311,10 @@ def _reference_from(code: UserCode, folder: Path) -> str:
     """Name the code as a study file in `folder` does.  Raises StudyError if a file cannot name it."""
     if code.kind in (CodeKind.MODULE, CodeKind.DECLARED):
         return code.reference
+    if code.kind is CodeKind.COMMAND:
+        if Path(code.folder) != folder:
+            raise StudyError(f"`path` must be a file in the folder of the command, {code.folder}, got one in {folder}")
+        return code.reference
     if not code.path:
         raise StudyError(
             f"`{code.attribute}` must be a function of a Python file for a study file to name it, got one of "
@@ -340,8 +344,9 @@ class Study:
     `set`; exclude: with `match` only.  problem: a problem in formulas, a name, or a function that makes a problem.
     Methods and problems can be axes: mappings of labels to several.  depends: files that belong to the function's
     identity.  common: parameters along which a seed is one stream of the argument `rng`: "all", "none" or a list of
-    names.  title, source: copied to the result.  pilot, output, precision, publication: as the sections of a study
-    file.  Raises StudyError, one line, for every mistake.
+    names.  title, source: copied to the result.  command: a program in place of `method`, with parameters in braces.
+    pilot, output, precision, publication, resources, and template, read, shell, container, keep of a command: as in a
+    study file.  Raises StudyError, one line, for every mistake.
 
     `phases` are run in their order.
 
@@ -369,6 +374,13 @@ class Study:
         depends: Iterable[str] = (),
         pilot: Mapping[str, Any] | None = None,
         common: str | Sequence[str] | None = None,
+        command: str | None = None,
+        template: str | Sequence[str] | None = None,
+        read: Mapping[str, str] | None = None,
+        shell: bool | None = None,
+        container: str | None = None,
+        keep: bool | None = None,
+        resources: Mapping[str, Any] | None = None,
         output: Mapping[str, Any] | None = None,
         precision: Mapping[str, Any] | None = None,
         publication: Mapping[str, Any] | None = None,

@@ -20,6 +20,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
+from evogt_study.methods.current_run import add_trajectory, begin_run, end_run
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
@@ -49,23 +50,25 @@ class Batch:
 
     They are packed, since a scheduler would unpack and pack every value that it passes on, but not bytes.
 
-    strict: a run that returns what cannot be stored is an error of the study, not of the run.
+    strict: a run that returns what cannot be stored is an error of the study, not of the run.  folder: for the
+    folders and checkpoints of the runs, or "".
     """
 
     spec: MethodSpec
     common: Mapping[str, Value]
     packed: bytes
     strict: bool = False
+    folder: str = ""
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False) -> Batch:
+    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
         """Return a batch of these cases."""
         first = cases[0].values
         common = {
             name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), strict)
+        return Batch(spec, common, pickle.dumps(own), strict, folder)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -166,8 +169,10 @@ def _compute_part(
             seed_draws(key)
             surroundings.begin(start + number)
             stages.start(number)
+            values = {**batch.common, **own}
+            begin_run(key, values, batch.folder)
             try:
-                record = _run(method, {**batch.common, **own}, stages)
+                record = _run(method, values, stages)
             except BaseException as error:  # any failure of a run is that run's data
                 if isinstance(error, surroundings.through):
                     surroundings.end()
@@ -179,6 +184,8 @@ def _compute_part(
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = one_line(error)
                 raised(error)
+            finally:
+                end_run(is_ok=record is not None)
             seconds = stages.own_seconds()
             output = surroundings.end()
             if message:
@@ -234,7 +241,7 @@ def _run(method: Method, values: dict[str, Value], stages: BoundedStageCache) ->
     """Bind one case and compute it."""
     process = os.getpid()
     try:
-        return method.bind(values).run(stages)
+        return add_trajectory(method.bind(values).run(stages))
     finally:
         # a process that the run forked must not return records in place of this one
         if os.getpid() != process:

@@ -217,7 +217,7 @@ class _Flow:
         plan = self.plan
         attempts = list(itertools.takewhile(lambda each: each.cases, (self.next() for _ in range(self.n_wanted()))))
         if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
-            batches = [Batch.of(plan.spec, each.cases, strict=each.is_trial) for each in attempts]
+            batches = [Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts]
             name, code = [self.executor.name] * len(batches), [package_code()] * len(batches)
             packed = [pickle.dumps(each, protocol=5) for each in batches]
             keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in batches]

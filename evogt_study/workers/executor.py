@@ -79,9 +79,14 @@ class InProcess(Executor):
         """Yield the records; see `Executor.compute`."""
         size = BatchSize(n_cases, 1, plan.group)
         if trials:
-            yield joined([compute_here(Batch.of(plan.spec, [case], strict=True), self.stages) for case in trials])
+            yield joined(
+                [
+                    compute_here(Batch.of(plan.spec, [case], strict=True, folder=plan.folder), self.stages)
+                    for case in trials
+                ]
+            )
         while batch := size.take(cases):
-            records = compute_here(Batch.of(plan.spec, batch), self.stages)
+            records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder), self.stages)
             size.measured(records)
             yield records
 

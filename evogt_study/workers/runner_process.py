@@ -130,6 +130,6 @@ def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, 
 
 # the end of a process closes its pipes, also if it was killed; a signal arrives during a run too
 def _end_with(lifeline: int) -> None:
-    """Have the kernel end this process, by SIGIO, when the other end of the pipe is closed."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    """Have the kernel end this process and programs of its runs, by SIGIO, when the other end of the pipe is closed."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
