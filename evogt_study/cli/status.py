@@ -36,7 +36,7 @@ from evogt_study.cli.inputs import (
 )
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import DoubtWarning, InputError
-from evogt_study.storage.paths import default_result, description, store_folder
+from evogt_study.storage.paths import default_result, description, runs_folder, store_folder
 from evogt_study.text import tell, tell_lines
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from evogt_study.results.finished import FinishedRuns, Kept
     from evogt_study.study.study import Study
 
+_MAX_RUNNING = 10
+"""Runs whose progress is shown."""
 _WATCH_SECONDS = 5.0
 """Seconds between two displays.  A display of a million runs takes about as long, of a thousand 0.1 s."""
 PAGE_SECONDS = 60.0
@@ -90,11 +92,13 @@ def status(
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
     """Print the state of a result and write its page; return whether it is being computed."""
     from evogt_study.analysis.status_counts import completeness
+    from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import computation_of
 
     computation, begun = computation_of(path), description(path).exists()
     if not as_json and (begun or computation.runs):
         tell(f"{path}: {computation.described()}")
+        print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
     # before the first run is finished, no study is on disk
     waits = computation.runs and not begun and not path.exists()
     with ExitStack() as stack:

@@ -23,6 +23,7 @@ import numpy as np
 from evogt_study.errors import InputError, ReturnError, RunError, shortened
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, text_label
+from evogt_study.storage.untrusted import read_bytes
 
 STEP = "step"
 """Dimension of the values that a run reports."""
@@ -194,20 +195,22 @@ def add_trajectory(record: Record) -> Record:
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the parameters of a run, and then its reports.  A killed process may have left half a line."""
     found = []
-    for line in path.read_text().splitlines():
+    for line in read_bytes(path).decode(errors="replace").splitlines():
         with suppress(ValueError):
             found.append(json.loads(line))
     return found
 
 
-def read_progress(folder: Path) -> list[tuple[Values, dict[str, Any]]]:
-    """Return the parameters and the latest report of each run that is being computed, the newest first."""
+def describe_running(folder: Path) -> list[str]:
+    """Describe the runs that are being computed, the latest report first: "x=3, seed=1: step 120, loss 0.25"."""
     found = []
     for path in folder.glob(f"*{PROGRESS_SUFFIX}"):
-        with suppress(OSError, IndexError), path.open() as file:  # it has just ended
+        with suppress(OSError, ValueError, TypeError), path.open() as file:  # it has just ended
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                lines = _read_lines(path)
-                found.append((path.stat().st_mtime, lines[0], lines[-1]))
-    return [(values, report) for _, values, report in sorted(found, key=lambda each: -each[0])]
+                values, *_, report = _read_lines(path)
+                at = ", ".join(f"{name}={value}" for name, value in values.items())
+                text = ", ".join(f"{name} {value:.6g}" for name, value in report.items())
+                found.append((-path.stat().st_mtime, f"{at}: {text}"))
+    return [line for _, line in sorted(found)]
