@@ -179,7 +179,7 @@ def test_the_script_of_the_readme_prints_its_table(tmp_path):
 
 
 def test_the_factory_of_the_documentation(client, tmp_path):
-    (tmp_path / "layers.py").write_text(code_blocks("studies/README.md", "python")[-1])
+    (tmp_path / "layers.py").write_text(code_blocks("docs/how_to/own_factory.md", "python")[-1])
     constants = {"N": 12, "quadrature": 40, "validation": 40, "dt": 0.05, "final_time": 0.1, "gamma": 3, "k": 2}
     layered = evs.Study(
         problem=f"{tmp_path}/layers.py:layered", axes={"contrast": [0.1, 1.0], "seed": range(2)},
@@ -245,6 +245,8 @@ PAGES += [
 def test_links_lead_somewhere(file):
     text = re.sub(r"^```.*?^```", "", (ROOT / file).read_text(), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        if target.endswith("gallery/index.rst"):  # made with the site
+            continue
         assert ((ROOT / file).parent / target).exists(), target
     for name in re.findall(r"`(evogt_study/[\w/]+\.py)`", text):
         assert (ROOT / name).exists(), name

@@ -20,12 +20,10 @@ PAGES = {
     "CONTRIBUTING.md": "/contributing.md",
     "CHANGELOG.md": "/changelog.md",
     "data/README.md": "/reference/result_file.md",
-    "studies/README.md": "/reference/study_file.md",
-    "studies/README.md#methods-and-problems-of-ones-own": "/how_to/own_method.md",
-    "studies/README.md#pictures-of-the-papers-results": "/how_to/figures.md",
+    "studies/README.md": "/tutorials/paper.md",
     "tests/benchmarks/README.md": "/contributing.md",
 }
-"""Pages of the site that files of the repository, or sections of them, are included in."""
+"""Pages of the site that files of the repository are included in."""
 
 FENCE = re.compile(r"(^ *(`{3,}|:{3,}).*?^ *\2 *$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s]+)\)")
@@ -51,8 +49,6 @@ def _link(image: str, label: str, target: str, folder: Path) -> str:
     path, hash_mark, place = target.partition("#")
     absolute = Path(os.path.normpath((DOCS if path.startswith("/") else folder) / path.lstrip("/")))
     name = absolute.relative_to(ROOT).as_posix()
-    if f"{name}#{place}" in PAGES:
-        return f"[{label}]({PAGES[f'{name}#{place}']})"
     if name in PAGES:
         return f"[{label}]({PAGES[name]}{hash_mark}{place})"
     if absolute.is_dir():
