@@ -91,7 +91,30 @@ class Result:
         return f"ds.evogt: {names}, design"
 
     def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """Return `evs.summary` of a variable, over the planned runs."""
+        """Compute statistics of a variable over the planned runs, as `evs.summary` does.
+
+        Parameters
+        ----------
+        variable : str, optional
+            Variable; by default the first one of the user.
+        over : str or list of str, default "seed"
+            Pooled dimensions.
+        **options
+            As in `evs.summary`.
+
+        Returns
+        -------
+        Dataset
+            Statistics, intervals, n_ok, n_planned and note over the other axes.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     table = ds.evogt.summary("error", statistics=["median"])
+        >>> dict(table.sizes)
+        {'tau': 4, 'dictionary': 2}
+        """
         return summary(self._values(variable), over, planned=self._planned(), **options)
 
     @property
@@ -103,19 +126,89 @@ class Result:
     def compare(
         self, dim: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """Return `evs.compare` of the values of the axis `dim`, over the finished runs."""
+        """Compare the values of an axis over the finished runs, as `evs.compare` does.
+
+        Parameters
+        ----------
+        dim : str
+            Axis whose values are compared.
+        variable : str, optional
+            Variable; by default the first one of the user.
+        over : str or list of str, default "seed"
+            Dimensions of the sampling units.
+        **options
+            As in `evs.compare`.
+
+        Returns
+        -------
+        Dataset
+            Leader, test, interval and conclusion of each setup.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     found = ds.evogt.compare("dictionary", "error").sel(tau=1e-12)
+        >>> found.leader.item()
+        'gtransnet'
+        """
         return compare(self._values(variable), dim, over, **{"planned": finished_runs(self._data), **options})
 
     def variance_shares(
         self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """Return `evs.variance_shares`: the shares of axes and seeds in the variance of a variable."""
+        """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does.
+
+        Parameters
+        ----------
+        variable : str, optional
+            Variable; by default the first one of the user.
+        axes : sequence of str, optional
+            Axes; by default all crossed axes.
+        **options
+            As in `evs.variance_shares`.
+
+        Returns
+        -------
+        Dataset
+            Shares along `source`, and total shares along `axes`.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     shares = ds.evogt.variance_shares("error")
+        >>> shares.source.values.tolist()[:2]
+        ['tau', 'dictionary']
+        """
         return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
 
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
-        """Return `evs.performance` of an estimator.
+        """Compute the performance measures of an estimator, as `evs.performance` does.
 
-        `truth`, `se`, `lower`, `upper` and `null` may be names of variables or coordinates.
+        Parameters
+        ----------
+        estimate : str
+            Variable with the estimate of each run.
+        truth : str or float
+            True value, or the name of a variable or coordinate that has it.
+        over : str, default "seed"
+            Dimension of the repetitions.
+        **options
+            As in `evs.performance`; `se`, `lower`, `upper` and `null` may be names.
+
+        Returns
+        -------
+        Dataset
+            Each measure with its Monte Carlo standard error.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     measures = ds.evogt.performance("error", 0.0)
+        >>> "bias_mcse" in measures
+        True
         """
         named: dict[str, Any] = {
             name: self._data[each] if isinstance(each, str) else each for name, each in options.items()
@@ -124,24 +217,94 @@ class Result:
         return performance(self._values(estimate), true, over, **({"planned": finished_runs(self._data)} | named))
 
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """Return the share of runs for which a condition such as "lower <= truth <= upper" holds.
+        """Count the runs for which a condition holds.
 
-        n_ok, n_planned and failed count the runs.  A failed run does not count as False.
+        Parameters
+        ----------
+        condition : str
+            Comparison of variables and numbers, such as "lower <= truth <= upper".
+        over : str or list of str, default "seed"
+            Pooled dimensions.
+        **options
+            `confidence` and `planned`.
+
+        Returns
+        -------
+        Dataset
+            Share and its interval; n_ok, n_planned and failed.  A failed run does not count as False.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     small = ds.evogt.share("error < 1e-3").sel(tau=1e-12, dictionary="gtransnet")
+        >>> int(small.n_ok)
+        10
         """
         return share(self._data, condition, over, **{"planned": finished_runs(self._data), **options})
 
     def orders(
         self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """Return `evs.observed_orders` along a numeric axis."""
+        """Estimate the observed order of a variable along an axis, as `evs.observed_orders` does.
+
+        Parameters
+        ----------
+        along : str
+            Numeric axis, or a parameter that follows it.
+        variable : str, optional
+            Variable; by default the first one of the user.
+        over : str or list of str, default "seed"
+            Pooled dimensions.
+        **options
+            As in `evs.observed_orders`.
+
+        Returns
+        -------
+        Dataset
+            Exponents p of values ~ h^p, with intervals.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     orders = ds.evogt.orders("tau", "error")
+        >>> "order" in orders
+        True
+        """
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
 
     def sensitivity(
         self, variable: str | None = None, over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """Return `evs.sensitivity` of a variable to the parameters of a sample.
+        """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does.
 
-        Raises InputError, also if the result is a plain grid or all values are equal.
+        Parameters
+        ----------
+        variable : str, optional
+            Variable; by default the first one of the user.
+        over : str or list of str, optional
+            Pooled dimensions; by default the seed.
+        **options
+            As in `evs.sensitivity`.
+
+        Returns
+        -------
+        Dataset
+            Indices along `parameter`, with intervals.
+
+        Raises
+        ------
+        InputError
+            If the result has no sample, or all values are equal.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> sample = evs.sample("point", "sobol", 32, a={"from": 0, "to": 1}, b={"from": 0, "to": 1})
+        >>> ds = evs.run(evs.Study(lambda a, b: {"y": a + b / 10}, designs=sample), workers=0)
+        >>> ds.evogt.sensitivity("y").first_order.idxmax().item()
+        'a'
         """
         values = self._values(variable)
         return check_known(sensitivity(values, over, planned=self._planned(), **options), values)
@@ -253,7 +416,20 @@ class Result:
         return draw_kind(self._data, kind, PlotRequest(variable, axes, slopes, FigureOptions(**look), ax, notes))
 
     def failures(self) -> pd.DataFrame:
-        """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""
+        """Return a row for each planned run that is not ok.
+
+        Returns
+        -------
+        DataFrame
+            Axis values, status, message, attempts and seconds.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     len(ds.evogt.failures())
+        0
+        """
         planned = self._data["run_key"].values != ""
         axes = list(map(str, self._data["run_status"].dims))
         codes = status_codes(self._data["run_status"])
@@ -265,9 +441,19 @@ class Result:
         return pd.DataFrame(columns)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each planned run: parameters, status, message, values and run metadata.
+        """Return one row for each planned run; `evogt export` writes the same table.
 
-        `evogt export` writes the same table.
+        Returns
+        -------
+        DataFrame
+            Parameters, status, message, values and run metadata.
+
+        Examples
+        --------
+        >>> import evogt_study as evs
+        >>> with evs.open("data/results/threshold.nc") as ds:
+        ...     len(ds.evogt.to_dataframe())
+        80
         """
         return data_frame(run_table(self._data))
 

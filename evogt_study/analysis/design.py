@@ -52,6 +52,13 @@ class Design:
         Assumptions about the runs that the result does not state.  Estimators repeat them in `note`.
     stream_assumptions : tuple of str
         Assumptions about the random streams.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> with evs.open("data/results/threshold.nc") as ds:
+    ...     ds.evogt.design.axes
+    ('tau', 'dictionary')
     """
 
     axes: tuple[str, ...]

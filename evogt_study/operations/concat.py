@@ -48,16 +48,40 @@ OF_ONE_STUDY = {
 def concat(
     results: Mapping[Any, xr.Dataset | str | Path], dim: str = "problem", *, output: str | Path | None = None
 ) -> xr.Dataset:
-    """Join results of different studies along a new dimension `dim`, whose labels are the keys of `results`.
+    """Join results of different studies along a new dimension.
 
-    results: Datasets from `run` or `open`, or files.  A constant that differs, or that some results do not have,
-    becomes a coordinate along `dim`.  A dependent parameter with different rules does the same.  An axis of one result
-    that is a constant of another becomes an axis of both.  Each dimension has the values of all results.  A point that
-    is not in a result has no run and an empty run key.  Pilots are left out.  output: a new file for the result.
-    Commands read it as any other result, but it has no study that can be run.  A file with these runs stays as it is.
+    A constant that differs, or that some results do not have, becomes a coordinate along `dim`.  A dependent parameter
+    with different rules does the same.  An axis of one result that is a constant of another becomes an axis of both.
+    A point that is not in a result has no run.  Pilots are left out.
 
-    Raises InputError if something cannot be joined: an axis that is not a parameter elsewhere, or a variable with other
-    dimensions, units or types; ResultError if a file cannot be read or written.
+    Parameters
+    ----------
+    results : mapping
+        Datasets of `run` or `open`, or result files, by their value along `dim`.
+    dim : str, default "problem"
+        Name of the new dimension.
+    output : str or Path, optional
+        New file for the result.  Commands read it as any other result, but it has no study that can be run.
+
+    Returns
+    -------
+    Dataset
+        All runs, with the dimension `dim` first.
+
+    Raises
+    ------
+    InputError
+        If an axis is not a parameter elsewhere, or a variable has other dimensions, units or types.
+    ResultError
+        If a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> lines = {k: evs.run(evs.Study(lambda x, k: {"y": k * x}, axes={"x": [1, 2]}, constants={"k": k}), workers=0)
+    ...          for k in (2, 3)}
+    >>> evs.concat({"two": lines[2], "three": lines[3]}, dim="line").y.values.tolist()
+    [[2, 4], [3, 6]]
     """
     if output is not None:
         check_output(Path(output))

@@ -68,17 +68,40 @@ class Source:
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
-    """Join results of one study, write them to the new file `output`, and return the study's runs.
+    """Join results of one study in a new file.
 
-    study: the study of the merged result; None: the study of the first file, with the axis values of all files.
-    Runs are matched by their run keys.  A run that is ok replaces one with another status.  Runs with equal keys must
-    have equal values, bit for bit.  Attempts add up.
+    Runs are matched by their run keys.  A run that is ok replaces one with another status, and attempts add up.  Runs
+    with equal keys must have equal values, bit for bit.
 
-    An `output` with this merged result stays as it is: an earlier merge may have been killed after its last write.
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Result files, also of unfinished studies.
+    output : str or Path
+        New file.  A file with this merged result stays as it is.
+    study : Study, optional
+        Study of the merged result; by default the study of the first file with the axis values of all files.
 
-    Raises ResultError, and writes nothing, if the files are results of different studies, if no study includes the runs
-    of all files, if two files have different values for one run, or if `output` is another file or is being written by
-    another process.
+    Returns
+    -------
+    Dataset
+        The runs of the study, opened lazily.
+
+    Raises
+    ------
+    ResultError
+        If the files are results of different studies, two files have different values for one run, or `output` is
+        another file or is being written.
+
+    Examples
+    --------
+    >>> import evogt_study as evs, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> parts = [f"{folder}/{name}.nc" for name in "ab"]
+    >>> for part, seeds in zip(parts, (range(2), range(2, 4))):
+    ...     _ = evs.run(evs.Study(lambda seed: {"y": seed**2}, axes={"seed": seeds}), output=part, workers=0)
+    >>> evs.merge(parts, f"{folder}/all.nc").y.values.tolist()
+    [0, 1, 4, 9]
     """
     if study is not None:
         check_study(study)

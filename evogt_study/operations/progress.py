@@ -38,9 +38,28 @@ _WATCH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Event:
-    """State of one phase: runs reused, done in this session, failed, and in all; `seconds` since its start.
+    """State of one phase of a study that runs.
 
-    seconds_left: estimate of the remaining time; None before three batches have finished.
+    Attributes
+    ----------
+    phase : str
+        "pilot" or "main".
+    reused, done, failed, total : int
+        Runs that are reused, done in this session, failed, and all.
+    seconds : float
+        Seconds since the start of the phase.
+    final : bool
+        True for the last event of the phase.
+    seconds_left : float or None
+        Estimate of the remaining time; None before three batches have finished.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> events = []
+    >>> ds = evs.run(evs.Study(lambda x: {"y": x}, axes={"x": [1, 2]}), workers=0, listener=events.append)
+    >>> (events[-1].done, events[-1].total, events[-1].final)
+    (2, 2, True)
     """
 
     phase: str

@@ -71,18 +71,41 @@ def verify(
     folder: str | Path | None = None,
     announce: Announce = lambda files: None,
 ) -> Verification:
-    """Check a result: checksums, schema, run keys, completeness and values.  This executes no code of the study.
+    """Check the bytes, schema, run keys and completeness of a result.  This executes no code of the study.
 
-    rerun: number of runs to compute again.  This executes the code of the study, if its code hash is the recorded one.
-    The runs are drawn with `seed` from the runs of all phases that are ok.  A run must be equal bit for bit with the
-    software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the Python file of the
-    study, its folder or its installed module; by default it is beside the study file.  folder: the folder of the study;
-    by default the recorded one.  announce: called with the files of the study before they are executed.
+    Parameters
+    ----------
+    path : str or Path
+        Result file.  Of a result that is not finished, the finished runs are checked.
+    rerun : int, default 0
+        Number of runs to compute again.  This executes the code of the study, if its code hash is the recorded one.
+    seed : int, default 0
+        Seed that draws these runs.
+    code : str or Path, optional
+        Python file of the study, its folder or its installed module.  By default it is beside the study file.
+    folder : str or Path, optional
+        Folder of the study; by default the recorded one.
+    announce : callable, optional
+        Called with the files of the study before they are executed.
 
-    For a result that is not finished, the finished runs are checked, and the other runs are findings.
+    Returns
+    -------
+    Verification
+        Findings, number of runs, and runs that were computed again.  A run must be equal bit for bit with the software
+        that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.
 
-    Raises ResultError for a file that is not a result, or if its study cannot be used here, or if its code has changed,
-    and InputError for a seed or code without `rerun`.
+    Raises
+    ------
+    ResultError
+        If the file is not a result, its study cannot be used here, or its code has changed.
+    InputError
+        If `seed` or `code` is given without `rerun`.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> evs.verify("data/results/threshold.nc").findings
+    ()
     """
     for name, given in (("code", code is not None), ("seed", seed != 0)):
         if given and not rerun:

@@ -47,6 +47,13 @@ class Field:
         Periodic directions and natural faces.  By default the boundary of the problem.
     algebraic : bool
         True for a field without a derivative in time.  It needs no initial value.
+
+    Examples
+    --------
+    >>> from evogt_study import pde
+    >>> field = pde.Field(("u_x/50",), reaction="-u**3", initial="sin(pi*x)")
+    >>> pde.FormulaProblem(dimension=1, fields={"u": field}).dimension
+    1
     """
 
     flux: tuple[str, ...]
