@@ -193,10 +193,11 @@ class _Flow:
                         continue
                     (first if attempt.is_trial else held).extend(self.outcome(future, attempt, parts))
                     future.release()
+                    del parts
                 if held or first:
                     if self.n_trials == 0:
-                        found, first, held = first + held, [], []
-                        yield joined(found)
+                        held[:0], first = first, []
+                        yield _take_joined(held)
                     self.wait()
         finally:
             self.ended.put(None)
@@ -270,21 +271,24 @@ class _Flow:
     def _fetch_ended(self) -> None:
         """Fetch what has ended, in a thread: if a worker dies with its results, a fetch waits for their replacement."""
         while None not in (futures := _drain(self.ended, None)):
-            ready = [future for future in futures if future.status == "finished"]
-            values: dict[Future[Any], Any] = {}
-            with suppress(Exception, CancelledError):  # one by one below
-                if self.direct is None and ready:
-                    self.direct = can_reach(next(iter(self.client.nthreads())))
-                begun = time.monotonic()
-                values = dict(zip(ready, self.client.gather(ready, direct=bool(self.direct)), strict=True))
-                size = sum(part.nbytes for parts in values.values() if isinstance(parts, list) for part in parts)
-                if time.monotonic() > begun + REACH_SECONDS and size < LITTLE_BYTES:
-                    self.direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
-            for future in futures:
-                if future not in values and future.status == "finished":
-                    with suppress(Exception, CancelledError):
-                        values[future] = self.client.gather(future, direct=False)
-                self.fetched.put((future, values.get(future)))
+            self._fetch(futures)  # a function of its own: no value stays in a variable during the wait
+
+    def _fetch(self, futures: Sequence[Future[Any]]) -> None:
+        ready = [future for future in futures if future.status == "finished"]
+        values: dict[Future[Any], Any] = {}
+        with suppress(Exception, CancelledError):  # one by one below
+            if self.direct is None and ready:
+                self.direct = can_reach(next(iter(self.client.nthreads())))
+            begun = time.monotonic()
+            values = dict(zip(ready, self.client.gather(ready, direct=bool(self.direct)), strict=True))
+            size = sum(part.nbytes for parts in values.values() if isinstance(parts, list) for part in parts)
+            if time.monotonic() > begun + REACH_SECONDS and size < LITTLE_BYTES:
+                self.direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
+        for future in futures:
+            if future not in values and future.status == "finished":
+                with suppress(Exception, CancelledError):
+                    values[future] = self.client.gather(future, direct=False)
+            self.fetched.put((future, values.get(future)))
 
     def outcome(
         self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
@@ -315,6 +319,13 @@ class _Flow:
         check_connection(self.client)
         self.again.append(attempt)
         return []
+
+
+def _take_joined(several: list[RunRecords]) -> RunRecords:
+    """Join records, which the list gives up: their arrays are free once the caller has stored them."""
+    made = joined(several)
+    several.clear()
+    return made
 
 
 def check_connection(client: Client) -> None:

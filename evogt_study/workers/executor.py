@@ -25,7 +25,7 @@ CLIENT_SECONDS = 0.007
 longer for it.  Measured with 16 workers; three quarters of it are Dask's event loop."""
 MIN_BATCH_SECONDS = 0.05
 """Seconds of work that are not divided further, even at the end: a task and its shard cost as much."""
-MAX_BATCH_BYTES = 32 * 2**20
+MAX_BATCH_BYTES = 16 * 2**20
 """Bytes of values that a batch returns at most: worker and client hold them, and they are written at once."""
 MAX_BATCH_CASES = 5_000
 """Cases in a batch at most: for runs that take no time, keys, messages and run metadata decide."""
