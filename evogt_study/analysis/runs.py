@@ -42,7 +42,7 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
     for slab in slabs(planned.shape):
         keys = np.asarray(planned.variable[slab].values, dtype=object)
         hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
-        there[slab] = keys != ""
+        there[slab] = keys.astype(bool)
     # in most studies no two are equal.  A sort needs a third of the memory of a hash table
     ordered = np.sort(hashes[there])
     distinct = bool((ordered[1:] != ordered[:-1]).all())

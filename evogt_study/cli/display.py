@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,14 +188,20 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
     print_warning(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def print_result(path: Path, *, quiet: bool = True, strict: bool = False, as_json: bool = False) -> None:
-    """Print the runs of a result by status, with progress unless `quiet`.  strict: exit with 1 if some are not ok."""
+def print_result(
+    path: Path, runs: Mapping[str, xr.Dataset] | None = None, *, quiet: bool = True, strict: bool = False,
+    as_json: bool = False,
+) -> None:  # fmt: skip
+    """Print the runs of a result by status, with progress unless `quiet`.  strict: exit with 1 if some are not ok.
+
+    runs: the runs of the result, which are read if they are not given.
+    """
     from evogt_study.analysis.status_counts import completeness
     from evogt_study.operations.progress import Progress
     from evogt_study.results.netcdf import opened
     from evogt_study.schema.variables import doubts
 
-    with opened(path) as groups:
+    with opened(path) if runs is None else nullcontext(runs) as groups:
         found = {phase: completeness(data) for phase, data in groups.items()}
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
         study = str(groups["main"].attrs.get("study", ""))

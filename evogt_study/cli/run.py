@@ -109,16 +109,18 @@ def run(
 
     print_line: Callable[[str], None] = (lambda line: None) if quiet else partial(tell, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    warned = warnings_at_the_end(StoreWarning, ReturnWarning)
+    warned, runs = warnings_at_the_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end:
         if array is not None:
             whole = run_task(study, path, *array, options=options, print_line=print_line, check_end=check_end)
         else:
             with _clients(scheduler, scheduler_file) as client, display(quiet) as listener:
-                run_to_file(study, path, client=client, options=options, listener=listener, print_line=print_line)
+                runs = run_to_file(
+                    study, path, client=client, options=options, listener=listener, print_line=print_line
+                )
             whole = True
     if whole and path.exists():
-        print_result(path, strict=strict, as_json=as_json)
+        print_result(path, runs, strict=strict, as_json=as_json)
         return
     print_line(f"{path} is not written yet: other tasks compute the rest")
     if as_json:

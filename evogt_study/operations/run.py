@@ -134,7 +134,7 @@ def run(
         check_client(client)
     listener = listener or notebook_display()
     with open_executor(given, client) as executor, _place(output, study.name) as path:
-        data = StudyRun(study, path, executor, given, listener, write=output is not None).result()
+        data = StudyRun(study, path, executor, given, listener, write=output is not None).result()[MAIN]
         data = with_text_keys(data) if output is None else open_written(path)
     warn_of_doubts(data)
     return with_status_names(data)
@@ -214,12 +214,15 @@ def run_to_file(
     options: RunOptions = DEFAULT,
     listener: Listener | None = None,
     print_line: PrintLine = _print_line,
-) -> None:
-    """Run a study as `run`, but keep the result in its file only: memory does not grow with the study."""
+) -> dict[str, xr.Dataset]:
+    """Run a study as `run`, but keep arrays in the result file only: memory does not grow with the study.
+
+    Returns the runs by phase.
+    """
     with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
         ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
     with open_executor(options, client, print_line) as executor:
-        StudyRun(study, output, executor, options, listener).result()
+        return StudyRun(study, output, executor, options, listener).result()
 
 
 # by rough work, not timed: the order is needed before the first run, and a wrong order only costs idle workers
@@ -326,10 +329,10 @@ class StudyRun:
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
 
-    def result(self) -> xr.Dataset:
+    def result(self) -> dict[str, xr.Dataset]:
         """Run the phases, write the file and remove the shards, as the only writer of the result.
 
-        Of a result that was written, arrays cannot be read from the Dataset that this returns: they were in the shards.
+        Returns the runs by phase; arrays are read from the file.
         """
         with only_writer(self.path) as self.check_alone:
             if tasks := living(claims_folder(self.path)):
@@ -360,7 +363,7 @@ class StudyRun:
             )
         return f"{reason or 'interrupted'}: finished runs are in {self.shards}. The same command computes the rest."
 
-    def written(self) -> xr.Dataset:
+    def written(self) -> dict[str, xr.Dataset]:
         """Compute the phases and write the result."""
         tables = self.tables()
         whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
@@ -387,7 +390,7 @@ class StudyRun:
         if left_out:
             text = f"a result cannot hold {listed(sorted(left_out), 6)} of the returned objects; these are left out"
             warn(text, ReturnWarning)
-        return whole[MAIN]
+        return whole
 
     def tables(self) -> dict[str, RunTable]:
         """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
