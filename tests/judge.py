@@ -147,7 +147,7 @@ def use_kernels_of(path):
     from evogt_study.results.provenance import environment
 
     with netCDF4.Dataset(path) as file:
-        recorded, here = json.loads(file.versions), environment()["versions"]
+        recorded, here = json.loads(file.versions), json.loads(environment()["versions"])
     kernels = recorded["blas"].split()[-1]
     if recorded["blas"] != here["blas"] and os.environ.get("OPENBLAS_CORETYPE") != kernels:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "OPENBLAS_CORETYPE": kernels})
