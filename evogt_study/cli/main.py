@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "diff": ("results", "Show the runs in which two results differ."),
     "verify": ("results", "Check a result or a deposit.  Executes nothing."),
     "publish": ("results", "Write results as a folder to deposit."),
-    "store": ("status", "List, prune or move runs that studies no longer include."),
+    "store": ("status", "List or prune runs that studies no longer include."),
 }
 """Module and description of each command, in the order of `evogt --help`."""
 _FUNCTIONS = {"try": "try_case", "list": "list_results"}

@@ -204,7 +204,7 @@ _places = click.argument("places", metavar="[PATH]...", nargs=-1, type=PATH)
 
 @click.group()
 def store() -> None:
-    """List, prune or move runs that studies no longer include.
+    """List or prune runs that studies no longer include.
 
     `evogt run` moves them to the store beside a result when a study has changed.  It reuses them when the study
     includes them again.
@@ -247,23 +247,6 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     for result in _results(places):
         with only_writer(result):
             tell(f"removed {_told(prune_store(result, before))}")
-
-
-@store.command("move")
-@click.argument("source", metavar="FROM.nc", type=PATH)
-@click.argument("target", metavar="TO.nc", type=PATH)
-def move_(source: Path, target: Path) -> None:
-    """Move the store of the result FROM.nc to TO.nc.  The results need not exist."""
-    from evogt_study.results.finished import move_store
-    from evogt_study.storage.lease import only_writer
-
-    if not store_folder(source).is_dir() and not store_folder(target).is_dir():  # all may be there already
-        raise _nothing_kept(source)
-    with ExitStack() as locks:
-        # sorted, so that two commands never wait for each other; a set, because both may be equal
-        for result in sorted({source.resolve(), target.resolve()}):
-            locks.enter_context(only_writer(result))
-        tell(f"moved to {_told(move_store(source, target))}")
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:

@@ -7,7 +7,6 @@ Nothing here computes a run.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,6 @@ import xarray as xr
 from evogt_study.errors import (
     DamagedResultError,
     DamagedShardError,
-    InputError,
     ResultError,
     StoreWarning,
     StudyError,
@@ -34,12 +32,23 @@ from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import metadata
-from evogt_study.results.shards import remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_file, source_at, sources_in
+from evogt_study.results.shards import (
+    Knows,
+    ResultFile,
+    RunSource,
+    ShardFolder,
+    check_file,
+    remove_shards,
+    shard_files,
+    shard_folder,
+    source_at,
+    sources_in,
+    write_shard,
+)
 from evogt_study.results.table import RunTable, is_finished
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
-from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
+from evogt_study.storage.atomic import remove_unfinished, steadily, write_file
 from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Chosen, Keys
@@ -81,9 +90,7 @@ class FinishedRuns:
 
     @cached_property
     def _elsewhere(self) -> list[RunSource]:
-        """The store, the other results in the folder of the result with their stores, and the other places."""
-        beside = sources_in(self.path.parent, self.path)
-        return [ShardFolder(store_folder(self.path)), *beside, *self.others]
+        return [ShardFolder(store_folder(self.path)), *sources_in(self.path.parent, self.path), *self.others]
 
     def fill(
         self,
@@ -92,10 +99,7 @@ class FinishedRuns:
         wanted: Callable[[Status], bool] = is_finished,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> RunTable:
-        """Fill the table of a plan with the finished runs that are `wanted` and `usable`.
-
-        variables: the variables that the table gets beside the run metadata; None: all.
-        """
+        """Fill a table with the finished runs that are `wanted` and `usable`, and these variables; None: all."""
         self._planned.append(table)
         reused = self.reused[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
@@ -106,14 +110,12 @@ class FinishedRuns:
             reused[source.path] = reused.get(source.path, 0) + more
 
         # the study's own files must be readable; other places are left out with a warning
-        first = table.plan.keys[table.plan.order[:1]]
-        for source in self.own():
-            with _explain_conflict():
-                # the first case fixes the shapes of variables, but shards have no order
-                if isinstance(source, ShardFolder) and not self.history:
-                    take(source, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
+        first, lacked = table.plan.keys[table.plan.order[:1]], partial(table.knows, unless=FINAL)
+        with _explain_conflict():
+            if not self.history:  # the first case fixes the shapes of variables, but shards have no order
+                take(self.shards, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
+            for source in self.own():
                 take(source, table.knows)
-        lacked = partial(table.knows, unless=FINAL)
         # keys first: most files of a folder have none of the runs and are not opened
         for source in self._elsewhere if table.lacks(FINAL) else ():
             try:
@@ -126,10 +128,7 @@ class FinishedRuns:
         return table
 
     def fill_phases(self, variables: Sequence[str] | None) -> bool:
-        """Fill the tables of the phases whose cases are known; return False if there are no runs and no files.
-
-        variables: as in `fill`, beside those that decide about later phases.
-        """
+        """Fill the tables of the phases whose cases are known; return False if there are no runs and no files."""
         chosen = list[Chosen]()
 
         def fill(names: Sequence[str] | None, plan: Plan) -> RunTable:
@@ -152,9 +151,12 @@ class FinishedRuns:
 
     def count(self, phase: str) -> int | None:
         """Number of finished runs of a phase, with any status; None if its cases are not known."""
-        if phase not in self.tables:
-            return None
-        return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
+        found = self.tables.get(phase)
+        return (
+            None
+            if found is None
+            else sum(count for status, count in found.counts().items() if status != Status.not_run)
+        )
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
@@ -253,17 +255,14 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
 
 
 def with_recorded_code(study: Study, path: Path) -> Study:
-    """Return the study with the fingerprints that its result at `path` recorded, so that its runs have their old keys.
-
-    Raises ResultError if the result declares nothing of a part of the code.
-    """
+    """Return the study with the fingerprints, and so the run keys, of its result at `path`.  Raises ResultError."""
     declaration = _read_earlier(study, path, check=False)[1].get("code", "")
 
-    def recorded(code: UserCode) -> UserCode:
+    def with_record(code: UserCode) -> UserCode:
         return replace(code, recorded=declared_code(code.reference, Path(), declaration).fingerprint)
 
     try:
-        return study.with_codes(recorded) if declaration else study
+        return study.with_codes(with_record) if declaration else study
     except StudyError as error:
         raise ResultError(f"no runs of older code can be reused: {error}") from None
 
@@ -280,10 +279,7 @@ def _explain_conflict() -> Iterator[None]:
 def read_finished_runs(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> FinishedRuns | None:
-    """Read the finished runs of `study` with the result `path`; None if there are none.
-
-    variables: the variables of the tables beside the run metadata; None: all.  others: as in `FinishedRuns`.
-    """
+    """Read the finished runs of `study`; None if there are none.  variables: as in `FinishedRuns.fill`."""
 
     def read() -> FinishedRuns | None:
         reader = FinishedRuns(study, path, others, check=variables is None)
@@ -300,10 +296,7 @@ def describe(result: Path, study: Study) -> None:
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
-    """Read the finished runs of a result that is being written or was interrupted; None if there are none.
-
-    variables: as in `read_finished_runs`.  Raises ResultError if the description beside the shards cannot be read.
-    """
+    """Read the finished runs of a result without its study file; None if there are none.  Raises ResultError."""
     path = description(result)
     try:
         known = parse_json(read_bytes(path))
@@ -324,22 +317,22 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
 
     Until earlier phases have chosen, the main phase has the runs of the earlier result.
     """
-    return steadily(result, lambda: _load_partial(result, variables))
 
+    def read() -> dict[str, xr.Dataset] | None:
+        reader = read_unfinished(result, variables)
+        if reader is None:
+            return None
+        found = {phase: data.load() for phase, data in reader.runs().items()}
+        for phase, data in found.items():
+            data.attrs = {**global_attributes(reader.study, phase), **data.attrs}
+        if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
+            with opened(result) as groups:  # without its study
+                for phase in groups.keys() - found.keys():
+                    old = groups[phase] if variables is None else metadata(groups[phase], variables)
+                    found[phase] = loaded(result, old)
+        return found
 
-def _load_partial(result: Path, variables: Sequence[str] | None) -> dict[str, xr.Dataset] | None:
-    reader = read_unfinished(result, variables)
-    if reader is None:
-        return None
-    found = {phase: data.load() for phase, data in reader.runs().items()}
-    for phase, data in found.items():
-        data.attrs = {**global_attributes(reader.study, phase), **data.attrs}
-    if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
-        with opened(result) as groups:  # without its study
-            for phase in groups.keys() - found.keys():
-                old = groups[phase] if variables is None else metadata(groups[phase], variables)
-                found[phase] = loaded(result, old)
-    return found
+    return steadily(result, read)
 
 
 @dataclass(frozen=True)
@@ -388,28 +381,6 @@ def prune_store(result: Path, before: float | None = None) -> Kept:
         remove_unfinished(found.folder)
     _remove_empty(found.folder)
     return Kept(found.folder, gone)
-
-
-# copied and then removed, since a rename does not reach another disk
-def move_store(result: Path, to: Path) -> Kept:
-    """Move the store of one result to another result, also on another disk, and return what was in it.
-
-    Raises ResultError if the disk refuses; each shard is then in one of the two stores.
-    """
-    found, folder = stored_runs(result), store_folder(to)
-    if folder == found.folder:
-        raise InputError(f"`TO` must be another result than FROM, got {to}")
-    try:
-        make_folder(folder)
-        remove_unfinished(folder)  # of an earlier command that was killed
-        for path in shard_files(found.folder):
-            with written_whole(folder / path.name) as temporary:
-                shutil.copy2(path, temporary)
-            path.unlink()
-    except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror or error}") from None
-    _remove_empty(found.folder)
-    return Kept(folder, found.shards, found.unread)
 
 
 # an empty folder would look like a store with runs

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from forked import forking
 
-from evogt_study.results.sources import ShardFolder
+from evogt_study.results.shards import ShardFolder
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler counts the calls")
 NEVER = 10**9
@@ -37,7 +37,6 @@ COMMANDS = {
     "merge": ("merge", "a.nc", "b.nc", "--study", "own.toml", "-o", "m.nc"),
     "concat": ("merge", "--along", "problem", "x=a.nc", "y=b.nc", "-o", "c.nc"),
     "publish": ("publish", "a.nc", "-o", "new/deposit"),
-    "store move": ("store", "move", "kept.nc", "moved.nc"),
     "store prune": ("store", "prune", "kept.nc"),
     "export": ("export", "own.nc", "-o", "t.csv"),
 }
