@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import shortened
 from evogt_study.results.finished import read_unfinished
-from evogt_study.results.sources import ResultFile
+from evogt_study.results.shards import ResultFile
 from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed
@@ -100,11 +100,8 @@ def _read_arrays(stack: Stack) -> Iterator[Values]:
     if isinstance(stack.values, Packed):
         for _, several in stack.values.arrays(np.arange(len(stack.values))):
             yield from several
-    elif stack.absent is None:
-        yield from map(np.asarray, stack.values)
     else:
-        for values, absent in zip(stack.values, stack.absent, strict=True):
-            yield np.where(absent, np.nan, values.astype(object))
+        yield from map(np.asarray, stack.values)
 
 
 def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:

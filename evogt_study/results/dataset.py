@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,8 +19,7 @@ from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
-    CONCATENATED,
-    DIGESTS,
+    OWN_ATTRIBUTES,
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
@@ -38,7 +38,6 @@ from evogt_study.schema.variables import (
     CONTENT,
     COORDINATES,
     DESIGN,
-    EARLIER_PHASES,
     MAIN,
     MODEL_RESULT,
     OUTPUT,
@@ -46,17 +45,13 @@ from evogt_study.schema.variables import (
     STATUS_FLAGS,
     TRUTH_MEANINGS,
     Status,
-    Variable,
     status_codes,
 )
-from evogt_study.storage.arrays import pad_of
-from evogt_study.study.case_space import Axis, CaseSpace
+from evogt_study.storage.arrays import Packed, pad_of
+from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.plan import Order
 from evogt_study.study.study import Study
 
-OWN_ATTRIBUTES = (
-    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
-)  # fmt: skip
-"""Global attributes of a result beside `global_attributes`."""
 DECLARATION = "study_code"
 """Global attribute: the declarations of the user's code and its identity, as JSON."""
 _TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
@@ -64,10 +59,7 @@ _TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "fl
 
 
 def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
-    """Label the runs of a plan by the study's axes, with every coordinate and attribute of the result file's schema.
-
-    key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
-    """
+    """Label the runs of a plan as in the result file.  key_bytes: keep run keys as bytes, which are smaller."""
     space, meant = table.plan.space, study.method.variables
     columns = table.columns
     cells, unions, index_of, lengths = _align(columns)
@@ -75,7 +67,11 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
-        attributes = {**_attributes(name, column, meant.get(name)), **study.model.attributes.get(name, {})}
+        # the attributes that the method declares today, or else the attributes of the runs
+        units = {"units": "1"} if kind_of(column.dtype) == NUMBERS else {}
+        least = {} if name in meant else {"long_name": name, **units}
+        declared = meant[name].attributes if name in meant else {}
+        attributes = {**least, **column.attributes, **declared, **study.model.attributes.get(name, {})}
         shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
             attributes = {CONTENT: MODEL_RESULT, **attributes}
@@ -289,10 +285,7 @@ def _variable(
 
 
 def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> tuple[np.dtype[Any], Any]:
-    """Return the type of integers or booleans in the file, and a value of it that is missing among them.
-
-    The value fits into a signed integer of at most 32 bits, so that classic NetCDF has room for it.
-    """
+    """Return the file's type of integers or booleans, and a missing value of at most 32 bits, as in classic NetCDF."""
     dtype = np.dtype(np.int8) if cells.dtype.kind == "b" else cells.dtype
     limit = np.iinfo(f"i{min(4, dtype.itemsize)}").max
     used = np.unique(cells[~missing])
@@ -303,27 +296,25 @@ def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> 
     return dtype, dtype.type(free)
 
 
-def _attributes(name: str, column: AnyColumn, declared: Variable | None) -> dict[str, Any]:
-    """Return the attributes that the method declares today, or else the attributes of the runs."""
-    if declared is not None:
-        return {**column.attributes, **declared.attributes}
-    units = {"units": "1"} if kind_of(column.dtype) == NUMBERS else {}
-    return {"long_name": name, **units, **column.attributes}
-
-
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
-        coords[axis.name] = (axis.name, _array(labels(axis.values)), _axis_attributes(axis, study))
-        for name, values in axis.parameters.items() if axis.points is not None else ():
+        shown, points = labels(axis.values), axis.points
+        if points is None:
+            attributes: Mapping[str, Any] = dict(study.parameter(axis.name).attributes(shown[0]))
+        elif points.description:
+            attributes = {"long_name": f"number of the {axis.name}", "units": "1", DESIGN: points.description}
+        else:
+            attributes = COORDINATES[CANDIDATE].attributes
+        coords[axis.name] = (axis.name, _array(shown), attributes)
+        for name, values in axis.parameters.items() if points is not None else ():
             shown = labels(values)
             coords[name] = (axis.name, _array(shown), study.parameter(name).attributes(shown[0]))
-    followers = space.dependent_parameters
-    for name in followers:
+    for name in space.dependent_parameters:
         coords[name] = _following(space, study, name)
     for name, value in space.constants.items():
-        if name not in followers:
+        if name not in space.dependent_parameters:
             label = _array(labels([value]))[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
     if study.has_streams and SEED in coords:
@@ -331,28 +322,14 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     return coords
 
 
-def _axis_attributes(axis: Axis, study: Study) -> dict[str, Any]:
-    """Attributes of the coordinate of an axis; for a design, `DESIGN` describes its points."""
-    if axis.points is None:
-        return dict(study.parameter(axis.name).attributes(labels(axis.values)[0]))
-    if not axis.points.description:
-        return COORDINATES[CANDIDATE].attributes
-    return {"long_name": f"number of the {axis.name}", "units": "1", DESIGN: axis.points.description}
-
-
 def _following(space: CaseSpace, study: Study, name: str) -> Any:
     """A dependent parameter over its axes, missing at points without a value."""
     dims = space.dependence(name)
     axes = [space.axis(dim).values for dim in dims]
     others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
-    shape = tuple(len(values) for values in axes)
-    found: list[Value | None] = []
-    for position in np.ndindex(shape):
-        at = {dim: values[i] for dim, values, i in zip(dims, axes, position, strict=True)}
-        resolved = space.resolve({**others, **at})
-        found.append(None if resolved is None else resolved.get(name))
-    shown = _with_holes(found).reshape(shape)
-    return dims, shown, study.parameter(name).attributes(shown.ravel()[0])
+    points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))
+    shown = _with_holes([None if resolved is None else resolved.get(name) for resolved in points])
+    return dims, shown.reshape([*map(len, axes)]), study.parameter(name).attributes(shown[0])
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
@@ -383,26 +360,25 @@ def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
-    columns: dict[str, tuple[npt.NDArray[Any], dict[str, Any]]] = {
-        "run_status": (table.status, dict(STATUS_FLAGS)),
-        "run_message": (table.messages, {}),
-        "run_attempts": (table.attempts, {}),
-        "run_seconds": (table.wall_seconds, {}),
-        "run_key": (table.keys, {}),
-        **({} if table.outputs is None else {OUTPUT: (table.outputs, {})}),
-        "run_software": (renumbered[table.software], {SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}),
-    }
+    columns = {
+        "run_status": table.status, "run_message": table.messages, "run_attempts": table.attempts,
+        "run_seconds": table.wall_seconds, "run_key": table.keys, OUTPUT: table.outputs,
+        "run_software": renumbered[table.software],
+    }  # fmt: skip
+    more = {"run_status": STATUS_FLAGS, "run_software": {SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}}
     # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
     return {
-        name: xr.Variable(space.names, cells.reshape(space.shape), BOOKKEEPING[name].attributes | more, fastpath=True)
-        for name, (cells, more) in columns.items()
+        name: xr.Variable(
+            space.names, cells.reshape(space.shape), BOOKKEEPING[name].attributes | more.get(name, {}), fastpath=True
+        )
+        for name, cells in columns.items()
+        if cells is not None
     }
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     """Title, provenance and text of the study, by the names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    known = environment()
     return {
         RESULT_SCHEMA: SCHEMA_VERSION,
         "Conventions": "CF-1.11, ACDD-1.3",
@@ -420,12 +396,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "study_file": study.file,
         **({DECLARATION: study.spec.declaration} if study.spec.codes else {}),
         PLAN: plan_digest(study.text, study.spec.sources),
-        "git_revision": known["git_revision"],
-        "git_dirty": known["git_dirty"],
-        # as text: an attribute of NetCDF cannot be a mapping
-        "versions": json.dumps(known["versions"], sort_keys=True),
-        "platform": known["platform"],
-        "cpu": known["cpu"],
+        **environment(),
         "phase": phase,
         **(study.model.publication.attributes if study.model.publication else {}),
     }
@@ -465,13 +436,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
 
 
 def _stack(
-    data: xr.Dataset,
-    held: str,
-    name: str,
-    role: str,
-    done: npt.NDArray[np.intp],
-    ok: npt.NDArray[np.intp],
-    names: Mapping[str, str],
+    data: xr.Dataset, held: str, name: str, role: str, done: Order, ok: Order, names: Mapping[str, str]
 ) -> Stack:
     """The values of the variable `held` of a result, one row for each run that is ok and has it."""
     variable, axes = data[held].variable, data["run_status"]
@@ -483,15 +448,24 @@ def _stack(
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
     if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)
-    absent = None
+    values: Any = rows
     if role == ATTRIBUTE and rows.ndim == 1:  # a run without the attribute
         there = rows != "" if rows.dtype.kind in "OU" else rows == rows
-        rows, ok = rows[there], ok[there]
-    if rows.dtype.kind in "fO" and stored.kind in "biu":  # some values of the file are missing
-        absent = rows != rows
-        there = ~absent.all(axis=tuple(range(1, rows.ndim)))
-        rows, ok, absent = np.where(absent, 0, rows).astype(stored)[there], ok[there], absent[there]
-    elif rows.dtype.kind == "O":
-        rows = rows.astype(str)
-    absent = absent if absent is not None and absent.any() else None
-    return Stack(name, tuple(names.get(dim, dim) for dim in dims), ok, rows, attributes, role, absent)
+        values, ok = rows[there], ok[there]
+    if values.dtype.kind in "fO" and stored.kind in "biu":  # some values of the file are missing
+        absent = values != values
+        there = ~absent.all(axis=tuple(range(1, values.ndim)))
+        values, ok, absent = np.where(absent, 0, values).astype(stored)[there], ok[there], absent[there]
+        if absent.any():
+            own = [_without_end(*each) for each in zip(values, absent, strict=True)]
+            values = Packed.of([each.astype(np.result_type(*own), copy=False) for each in own])
+    elif values.dtype.kind == "O":
+        values = values.astype(str)
+    return Stack(name, tuple(names.get(dim, dim) for dim in dims), ok, values, attributes, role)
+
+
+def _without_end(array: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return the array of a run without missing values at its end."""
+    own = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~absent))
+    # missing values among others, of a file that another program has changed
+    return np.where(absent, np.nan, array)[own] if absent[own].any() else array[own]

@@ -33,7 +33,6 @@ from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
 
 MAGIC = b"evogt index 1\n\0\0"
-FAMILY = b"evogt index "
 END = struct.Struct("<QQ16s16s16s")
 """Where the index begins, its length, the checksum of all bytes outside of pieces, checksum and name of the index."""
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
@@ -45,7 +44,6 @@ REFERENCE_BYTES = 16
 """Bytes of the file for a string that is stored by itself."""
 WHOLE_BYTES = 256 * 2**20
 """Largest variable that xarray reads in one piece when it opens a file, such as strings in fields of one width."""
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
 """Attributes in which HDF5 and NetCDF keep dimensions."""
 NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
@@ -86,39 +84,20 @@ class Index:
 
 
 def pack_records(records: RunRecords) -> RunRecords:
-    """Return records whose arrays are packed; a coordinate that runs share is stored once.
-
-    Workers call it: they pack large arrays into the chunks of the result file.
-    """
+    """Return records whose arrays are packed, as workers send them; a coordinate that runs share is stored once."""
     groups: dict[tuple[object, ...], list[Stack]] = {}
-    stacks: list[Stack] = []
-    for stack in records.stacks:
-        if stack.dims and not isinstance(stack.values, Packed):  # arrays of any length together
-            kind = (stack.name, stack.role, stack.dims, stack.values.dtype, repr(stack.attributes))
-            groups.setdefault(kind, []).append(stack)
-        else:
-            stacks.append(stack)
-    for group in groups.values():
-        rows, arrays = group[0].rows, group[0].values
-        if len(group) > 1 or group[0].absent is not None:
-            rows = np.concatenate([stack.rows for stack in group])
-            own = [array for stack in group for array in _own_arrays(stack)]
-            dtype, order = np.result_type(*own), np.argsort(rows)
-            rows, arrays = rows[order], [own[place].astype(dtype, copy=False) for place in order]
-        packed = Packed.of(arrays, share=group[0].role == COORDINATE)
-        stacks.append(replace(group[0], rows=rows, values=packed, absent=None))
+    stacks = [stack for stack in records.stacks if not stack.dims or isinstance(stack.values, Packed)]
+    for stack in (stack for stack in records.stacks if stack.dims and not isinstance(stack.values, Packed)):
+        kind = (stack.name, stack.role, stack.dims, stack.values.dtype, repr(stack.attributes))
+        groups.setdefault(kind, []).append(stack)  # arrays of any length together
+    for first, *others in groups.values():
+        rows, arrays = first.rows, first.values
+        if others:
+            rows = np.concatenate([stack.rows for stack in (first, *others)])
+            own, order = [array for stack in (first, *others) for array in stack.values], np.argsort(rows)
+            rows, arrays = rows[order], [own[place] for place in order]
+        stacks.append(replace(first, rows=rows, values=Packed.of(arrays, share=first.role == COORDINATE)))
     return replace(records, stacks=tuple(stacks))
-
-
-def _own_arrays(stack: Stack) -> Iterator[npt.NDArray[Any]]:
-    """Yield the array of each run, without missing values at its end."""
-    if stack.absent is None:
-        yield from stack.values
-        return
-    for array, absent in zip(stack.values, stack.absent, strict=True):
-        own = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~absent))
-        # missing values among others, of a file that another program has changed
-        yield np.where(absent, np.nan, array)[own] if absent[own].any() else array[own]
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -183,58 +162,45 @@ def decode(packed: bytes) -> Any:
 
 def describe_records(records: RunRecords) -> dict[str, Any]:
     """Return records as a tree for `encode`."""
-    sets = list(dict.fromkeys(records.software))
-    numbers = {text: number for number, text in enumerate(sets)}
+    sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
+    # the rows of texts that are not empty, and these texts
+    messages, outputs = ({row: text for row, text in enumerate(texts) if text}
+                         for texts in (records.messages, records.outputs))  # fmt: skip
     return {
         "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
-        "attempts": records.attempts, "messages": _sparse(records.messages), "outputs": _sparse(records.outputs),
-        "sets": sets, "software": np.array([numbers[text] for text in records.software], np.int32),
-        "left_out": records.left_out, "stacks": list(map(_described_stack, records.stacks)),
+        "attempts": records.attempts, "messages": [list(messages), list(messages.values())],
+        "outputs": [list(outputs), list(outputs.values())], "sets": list(sets),
+        "software": np.array([sets[text] for text in records.software], np.int32), "left_out": records.left_out,
+        "stacks": list(map(_describe_stack, records.stacks)),
     }  # fmt: skip
 
 
-def _sparse(texts: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the rows of texts that are not empty, and these texts."""
-    there = {row: text for row, text in enumerate(texts) if text}
-    return list(there), list(there.values())
-
-
-def _dense(known: Sequence[Sequence[Any]], count: int) -> tuple[str, ...]:
-    there = dict(zip(*known, strict=True))
-    return tuple(there.get(row, "") for row in range(count))
-
-
-def _described_stack(stack: Stack) -> dict[str, Any]:
+def _describe_stack(stack: Stack) -> dict[str, Any]:
     values: Any = stack.values
     if isinstance(values, Packed):
         forms = [[form.dtype.str, form.stored.str, form.chunk] for form in values.forms]
         values = [forms, values.form, values.shapes, values.pieces, values.limits]
-    return {
-        "name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
-        "attributes": stack.attributes, "absent": stack.absent,
-    }  # fmt: skip
+    return {"name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
+            "attributes": stack.attributes}  # fmt: skip
 
 
 def _records(known: Mapping[str, Any], file: File) -> RunRecords:
-    count, (has_output, _) = len(known["keys"]), known["outputs"]
+    count, texts, stacks = len(known["keys"]), dict[str, tuple[str, ...]](), []
+    for name in ("messages", "outputs"):
+        there = dict(zip(*known[name], strict=True))
+        texts[name] = tuple(there.get(row, "") for row in range(count)) if there or name == "messages" else ()
+    for each in known["stacks"]:
+        values = each["values"]
+        if isinstance(values, list):
+            forms = [Form(np.dtype(own), np.dtype(stored), chunk and tuple(chunk)) for own, stored, chunk in values[0]]
+            form, shapes, pieces, limits = values[1:]
+            values = Packed(forms, form, shapes, pieces, limits, [file])
+        stacks.append(Stack(each["name"], tuple(each["dims"]), each["rows"], values, each["attributes"], each["role"]))
     return RunRecords(
-        keys=tuple(known["keys"].astype(str).tolist()), status=known["status"],
-        messages=_dense(known["messages"], count), outputs=_dense(known["outputs"], count) if has_output else (),
-        wall_seconds=known["seconds"], attempts=known["attempts"],
-        software=tuple(known["sets"][number] for number in known["software"].tolist()),
-        stacks=tuple(_stack(each, file) for each in known["stacks"]), left_out=tuple(known["left_out"]),
+        keys=tuple(known["keys"].astype(str).tolist()), status=known["status"], wall_seconds=known["seconds"],
+        attempts=known["attempts"], software=tuple(known["sets"][number] for number in known["software"].tolist()),
+        stacks=tuple(stacks), left_out=tuple(known["left_out"]), **texts,
     )  # fmt: skip
-
-
-def _stack(known: Mapping[str, Any], file: File) -> Stack:
-    values = known["values"]
-    if isinstance(values, list):
-        forms, form, shapes, pieces, limits = values
-        named = [Form(np.dtype(a), np.dtype(b), None if chunk is None else tuple(chunk)) for a, b, chunk in forms]
-        values = Packed(named, form, shapes, pieces, limits, [file])
-    return Stack(
-        known["name"], tuple(known["dims"]), known["rows"], values, known["attributes"], known["role"], known["absent"]
-    )
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -254,7 +220,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
         "places": [[name, offset, size, mark.hex()] for name, offset, size, mark in index.places],
         "plan": index.plan, "about": index.about,
     })  # fmt: skip
-    rest = _checksum_between(file.fileno(), _extents(index), end)
+    rest = _checksum_between_pieces(file.fileno(), index, end)
     file.write(content + END.pack(end, len(content), rest, checksum(content, rest), MAGIC))
 
 
@@ -292,19 +258,14 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
     return end
 
 
-def _extents(index: Index) -> npt.NDArray[np.int64]:
-    """Begin and end of all pieces, in their order."""
+def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
+    """Return the checksum of what lies between the pieces: HDF5's own bytes."""
     found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
-    for stack in _packed_stacks(index):
-        pieces = stack.values.pieces.ravel()
-        found.append(np.stack([pieces["offset"], pieces["size"]], axis=1))
+    pieces = (stack.values.pieces.ravel() for stack in _packed_stacks(index))
+    found += [np.stack([each["offset"], each["size"]], axis=1) for each in pieces]
     extents = np.unique(np.concatenate(found), axis=0)
     extents[:, 1] += extents[:, 0]
-    return extents[extents[:, 1] > extents[:, 0]]
-
-
-def _checksum_between(descriptor: int, extents: npt.NDArray[np.int64], end: int) -> bytes:
-    """Return the checksum of what lies between the pieces: HDF5's own bytes."""
+    extents = extents[extents[:, 1] > extents[:, 0]]
     begins, ends = [0, *np.maximum.accumulate(extents[:, 1]).tolist()], [*extents[:, 0].tolist(), end]
     gaps = (range(begin, stop, _BLOCK) for begin, stop in zip(begins, ends, strict=True))
     return checksum(*(os.pread(descriptor, min(_BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
@@ -359,6 +320,8 @@ def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
         with path.open("rb") as file:
             file.seek(max(0, size - END.size))
             tail = file.read()
+            if tail[-len(MAGIC) :].startswith(MAGIC[:12]) and not tail.endswith(MAGIC):
+                raise ResultError(f"{path} has another format than this evogt-study reads")
             if len(tail) < END.size or not tail.endswith(MAGIC):
                 return None
             begin, length, rest, own, _ = END.unpack(tail)
@@ -368,14 +331,6 @@ def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
     is_valid = begin + length + END.size == size and checksum(content, rest) == own
     return (content, rest, begin) if is_valid else None
-
-
-def other_format(path: Path) -> bool:
-    """Return True if the file ends with another version of the index."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - len(MAGIC)))
-        tail = file.read()
-    return tail.startswith(FAMILY) and tail != MAGIC
 
 
 def damage(path: Path, index: Index) -> Iterator[str]:
@@ -392,7 +347,7 @@ def damage(path: Path, index: Index) -> Iterator[str]:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
                 yield f"{name} is damaged: its checksum does not hold"
-        if _checksum_between(file.fileno(), _extents(index), found[2]) != found[1]:
+        if _checksum_between_pieces(file.fileno(), index, found[2]) != found[1]:
             yield "the file is damaged: the checksum of its attributes and structure does not hold"
 
 
@@ -422,10 +377,7 @@ def name_run(index: Index, phase: str, records: RunRecords, row: int) -> str:
 
 
 def is_complete(path: Path, plan: str) -> bool:
-    """Return True if a result is as it was written, has this digest of its plan, and has tried all of its runs.
-
-    Raises ResultError if it cannot be read.
-    """
+    """Return True if a result is as written, has this digest of its plan, and has tried all runs."""
     index = read_index(path)
     if index is None or index.plan != plan or not all("missing" in each for each in index.axes.values()):
         return False
@@ -442,16 +394,13 @@ def variable_digest(
 
     It is an attribute of the file, by which a change by another program is found although the index is gone.
     """
-    head = repr([shape, dtype.str, {str(name): _plain(attributes[name]) for name in sorted(attributes)}])
+    plain = dict[str, list[Any]]()  # equal for an attribute as it is written and as h5py reads it
+    for name in sorted(attributes):
+        value = "" if type(attributes[name]).__name__ == "Empty" else attributes[name]
+        found = value if isinstance(value, list) else np.asarray(value).ravel().tolist()
+        plain[str(name)] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in found]
+    head = repr([shape, dtype.str, plain])
     return checksum(head.encode(), *(repr(start).encode() + mark for start, mark in sorted(pieces))).hex()[:16]
-
-
-def _plain(value: Any) -> Any:
-    """Return an attribute as it is written and as h5py reads it: a list of built-in values."""
-    if type(value).__name__ == "Empty":
-        return [""]
-    found = value if isinstance(value, list) else np.asarray(value).ravel().tolist()
-    return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in found]
 
 
 def inspect(path: Path) -> Inspection:
@@ -495,7 +444,7 @@ def read_in_full(path: Path) -> Inspection:
     except DamagedResultError as error:
         found.broken.append(str(error))
     except UNREADABLE as error:
-        if not path.is_file() or path.read_bytes()[:8] != HDF5_SIGNATURE:  # never a result
+        if not path.is_file() or not h5py.is_hdf5(path):  # never a result
             raise no_netcdf(path, error) from None
         reason = getattr(error, "strerror", None) or error
         found.broken.append(f"the file is damaged: it cannot be opened ({reason})")
@@ -529,18 +478,15 @@ def _is_bare(made: Any) -> bool:
 
 def _digest_of(made: Any) -> str:
     attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE}
-    return variable_digest(made.shape, made.dtype, attributes, _stored_pieces(made))
-
-
-def _stored_pieces(made: Any) -> list[tuple[tuple[int, ...], bytes]]:
-    """Start and checksum of each chunk; values that are not in chunks count as one."""
-    if made.chunks is None:
+    pieces = list[tuple[tuple[int, ...], bytes]]()
+    if made.chunks is not None:
+        starts: list[tuple[int, ...]] = []
+        made.id.chunk_iter(lambda info: starts.append(info.chunk_offset))
+        pieces = [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]
+    elif made.id.get_storage_size():
         values = made[()] if made.size else np.zeros(0)
-        content = values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()]
-        return [((), checksum(*content))] if made.id.get_storage_size() else []
-    starts: list[tuple[int, ...]] = []
-    made.id.chunk_iter(lambda info: starts.append(info.chunk_offset))
-    return [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]
+        pieces = [((), checksum(*(values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()])))]
+    return variable_digest(made.shape, made.dtype, attributes, pieces)
 
 
 def check_sizes(path: Path) -> None:

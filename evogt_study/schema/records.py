@@ -66,8 +66,7 @@ class Stack:
     """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
 
     They are an array, or packed arrays (`storage.arrays.Packed`), which may have different lengths and are read when
-    they are used.  absent: the integers or booleans that are missing, for values that were read from a file; None: no
-    value is.
+    they are used.
     """
 
     name: str
@@ -76,12 +75,10 @@ class Stack:
     values: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
-    absent: npt.NDArray[np.bool_] | None = None
 
     def taken(self, kept: npt.NDArray[Any]) -> Stack:
         """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
-        absent = None if self.absent is None else self.absent[kept]
-        return replace(self, rows=self.rows[kept], values=self.values[kept], absent=absent)
+        return replace(self, rows=self.rows[kept], values=self.values[kept])
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for each in records.stacks:
             kind = _kind(each.values, each.values.shape[1:], each.attributes)
-            group = alike.setdefault((each.name, each.role, each.dims, each.absent is None, *kind), [])
+            group = alike.setdefault((each.name, each.role, each.dims, *kind), [])
             group.append(replace(each, rows=each.rows + start))
     return RunRecords(
         keys=tuple(key for records in several for key in records.keys),
@@ -191,12 +188,10 @@ def _joined_outputs(several: Sequence[RunRecords]) -> tuple[str, ...]:
 
 def _concatenated(stacks: Sequence[Stack]) -> Stack:
     """Concatenate stacks of one kind."""
-    absent = [stack.absent for stack in stacks if stack.absent is not None]
     return replace(
         stacks[0],
         rows=np.concatenate([stack.rows for stack in stacks]),
         values=(np.concatenate if isinstance(stacks[0].values, np.ndarray) else type(stacks[0].values).joined)(
             [stack.values for stack in stacks]
         ),
-        absent=np.concatenate(absent) if absent else None,
     )
