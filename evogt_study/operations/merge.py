@@ -23,7 +23,7 @@ from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_f
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
-from evogt_study.results.sources import check_file
+from evogt_study.results.shards import check_file
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label

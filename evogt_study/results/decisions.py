@@ -6,7 +6,7 @@ Seeds are only added, in the order of the axis: the plan of a resumed study does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,7 @@ def fill_until_precise(
 
 
 def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
-    """Decide for each setup, by its labels, from the finished runs of a table; see `decide`.
-
-    Both labels of a ratio have the same decision; other labels of its axis have none.
-    """
+    """Decide for each setup, by its labels; see `decide`.  Both labels of a ratio, and no others, have one decision."""
     space, numbers = table.plan.space, _numbers(precision.variable, table)
     seed = space.names.index(SEED)
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
@@ -135,8 +132,7 @@ def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     others = [axis for axis in space.axes if axis.name != SEED]
     at = [axis.name for axis in others].index(precision.axis) if precision.axis else None
     found: dict[Labels, Decision] = {}
-    for place in np.ndindex(values.shape[:-1]):
-        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+    for place, labels in _setups([list(map(text_label, axis.values)) for axis in others]):
         if at is None:
             # up to the first seed that is not finished: decisions use the seeds in order
             found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
@@ -149,15 +145,18 @@ def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     return found
 
 
+def _setups(labels: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], Labels]]:
+    """Yield the position and the labels of each setup, by the labels of each axis."""
+    for place in np.ndindex(*map(len, labels)):
+        yield place, tuple(own[i] for own, i in zip(labels, place, strict=True))
+
+
 def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
     """Coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
-    shape = tuple(len(axis.values) for axis in others)
-    made = decisions(precision, table)
-    seeds, half = np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
-    reason = np.full(shape, "", dtype=object)
-    for place in np.ndindex(shape):
-        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+    shape, made = tuple(len(axis.values) for axis in others), decisions(precision, table)
+    seeds, half, reason = np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, "", object)
+    for place, labels in _setups([list(map(text_label, axis.values)) for axis in others]):
         if labels in made:
             seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
             reason[place] = made[labels].reason or "not finished"
@@ -177,7 +176,6 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
     for data in results:
         labels = [[text_label(canonical(value)) for value in data[name].values] for name in names]
         found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
-        for place, count in np.ndenumerate(found.values):
-            setup = tuple(own[i] for own, i in zip(labels, place, strict=True))
-            counts[setup] = max(int(count), counts.get(setup, 0))
+        for place, setup in _setups(labels):
+            counts[setup] = max(int(found.values[place]), counts.get(setup, 0))
     return phase.precision.seeds(phase.space, counts)

@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from evogt_study.results.table import ArrayColumn, RunTable
 
 CHUNK_CACHE = 2**22
-"""Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
-
-The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
-"""
+"""Cache of HDF5 for each variable, in bytes: at least one slab.  By default it has 64 MiB."""
 MAX_LOADED_BYTES = 10**9
 """Bytes of a result up to which it is returned in memory."""
 PLAIN_BYTES = 2**14
@@ -129,60 +126,64 @@ class _GroupWriter:
         beside = {str(name): set(coord.dims) for name, coord in data.coords.items() if name not in data.dims}
         for name in sorted(map(str, data.variables), key=lambda name: (name not in data.dims, name in data.data_vars)):
             variable = data.variables[name]
+            runs = run_array(variable) if variable.size else None
             named = sorted(other for other, dims in beside.items() if dims <= set(variable.dims))
-            more = {"coordinates": " ".join(named)} if named and name not in data.coords else {}
-            runs = run_array(variable)
-            if runs is not None and variable.size:
-                self.write_runs(name, variable, more, runs)
+            if variable.dtype.kind in "Mm":
+                variable = _in_units(variable)
+            dtype, attributes = _storage_of(variable, has_fill=name not in data.dims)
+            if named and name not in data.coords:
+                attributes["coordinates"] = " ".join(named)
+            if runs is not None:
+                self.write_runs(name, variable, dtype, attributes, runs)
+            elif dtype.kind in "OUS":
+                self.write_strings(name, variable, attributes)
             else:
-                self.write_values(name, _in_types_of_netcdf(variable), more, name in data.dims)
+                self.write_values(name, variable, dtype, attributes)
         self.group.file.set_attributes(self.group.target, {**data.attrs, DIGESTS: json.dumps(self.digests)})
         self.group.close()
 
-    def write_values(self, name: str, variable: xr.Variable, more: Mapping[str, Any], is_dimension: bool) -> None:
+    def write_strings(self, name: str, variable: xr.Variable, attributes: dict[str, Any]) -> None:
+        """Write strings in fields of one width, unless xarray would read too much in one piece."""
+        parts = (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
+        width = max((_encoded(part).dtype.itemsize for part in parts), default=1)
+        if variable.size * width <= WHOLE_BYTES:
+            self.write_values(name, variable, np.dtype(f"S{width}"), {**attributes, "_Encoding": "utf-8"})
+            return
+        # strings of any length, which HDF5 does not compress; a null would end one
+        texts = [text.replace(b"\0", b"") for text in _encoded(np.asarray(variable.values)).ravel().tolist()]
+        content = np.array([*texts, None], object)[:-1].reshape(variable.shape)
+        kind = self.group.h5py.string_dtype()
+        made = self.group.variable(name, _sizes(variable), kind, attributes, content=content)
+        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), checksum(*texts))])
+
+    def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
         """Write a variable whose values are in memory, in another file or in Dask."""
-        attributes, dtype = {**variable.attrs, **more}, np.dtype(variable.encoding.get("dtype", variable.dtype))
-        sizes = {str(dim): size for dim, size in variable.sizes.items()}
-        fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and not is_dimension else None)
-        if dtype.kind in "OUS":
-            parts = (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
-            width = max((_encoded(part).dtype.itemsize for part in parts), default=1)
-            if variable.size * width > WHOLE_BYTES:  # which xarray would read in one piece
-                # strings of any length, which HDF5 does not compress; a null would end one
-                words = _encoded(np.asarray(variable.values)).ravel().tolist()
-                content = np.array([*(word.replace(b"\0", b"") for word in words), None], object)[:-1]
-                made = self.group.variable(name, sizes, self.group.h5py.string_dtype(), attributes,
-                                           content=content.reshape(variable.shape))  # fmt: skip
-                self.note(name, made, attributes, None, [((), checksum(*content))])
-                return
-            dtype, fill, attributes = np.dtype(f"S{width}"), None, {**attributes, "_Encoding": "utf-8"}
-            sizes[f"string{width}"] = width
-        elif dtype.kind == "b":
-            dtype, attributes = np.dtype(np.int8), {**attributes, "dtype": "bool"}
-        stored = np.dtype("S1") if dtype.kind == "S" else dtype
-        label = f"{self.phase}: `{name}`"
+        fill, sizes, stored = attributes.get("_FillValue"), _sizes(variable), dtype
+        width: tuple[int, ...] = ()
+        if dtype.kind == "S":
+            stored, width = np.dtype("S1"), (dtype.itemsize,)
+            sizes[f"string{dtype.itemsize}"] = dtype.itemsize
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
             content = _converted(dtype, fill, np.asarray(variable.values))
-            made = self.group.variable(name, sizes, stored, attributes, fill=fill, content=content)
+            made = self.group.variable(name, sizes, stored, attributes, content=content)
             marks = [checksum(content.tobytes())] if content.size else []
-            self.places += [(label, made.id.get_offset(), made.id.get_storage_size(), mark) for mark in marks]
-            self.note(name, made, attributes, fill, [((), mark) for mark in marks])
-            return
-        chunk, blank = chunk_shape(variable.shape, dtype.itemsize), pad_of(dtype) if fill is None else fill
-        whole = (*chunk, dtype.itemsize) if dtype.kind == "S" else chunk
+            found = [((), mark, made.id.get_offset(), made.id.get_storage_size()) for mark in marks]
+            self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), mark) for mark in marks])
+        else:
+            chunk, blank = chunk_shape(variable.shape, dtype.itemsize), pad_of(dtype) if fill is None else fill
 
-        def chunks() -> Iterator[Chunk]:
-            for start in chunk_starts(variable.shape, chunk):
-                part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
-                (block,) = chunks_of(_converted(dtype, fill, np.asarray(part.values)), whole, blank)
-                yield (*start, *(0,) * (len(whole) - len(chunk))), pack(block), b"", None
+            def chunks() -> Iterator[Chunk]:
+                for start in chunk_starts(variable.shape, chunk):
+                    part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
+                    (block,) = chunks_of(_converted(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
+                    yield (*start, *(0 for _ in width)), pack(block), b"", None
 
-        made = self.group.variable(name, sizes, stored, attributes, fill=fill, chunk=whole)
-        placed = self.place(name, made, attributes, fill, chunks())
-        self.places += [(label, offset, size, mark) for _, mark, offset, size in placed]
+            made = self.group.variable(name, sizes, stored, attributes, chunk=(*chunk, *width))
+            found = self.place(name, made, attributes, chunks())
+        self.places += [(f"{self.phase}: `{name}`", offset, size, mark) for _, mark, offset, size in found]
 
     def place(
-        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, chunks: Iterator[Chunk]
+        self, name: str, made: Any, attributes: Mapping[str, Any], chunks: Iterator[Chunk]
     ) -> list[tuple[Any, bytes, int, int]]:
         """Write packed chunks.  Return for each its cases, its checksum, its offset and its size."""
         found: dict[tuple[int, ...], tuple[Any, bytes]] = {}
@@ -192,46 +193,48 @@ class _GroupWriter:
             found[start] = cases, mark or checksum(content)
         places: list[tuple[Any, bytes, int, int]] = []
         made.id.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
-        self.note(name, made, attributes, fill, [(start, mark) for start, (_, mark) in found.items()])
+        marks = [(start, mark) for start, (_, mark) in found.items()]
+        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, marks)
         return places
 
-    def note(
-        self, name: str, made: Any, attributes: Mapping[str, Any], fill: Any, packed: Sequence[tuple[Any, bytes]]
+    def write_runs(
+        self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any], runs: RunArray
     ) -> None:
-        """Note the digest of a variable."""
-        written = attributes if fill is None else {**attributes, "_FillValue": made.dtype.type(fill)}
-        self.digests[name] = variable_digest(made.shape, made.dtype, written, packed)
-
-    # --- arrays of runs -----------------------------------------------------------------------------------------------
-
-    def write_runs(self, name: str, variable: xr.Variable, more: Mapping[str, Any], runs: RunArray) -> None:
         """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
-        dtype = np.dtype(variable.encoding.get("dtype", variable.dtype))
-        attributes, fill = {**variable.attrs, **more}, variable.encoding.get("_FillValue")
-        if dtype.kind == "b":
-            dtype, attributes = np.dtype(np.int8), {**attributes, "dtype": "bool"}
-        elif variable.dtype == np.float16 or variable.dtype.kind == "O":
-            attributes = {**attributes, RETURNED_DTYPE: variable.dtype.name}
-            dtype = np.dtype(np.float32) if dtype == np.float16 else dtype
-        if dtype.kind == "f":
-            fill = np.nan
         data, axes = runs.column.data, len(runs.space)
-        own = _own_chunk(data, runs.lengths, dtype)
-        full = chunk_shape(runs.shape, dtype.itemsize)
+        own, full = _own_chunk(data, runs.lengths, dtype), chunk_shape(runs.shape, dtype.itemsize)
         form_chunk = own or (math.prod(full[:axes]), *full[axes:])
         count = math.prod(-(-length // step) for length, step in zip(runs.lengths, own, strict=True)) if own else 1
-        forms = [Form(form.dtype, dtype, form_chunk) for form in data.forms]
         pieces = np.zeros((len(data), max(1, count)), PIECE)
+        forms = [Form(form.dtype, dtype, form_chunk) for form in data.forms]
         written = replace(data[:], forms=forms, pieces=pieces, sources=[self.target])
-        blank = pad_of(dtype) if fill is None else fill
+        blank = attributes.get("_FillValue", pad_of(dtype))
         chunks = _large(runs, dtype, form_chunk, blank) if own else _small(runs, dtype, full, form_chunk, blank)
-        sizes = {str(dim): size for dim, size in variable.sizes.items()}
         chunk = (*(1,) * axes, *own) if own else full
-        made = self.group.variable(name, sizes, dtype, attributes, fill=fill, chunk=chunk)
-        for (cases, number, rows), mark, offset, size in self.place(name, made, attributes, fill, chunks):
+        made = self.group.variable(name, _sizes(variable), dtype, attributes, chunk=chunk)
+        for (cases, number, rows), mark, offset, size in self.place(name, made, attributes, chunks):
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
                 pieces[key][cases, number] = value
-        self.columns[name] = replace(runs.column, data=written)
+        self.columns[name] = runs.column = replace(runs.column, data=written)
+
+
+def _sizes(variable: xr.Variable) -> dict[str, int]:
+    return {str(dim): size for dim, size in variable.sizes.items()}
+
+
+def _storage_of(variable: xr.Variable, *, has_fill: bool) -> tuple[np.dtype[Any], dict[str, Any]]:
+    """Return the type and the attributes of a variable in the file; `RETURNED_DTYPE` has a type that NetCDF lacks."""
+    dtype, attributes = np.dtype(variable.encoding.get("dtype", variable.dtype)), dict(variable.attrs)
+    if variable.dtype == np.float16 or (variable.dtype.kind == "O" and dtype.kind in "iu"):
+        attributes[RETURNED_DTYPE] = variable.dtype.name
+    if dtype.kind == "b":
+        dtype, attributes["dtype"] = np.dtype(np.int8), "bool"
+    elif dtype == np.float16:
+        dtype = np.dtype(np.float32)
+    fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and has_fill else None)
+    if fill is not None:
+        attributes["_FillValue"] = dtype.type(fill)
+    return dtype, attributes
 
 
 class RunArray(BackendArray):
@@ -364,21 +367,6 @@ NAT = np.iinfo(np.int64).min
 """Fill value of dates and durations, and the integer in NumPy's NaT."""
 
 
-def _in_types_of_netcdf(variable: xr.Variable) -> xr.Variable:
-    """Return values that NetCDF has no type for in another one; `RETURNED_DTYPE` has the type that they have."""
-    kind, stored = variable.dtype.kind, np.dtype(variable.encoding.get("dtype", variable.dtype))
-    if kind in "Mm":
-        return _in_units(variable)
-    made = variable.astype(np.float32) if variable.dtype == np.float16 else variable
-    if kind == "O" and stored.kind in "iu":  # integers that no float holds, some of them missing
-        fill = variable.encoding["_FillValue"]
-        made = variable.copy(data=_converted(stored, fill, variable.values))
-        made.encoding = {"_FillValue": fill}
-    if made is not variable:
-        made.attrs = {**variable.attrs, RETURNED_DTYPE: variable.dtype.name}
-    return made
-
-
 def _in_units(variable: xr.Variable) -> xr.Variable:
     """Return dates or durations as integers in the largest unit that holds them exactly."""
     values, name = variable.values.view(np.int64), variable.dtype.name
@@ -423,10 +411,7 @@ def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> 
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """Read the runs by phase into memory; `MAIN` is the last.
-
-    Raises ResultError if the file is not a result of this package.
-    """
+    """Read the runs by phase into memory; `MAIN` is the last.  Raises ResultError if the file is no result."""
     with opened(path) as groups:
         return {phase: loaded(path, data) for phase, data in groups.items()}
 
@@ -436,72 +421,70 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     """Open as `read_result`, but read values on access, which may raise ResultError too."""
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
-    with HDF5_LOCK, _reading(path), ExitStack() as open_:
+    with HDF5_LOCK, ExitStack() as open_:
         # without a cache, memory does not grow
         groups = {MAIN: open_.enter_context(_open(path, None, cache=False))}
         for name in EARLIER_PHASES:
             if groups[MAIN].attrs.get(f"{name}_group") == group_of(name):
                 groups[name] = open_.enter_context(_open(path, group_of(name), cache=False))
-        for data in groups.values():
-            _check(path, data)
-        yield groups
+        try:
+            yield groups
+        except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
+            # only its text marks a RuntimeError of the library
+            if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
+                raise
+            raise _unreadable(path, error) from None
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Raise ResultError if the body cannot read values of the open file `path`."""
-    try:
-        yield
-    except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
-        # only its text marks a RuntimeError of the library
-        if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
-            raise
-        raise _unreadable(path, error) from None
-
-
-def _open(path: Path, group: str | None, chunks: Any = None, **options: Any) -> xr.Dataset:
-    """Open a group of a file; values are read on access."""
-    # as stored: xarray would read a number with units of time as a date
-    options |= {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
+def _readable(path: Path) -> Iterator[None]:
+    """Raise ResultError if the body cannot read a file."""
     try:
         with HDF5_LOCK:
-            followed(path)  # it refuses pipes, which opening would wait for
-            check_sizes(path)
-            before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
-            netCDF4.set_chunk_cache(CHUNK_CACHE)
-            try:
-                stored = xr.open_dataset(path.absolute(), **options)
-                variables, coords, attributes = dict(stored.variables), list(stored.coords), stored.attrs
-                if chunks is not None:  # Dask cannot divide strings
-                    words = [name for name, each in variables.items() if each.dtype.kind in "OSU"]
-                    known = {name: variables[name].load() for name in words}
-                    stored.close()
-                    stored = xr.open_dataset(path.absolute(), chunks=chunks, drop_variables=map(str, words), **options)
-                    variables |= {**stored.variables, **known}
-            finally:
-                netCDF4.set_chunk_cache(*before)
+            yield
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
-    made = {name: _decoded(variable) for name, variable in variables.items()}
-    data = xr.Dataset(made, attrs=attributes).set_coords(coords)
-    data.set_close(stored.close)
+
+
+def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = True) -> xr.Dataset:
+    """Open a group of a file; values are read on access.  cache: keep them; strings are then read at once."""
+    # as stored: xarray would read a number with units of time as a date
+    options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
+    with _readable(path), ExitStack() as failed:
+        followed(path)  # it refuses pipes, which opening would wait for
+        check_sizes(path)
+        before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
+        netCDF4.set_chunk_cache(CHUNK_CACHE)
+        try:
+            stored = xr.open_dataset(path.absolute(), cache=cache, **options)
+            variables, coords, attributes = dict(stored.variables), list(stored.coords), stored.attrs
+            if chunks is not None:  # Dask cannot divide strings
+                texts = [name for name, each in variables.items() if each.dtype.kind in "OSU"]
+                known = {name: variables[name].load() for name in texts}
+                stored.close()
+                stored = xr.open_dataset(path.absolute(), chunks=chunks, drop_variables=map(str, texts), **options)
+                variables |= {**stored.variables, **known}
+        finally:
+            netCDF4.set_chunk_cache(*before)
+        failed.callback(stored.close)
+        made = {name: _decoded(variable) for name, variable in variables.items()}
+        data = xr.Dataset(made, attrs=attributes).set_coords(coords)
+        data.set_close(stored.close)
+        if chunks is None and cache:
+            _load(data, lambda _: False)
+        _check(path, data)
+        failed.pop_all()
     return data
 
 
 def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
     """Read `data` of the open file `path` into memory.  Raises ResultError if this fails."""
-    try:
-        with HDF5_LOCK:
-            return data.load()
-    except UNREADABLE as error:
-        raise _unreadable(path, error) from None
+    with _readable(path):
+        return data.load()
 
 
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
-    """Load the variables of an open result with at most one value for each run; arrays stay in the file.
-
-    Each access reads an array again, since the file was opened without a cache, and its memory is free after use.
-    """
+    """Load the variables with at most one value for each run; arrays are read again at each access, without a cache."""
     data, axes = data.copy(deep=False), set(data["run_status"].dims)
     _load(data, lambda variable: set(variable.dims) <= axes)
     return data
@@ -522,19 +505,11 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
     package, or has no runs of the phase.
     """
     try:
-        data = _open(path, group_of(phase), chunks)
+        return _open(path, group_of(phase), chunks)
     except ResultError:
         if phase != MAIN and path.exists() and phase not in read_result(path):
             raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
         raise
-    try:
-        if chunks is None:
-            _load(data, lambda _: False)
-        _check(path, data)
-    except UNREADABLE as error:
-        data.close()
-        raise _unreadable(path, error) from None
-    return data
 
 
 def open_written(path: Path) -> xr.Dataset:
@@ -556,11 +531,7 @@ def _check(path: Path, data: xr.Dataset) -> None:
         )
     if lacking(data):
         raise ResultError(f"{path} is not a result of this package")
-    try:
-        with HDF5_LOCK:
-            damage = next(unsound(data), None)
-    except UNREADABLE as error:
-        raise _unreadable(path, error) from None
+    damage = next(unsound(data), None)
     if damage is not None:
         raise DamagedResultError(f"{path} is damaged: {damage}")
 
@@ -575,10 +546,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written, by phase; None if there are none.
-
-    variables: the variables to read beside the run metadata; None: all.
-    """
+    """Read the finished runs of a result that is being written, with these variables; None if there are none."""
     if not description(path).exists():
         return None
     # imported here: it reads the study, which takes 0.3 s and which a finished result does not need

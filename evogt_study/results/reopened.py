@@ -84,19 +84,16 @@ def stored(
         plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
         if each.choice is not None and MAIN in groups:
             chosen.append(choice_in(path, groups[MAIN], study, each.choice))
-    phases = {}
-    for phase, data in groups.items():
-        plan = plans.get(phase)
-        if plan is None:
+    for phase, status in ((phase, data["run_status"]) for phase, data in groups.items()):
+        if phase not in plans:
             message = f"{path} holds {phase} runs, but its study has no {phase}"
             raise ResultError(f"{message}; it was changed after it was made")
-        if data["run_status"].dims != plan.space.names or data["run_status"].shape != plan.space.shape:
-            raise ResultError(
-                f"{path} ({phase}) must have the axes {_axes(plan.space.names, plan.space.shape)} that its study asks "
-                f"for, got {_axes(data['run_status'].dims, data['run_status'].shape)}"
-            )
-        phases[phase] = Stored(path, phase, data, study, plan)
-    return phases
+        planned = dict(zip(plans[phase].space.names, plans[phase].space.shape, strict=True))
+        if list(status.sizes.items()) != list(planned.items()):
+            wanted, got = (" x ".join(f"{size} {name}" for name, size in sizes.items()) or "none"
+                           for sizes in (planned, status.sizes))  # fmt: skip
+            raise ResultError(f"{path} ({phase}) must have the axes {wanted} that its study asks for, got {got}")
+    return {phase: Stored(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -108,10 +105,7 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def study_in(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
-    """Return the study in the text of a result; `codes` and `folder` are as in `stored`.
-
-    Raises ResultError if it cannot be used.
-    """
+    """Return the study in the text of a result; `codes` and `folder` are as in `stored`.  Raises ResultError."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
@@ -131,10 +125,7 @@ def study_in(
 
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
-    """Return the study of a file, with the code that one of these results declares.  Nothing is imported.
-
-    Raises StudyError if no result was computed with the code of now.
-    """
+    """Return the study of a file, with the code of now as one of these results declares it.  Raises StudyError."""
     texts = [text for path in results if (text := recorded_declaration(path))]
 
     def named(reference: str, depends: Sequence[str]) -> UserCode:
@@ -168,10 +159,7 @@ def recorded_declaration(path: Path) -> str:
 def code_to_run(
     path: Path, data: xr.Dataset, code: Path | None = None, folder: Path | None = None
 ) -> dict[str, UserCode]:
-    """Return the code of the study in a result, to compute runs again, by its references.  Nothing is imported.
-
-    code, folder: as in `find_code`; the folder of the study is by default the recorded one.
-    """
+    """Return the code of the study in a result by its references; `code` and `folder` are as in `find_code`."""
     study = study_in(path, data, folder=folder)
     depends, declared = study.model.depends, study.spec.codes
     folder = folder or Path(study.file).parent
@@ -204,8 +192,14 @@ def find_code(
     result must not decide which other file is executed.  Nothing is imported.  Raises InPythonError if the code is in
     no file, and ResultError, which names the files that have changed, if the code hash differs.
     """
-    file, reference, attribute = _parts(declared)
-    is_program = is_command(reference)  # its files are where the study file says
+    if declared.is_pickled:
+        raise InPythonError(
+            f"no run can be computed again: {declared.reference} was given in Python; its text is in the attribute "
+            f"{DECLARATION}; {TO_FILE}"
+        )
+    reference = declared.reference
+    file, _, attribute = reference.rpartition(":")
+    file, is_program = file or reference, is_command(reference)  # the files of a program are where the study file says
     if not file.endswith(".py") and code is None and not is_program:
         raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
     if code is None and not is_program and not (folder / file).resolve().is_relative_to(folder.resolve()):
@@ -220,25 +214,16 @@ def find_code(
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
     recorded, now = dict(declared.files), dict(found.files)
-    names = sorted(name for name in {*recorded, *now} if recorded.get(name) != now.get(name))
-    new = {name: "is new" if name not in recorded else "is missing" if name not in now else "changed" for name in names}
-    changes = [f"{_path_of(found, name)} {what}" for name, what in new.items()]
+    changes = [
+        f"{_path_of(found, name)} {'is new' if name not in recorded else 'changed' if name in now else 'is missing'}"
+        for name in sorted({*recorded, *now})
+        if recorded.get(name) != now.get(name)
+    ]
     if not changes and found.fingerprint != declared.fingerprint:
         changes = [f"what {_path_of(found, '')} uses changed"]
     if changes:
         raise ResultError(f"{listed(changes, 6)} since {path} was computed, so nothing was executed; {remedy}")
     return replace(found, is_checked=True)
-
-
-def _parts(declared: UserCode) -> tuple[str, str, str]:
-    """The file or module, the reference and the attribute of code that a result names.  Raises InPythonError."""
-    if declared.is_pickled:
-        raise InPythonError(
-            f"no run can be computed again: {declared.reference} was given in Python; its text is in the attribute "
-            f"{DECLARATION}; {TO_FILE}"
-        )
-    file, _, attribute = declared.reference.rpartition(":")
-    return file or declared.reference, declared.reference, attribute
 
 
 def _path_of(code: UserCode, name: str) -> str:
@@ -255,23 +240,19 @@ def files_of(codes: Mapping[str, UserCode]) -> list[str]:
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Chosen:
-    """Read the choice of an earlier phase from the coordinates of a result, without choosing again.
-
-    Raises ResultError if there is no choice, or if it is not a candidate of `study`.
-    """
+    """Read the choice of an earlier phase from coordinates of a result.  Raises ResultError if it is no candidate."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
             over = f" over {', '.join(choice.by)}" if choice.by else ""
             raise ResultError(f"{path} must have the pilot's choice as a coordinate `{name}`{over}, got none")
     columns = [data[name].transpose(*choice.by).values for name in choice.parameters]
-    table: dict[tuple[str, ...], Candidate] = {}
+    axes, table = [study.space.axis(name) for name in choice.by], dict[tuple[str, ...], Candidate]()
     for position in np.ndindex(columns[0].shape):
         shown = [str(data[name].values[i]) for name, i in zip(choice.by, position, strict=True)]
-        axes = [study.space.axis(name) for name in choice.by]
         found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
-        if any(i is None for i in found):
-            continue  # a point that is not part of `study`
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
+        if len(key) < len(axes):
+            continue  # a point that is not part of `study`
         candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
         fitting = [each for each in candidates if None not in map(find, [(value,) for value in each], texts)]
         if not fitting:
@@ -288,7 +269,3 @@ def point(space: CaseSpace, index: int) -> str:
     return ", ".join(
         f"{axis.name}={text_label(axis.values[int(i)])}" for axis, i in zip(space.axes, positions, strict=True)
     )
-
-
-def _axes(names: Sequence[object], shape: Sequence[int]) -> str:
-    return " x ".join(f"{size} {name}" for name, size in zip(names, shape, strict=True)) or "none"

@@ -14,17 +14,26 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.results.index import DIGESTS as DIGESTS
-from evogt_study.schema.variables import BOOKKEEPING, OUTPUT, STATUS_FLAGS, STATUS_NAMES, Status, status_codes
+from evogt_study.schema.variables import (
+    BOOKKEEPING,
+    EARLIER_PHASES,
+    OUTPUT,
+    STATUS_FLAGS,
+    STATUS_NAMES,
+    Status,
+    status_codes,
+)
 
 RECORDED = "recorded_coordinates"
 """Global attribute: names of the coordinates that runs returned."""
 RETURNED_ATTRIBUTES = "returned_attributes"
-"""Global attribute: names of the attributes of returned Datasets, with their names in the result, as JSON.
-
-An attribute that differs between runs is a coordinate of the result.
-"""
+"""Global attribute: names of attributes of returned Datasets, and of the attributes or coordinates here, as JSON."""
 CONCATENATED = "concatenated_from"
 """Global attribute of a joined result: the global attributes of its parts, as JSON."""
+OWN_ATTRIBUTES = (
+    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
+)  # fmt: skip
+"""Global attributes of a result beside those of its study and its computation."""
 RESULT_SCHEMA = "result_schema"
 """Global attribute: version of the result schema, MAJOR.MINOR."""
 SCHEMA_VERSION = "2.0"

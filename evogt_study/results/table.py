@@ -6,7 +6,7 @@ Records arrive in any order.  Arrays stay in the files of the runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -59,10 +59,7 @@ class Shape:
 
 @dataclass
 class Shapes:
-    """The shapes of variables by `column_key`, which the first run fixes that has a variable.
-
-    axes: dimensions of the study.  dims: other dimensions.
-    """
+    """The shapes of variables by `column_key`.  axes: dimensions of the study.  dims: other dimensions."""
 
     axes: tuple[str, ...]
     known: dict[tuple[str, bool], Shape] = field(default_factory=dict)
@@ -116,10 +113,7 @@ def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
 
 @dataclass(eq=False)
 class RunTable:
-    """Status, run metadata and variables of every case of `plan`.
-
-    Cases with equal keys share a run: its record fills all of them.  Arrays of numbers stay in the files of the runs.
-    """
+    """Status, run metadata and variables of every case of `plan`.  Cases with equal keys share a run."""
 
     plan: Plan
 
@@ -203,8 +197,10 @@ class RunTable:
             columns = self.attributes if stack.role == ATTRIBUTE else self.columns
             if stack.name not in columns:
                 columns[stack.name] = (ArrayColumn if stack.dims else RunColumn).empty(self.size, stack)
-            types = self.shapes.known[column_key(stack)].types
-            columns[stack.name].put(case[place >= 0], stack.taken(place[place >= 0]), types)
+            column, own = columns[stack.name], case[place >= 0]  # in the order of the plan
+            if own[0] < column.first:
+                column.first, column.attributes = int(own[0]), stack.attributes
+            column.put(own, stack.taken(place[place >= 0]), self.shapes.known[column_key(stack)].types)
         return case
 
     def add_all(
@@ -213,19 +209,12 @@ class RunTable:
         wanted: Callable[[Status], bool] = is_finished,
         attempts: np.ufunc = np.maximum,
     ) -> None:
-        """Add several records.  A run that is ok replaces a failure.
-
-        attempts: the number of a record includes earlier attempts, so the maximum counts copies of a record once;
-        np.add is for records that were computed independently.
-        """
+        """Add several records: a run that is ok replaces a failure.  attempts: np.add if all were computed."""
         for records in found:
             self.add(records, wanted, [status for status in Status if status != Status.ok], attempts)
 
     def checked(self, records: RunRecords) -> RunRecords:
-        """Return `records` with earlier attempts added, in which a run with values of another shape is failed.
-
-        The first run that has a variable fixes its shape: the trial run, or a run of the result that is resumed.
-        """
+        """Return records with earlier attempts added.  Runs whose variables have another shape than before fail."""
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         before = np.zeros_like(records.attempts)
         before[number] = self.attempts[case]
@@ -254,14 +243,18 @@ class RunTable:
         return records.failed(wrong)
 
     def records(self, columns: Mapping[str, AnyColumn] | None = None) -> tuple[RunRecords, Order]:
-        """Return the records of all finished runs, and their cases: of equal keys the first.
-
-        columns: the variables and coordinates; None: all of the table.
-        """
+        """Return the records of all finished runs and their cases, the first of equal keys.  columns: None for all."""
         cases = self._distinct(np.flatnonzero((self.status != Status.not_run) & (self.keys != b"")))
         row_of = np.full(self.size, -1)
         row_of[cases] = np.arange(len(cases))
-        found = [*(self.columns if columns is None else columns).items(), *self.attributes.items()]
+        stacks = []
+        for name, column in (*(self.columns if columns is None else columns).items(), *self.attributes.items()):
+            own = np.flatnonzero(column.present & (row_of >= 0))
+            types = column.types(own)
+            for dtype in sorted(set(types.tolist()), key=str):
+                some = own[types == dtype]
+                values = column.values(some, dtype)
+                stacks.append(Stack(name, column.dims, row_of[some], values, column.attributes, column.role))
         records = RunRecords(
             keys=tuple(self.keys[cases].astype(str).tolist()),
             status=self.status[cases],
@@ -270,7 +263,7 @@ class RunTable:
             wall_seconds=self.wall_seconds[cases],
             attempts=self.attempts[cases],
             software=tuple(self.software_sets[number] for number in self.software[cases].tolist()),
-            stacks=tuple(stack for name, column in found for stack in column.stacks(name, row_of)),
+            stacks=tuple(stacks),
         )
         return records, cases
 
@@ -306,16 +299,10 @@ class KeyIndex:
         return not np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != b""))
 
     def found(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Find the cases of the keys: numbers of the keys and of the cases, one pair for each case, in their order.
-
-        The first of equal keys counts.
-        """
+        """Find numbers of keys and of their cases, in pairs, in the order of the cases."""
         different, first = np.unique(wanted, return_index=True)
         begin = np.searchsorted(self._keys, different, "left", self._cases)
-        if self.distinct and len(self._cases):  # the usual case: a search takes longer than the rest
-            count = (self._keys[self._cases[np.minimum(begin, len(self._cases) - 1)]] == different).astype(np.intp)
-        else:
-            count = np.searchsorted(self._keys, different, "right", self._cases) - begin
+        count = np.searchsorted(self._keys, different, "right", self._cases) - begin
         count[different == b""] = 0  # no case
         # the positions begin, ..., begin + count - 1 of each key in one array: 0, 1, 2, ... shifted by `begin`, less
         # the number of positions of earlier keys
@@ -333,39 +320,28 @@ class Cells(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Described:
-    """What both kinds of columns have.  first: the lowest case with a value, which decides the attributes."""
+class RunColumn:
+    """One number, string or date for each case; strings are objects.
+
+    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.  first: the
+    lowest case with a value, which decides the attributes: a result must not depend on the order in which runs arrive.
+    """
 
     role: str
     dims: tuple[str, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    first: int = field(default=2**62, kw_only=True)
-
-    # a result must not depend on the order in which runs arrive
-    def describe(self, cases: npt.NDArray[np.intp], stack: Stack) -> None:
-        """Use the attributes of the lowest case, which is the first of `cases`."""
-        if cases[0] < self.first:
-            self.first, self.attributes = int(cases[0]), stack.attributes
-
-
-@dataclass(eq=False)
-class RunColumn(_Described):
-    """One number, string or date for each case; strings are objects.
-
-    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.
-    """
-
     cells: npt.NDArray[Any]
     present: npt.NDArray[np.bool_]
     returned: npt.NDArray[np.int8]
-    dtypes: list[np.dtype[Any]]
+    dtypes: list[np.dtype[Any]] = field(default_factory=list)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    first: int = 2**62
 
     @staticmethod
     def empty(count: int, stack: Stack) -> RunColumn:
         """Return a column for `count` cases without any value."""
         dtype = _in_memory(stack.values.dtype)
-        cells, present = np.full(count, pad_of(dtype), dtype), np.zeros(count, dtype=bool)
-        return RunColumn(stack.role, (), cells, present, np.zeros(count, np.int8), [])
+        cells = np.full(count, pad_of(dtype), dtype)
+        return RunColumn(stack.role, (), cells, np.zeros(count, dtype=bool), np.zeros(count, np.int8))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -378,14 +354,12 @@ class RunColumn(_Described):
         return self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
 
     def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
-        """Set the values of `cases`, which are in order.  types: the dtypes of numbers in all runs."""
-        self.describe(cases, stack)
-        dtype = common_type(types) if types else self.dtype
+        """Set the values of `cases`.  types: the dtypes of numbers in all runs."""
+        dtype, own = common_type(types) if types else self.dtype, _in_memory(stack.values.dtype)
         if dtype != self.dtype:
             cells = np.full(len(self.cells), pad_of(dtype), dtype)
             cells[self.present] = self.cells[self.present]
             self.cells = cells
-        own = _in_memory(stack.values.dtype)
         if own not in self.dtypes:
             self.dtypes.append(own)
         self.cells[cases], self.present[cases], self.returned[cases] = stack.values, True, self.dtypes.index(own)
@@ -399,20 +373,24 @@ class RunColumn(_Described):
         """Return the values."""
         return Cells(self.cells, ~self.present)
 
-    def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
-        """Yield the values of the cases with a row in `row_of`, with the types that runs returned."""
-        cases = np.flatnonzero(self.present & (row_of >= 0))
-        for number in np.unique(self.returned[cases]).tolist():
-            own, dtype = cases[self.returned[cases] == number], self.dtypes[number]
-            values = self.cells[own].astype(str if dtype.kind == "O" else dtype)
-            yield Stack(name, (), row_of[own], values, self.attributes, self.role)
+    def types(self, cases: Order) -> npt.NDArray[Any]:
+        """Return the types that the runs of `cases` returned."""
+        return np.array(self.dtypes, object)[self.returned[cases]]
+
+    def values(self, cases: Order, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return the values that runs returned with this type."""
+        return self.cells[cases].astype(str if dtype.kind == "O" else dtype)
 
 
 @dataclass(eq=False)
-class ArrayColumn(_Described):
+class ArrayColumn:
     """An array for each case, as pieces of files, which are read when they are used."""
 
+    role: str
+    dims: tuple[str, ...]
     data: Packed
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    first: int = 2**62
 
     is_number = False
 
@@ -432,8 +410,7 @@ class ArrayColumn(_Described):
         return _in_memory(self.data.dtype)
 
     def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
-        """Set the arrays of `cases`, which are in order."""
-        self.describe(cases, stack)
+        """Set the arrays of `cases`."""
         self.data.put(cases, stack.values)
 
     def common(self) -> npt.NDArray[Any] | None:
@@ -443,11 +420,9 @@ class ArrayColumn(_Described):
             return None
         first = np.asarray(data[:1], self.dtype)[0]
         if len({(data.forms[form].dtype, data.forms[form].chunk) for form in set(data.form.tolist())}) > 1:
-            is_same = bool(equal(np.asarray(data, self.dtype), first).all())
-        else:
-            marks = data.pieces[["row", "size", "checksum"]]
-            is_same = bool((marks == marks[:1]).all())
-        return first if is_same else None
+            return first if equal(np.asarray(data, self.dtype), first).all() else None
+        marks = data.pieces[["row", "size", "checksum"]]
+        return first if (marks == marks[:1]).all() else None
 
     def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
         """Return the arrays in memory, filled up to `lengths`."""
@@ -455,13 +430,14 @@ class ArrayColumn(_Described):
         values = self.data.padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
         return Cells(values, self.data.lacks(lengths))
 
-    def stacks(self, name: str, row_of: npt.NDArray[np.intp]) -> Iterator[Stack]:
-        """Yield the arrays of the cases with a row in `row_of`, with the types that runs returned."""
-        cases = np.flatnonzero(self.present & (row_of >= 0))
-        kinds = np.array([str(_in_memory(form.dtype)) for form in self.data.forms])[self.data.form[cases]]
-        for kind in np.unique(kinds).tolist():
-            own = cases[kinds == kind]
-            yield Stack(name, self.dims, row_of[own], self.data[own], self.attributes, self.role)
+    def types(self, cases: Order) -> npt.NDArray[Any]:
+        """Return the types that the runs of `cases` returned."""
+        return np.array([_in_memory(form.dtype) for form in self.data.forms], object)[self.data.form[cases]]
+
+    def values(self, cases: Order, dtype: np.dtype[Any]) -> Packed:
+        """Return the arrays that runs returned with this type, unread."""
+        found: Packed = self.data[cases]
+        return found
 
 
 AnyColumn = RunColumn | ArrayColumn

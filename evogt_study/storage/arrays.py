@@ -42,8 +42,6 @@ _DEFLATED, RAW, WHOLE = -3, -2, -1
 """Rows of pieces that hold one run: its bytes deflated, its bytes as they are, or a chunk."""
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable of workers: a folder that they share and that is removed with their cluster."""
-_LOOK_SECONDS = 0.02
-"""Seconds between two attempts to take a lock.  A run timeout takes effect only between two attempts."""
 
 
 # the last dimensions are complete if possible, so that chunks of a file are long stretches of memory
@@ -76,7 +74,8 @@ def once(name: str, compute: Callable[[], Array]) -> Array:
     if folder is None or not os.path.isdir(folder):
         return compute()
     path = Path(folder) / f"{name}.npy"
-    with FileLock(path.with_suffix(".lock"), poll_interval=_LOOK_SECONDS):  # free again if its process dies
+    # free again if its process dies; a run timeout takes effect only between two attempts
+    with FileLock(path.with_suffix(".lock"), poll_interval=0.02):
         if path.exists():
             return np.asarray(np.load(path, allow_pickle=False))
         values = compute()
@@ -97,10 +96,7 @@ def checksum(*parts: Any) -> bytes:
 
 
 def pack(values: npt.NDArray[Any]) -> bytes:
-    """Shuffle and deflate an array, as HDF5 reads it.
-
-    Byte planes that do not deflate are stored, since Huffman codes that save nothing halve the speed of every reader.
-    """
+    """Shuffle and deflate an array as HDF5 reads it, except byte planes of noise: they would slow down readers."""
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T)
     size = planes.shape[1]
@@ -190,17 +186,18 @@ class File:
 class _Descriptor:
     """An open file, which is closed with its last user."""
 
-    def __init__(self, path: Path) -> None:
-        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    number = -1
+
+    def __init__(self, file: File) -> None:
+        self.number = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # the file could not be opened
+        if self.number >= 0:
             os.close(self.number)
 
 
-@lru_cache(maxsize=16)  # few files are open at the same time, so that a study may have any number of shards
-def _open(file: File) -> _Descriptor:
-    return _Descriptor(file.path)
+_open = lru_cache(maxsize=16)(_Descriptor)
+"""Few files are open at the same time, so that a study may have any number of shards."""
 
 
 def close_files() -> None:
@@ -245,10 +242,7 @@ class Packed:
 
     @staticmethod
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
-        """Return the arrays, of one dtype: a large one packed in chunks, strings deflated.
-
-        share: store equal arrays once.
-        """
+        """Return arrays of one dtype: large ones packed in chunks, strings deflated.  share: store equal ones once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
         stored, is_text = stored_dtype(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
@@ -358,10 +352,8 @@ class Packed:
     def lacks(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """Return which values of the arrays, filled up to `lengths`, are missing."""
         made = np.broadcast_to(~self.present.reshape(-1, *[1] * len(lengths)), (len(self), *lengths)).copy()
-        for axis, length in enumerate(lengths, 1):
-            room = [1] * made.ndim
-            room[0], room[axis] = len(self), length
-            made |= (np.arange(length) >= self.shapes[:, axis - 1, None]).reshape(room)
+        for axis, places in enumerate(np.indices(lengths, sparse=True)):
+            made |= places >= self.shapes[:, axis].reshape(-1, *[1] * len(lengths))
         return made
 
     def put(self, rows: npt.NDArray[np.intp], other: Packed) -> None:

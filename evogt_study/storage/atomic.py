@@ -73,10 +73,7 @@ def _remove(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
-    """Write a file as `written_whole` does, and make its folder if it is missing.
-
-    Raises ResultError if the disk refuses.
-    """
+    """Write a file as `written_whole` does, and make its folder if it is missing.  Raises ResultError."""
     try:
         make_folder(path.parent)
         with written_whole(path, tidy=tidy) as temporary:
@@ -86,10 +83,7 @@ def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
 
 
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
-    """Remove the temporary files that killed processes left in `folder`, of all files or of the file `name`.
-
-    Only the holder of the result's lock may call it: other processes may be writing temporary files.
-    """
+    """Remove what killed processes left in `folder`, of the file `name` or of all.  The caller holds the lease."""
     file = ".+" if name is None else re.escape(name)
     left = re.compile(rf"\.{file}\.{MARK.pattern}[0-9a-f]{{8}}\.tmp")
     for path in list(folder.iterdir()) if folder.is_dir() else []:
@@ -103,11 +97,7 @@ def _beside(path: Path) -> Path:
 
 
 def followed(path: Path) -> Path:
-    """Return `path`, or the target of the link at `path`.
-
-    Raises ResultError for a circular link, for a link into a folder that does not exist (its disk may not be mounted),
-    and for a folder, a pipe or a device.
-    """
+    """Return `path`, or the target of a link.  Raises ResultError if nothing can be written there, such as a pipe."""
     target = path
     if os.path.islink(path):
         with suppress(OSError, RuntimeError):  # of a circle, by the version of Python
@@ -133,12 +123,11 @@ def steadily(path: Path, look: Callable[[], Found]) -> Found:
         before = identity(path)
         try:
             found = look()
+            if identity(path) == before:
+                return found
         except ResultError:
             if identity(path) == before:
                 raise
-        else:
-            if identity(path) == before:
-                return found
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -170,15 +159,13 @@ def make_folder(folder: Path) -> list[Path]:
 def unmake(folders: Iterable[Path]) -> None:
     """Remove the folders that are empty, innermost first."""
     for folder in folders:
-        # rmdir refuses a folder that is not empty
-        with suppress(OSError):
+        with suppress(OSError):  # it is not empty
             folder.rmdir()
 
 
 def sync(path: Path) -> None:
     """Wait until a file or folder is on disk."""
-    # a descriptor for reading is enough for fsync, and a folder has no other
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)  # enough for fsync, and a folder has no other
     try:
         os.fsync(descriptor)
     finally:
@@ -205,8 +192,7 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
-        made = make_folder(path.parent)
-        probe = _beside(path)
+        made, probe = make_folder(path.parent), _beside(path)
         probe.touch()
         probe.unlink(missing_ok=True)  # who holds the lock may have removed it
     except OSError as error:
@@ -238,18 +224,13 @@ def own_process() -> dict[str, str]:
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True if a process, given as `own_process` does, was a process of this machine and has ended.
-
-    The kernel gives the number of an ended process to another one, which started later.
-    """
+    """Return True if an `own_process` was of this machine and has ended; a later process may have its number."""
     if process["machine"] != this_machine():
         return False
     try:
         number = int(process["process"])
-        # signal 0 is never delivered: the kernel only checks that the process exists
-        os.kill(number, 0)
-    except PermissionError:  # a process of another user
-        pass
+        with suppress(PermissionError):  # a process of another user
+            os.kill(number, 0)  # never delivered: the kernel only checks that the process exists
     except (ProcessLookupError, ValueError, OverflowError):
         return True
     state, start = _state_and_start(number)

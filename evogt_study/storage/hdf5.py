@@ -7,8 +7,8 @@ with it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +21,28 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
 """Name by which NetCDF recognises a dimension without a variable."""
 
 
-class _Stream:
-    """What HDF5 writes to.
+class _Stream(FileIO):
+    """The file that HDF5 writes to.  It keeps the error of the disk, of which HDF5 gives no reason."""
 
-    It keeps what the disk refuses: HDF5 gives no reason, and ends the process later if it cannot close a file.
-    """
+    refusal: OSError | None = None
 
-    def __init__(self, path: Path) -> None:
-        self.file = path.open("w+b", buffering=0)
-        self.refusal: OSError | None = None
-        self.seek, self.tell = self.file.seek, self.file.tell
-        self.read, self.readinto = self.file.read, self.file.readinto
-
-    def write(self, content: memoryview) -> None:
+    def write(self, content: Any) -> int:
         """Write all bytes."""
         rest = memoryview(content)
-        with self._kept():
-            while rest:
-                rest = rest[self.file.write(rest) :]
-
-    def truncate(self, size: int) -> None:
-        """Set the size of the file."""
-        with self._kept():
-            self.file.truncate(size)
-
-    def flush(self) -> None:
-        """Do nothing: nothing is buffered."""
-
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
         try:
-            yield
+            while rest:
+                rest = rest[super().write(rest) :]
         except OSError as error:
             self.refusal = self.refusal or error
+        return len(content)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size of the file."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.refusal = self.refusal or error
+            return 0
 
 
 class NetCDFFile:
@@ -68,7 +57,7 @@ class NetCDFFile:
 
         self.h5py = h5py
         # the version of the format that netCDF-C writes
-        self.stream = _Stream(path)
+        self.stream = _Stream(path, "w+")
         self.file = h5py.File(self.stream, "w", libver=("v108", "v108"), track_order=True)
         self.count = 0
         versions = f"version=2,h5py={h5py.__version__},hdf5={h5py.version.hdf5_version}"
@@ -77,7 +66,7 @@ class NetCDFFile:
     def close(self) -> None:
         """Close the file.  Raises OSError if the disk has refused a part of it."""
         self.file.close()
-        self.stream.file.close()
+        self.stream.close()
         self.check()
 
     def check(self) -> None:
@@ -106,11 +95,9 @@ class NetCDFFile:
             elif isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "OU":
                 target.attrs.create(str(name), np.array(value, object), dtype=self.h5py.string_dtype())
             else:
-                content = np.atleast_1d(value)
-                space = h5s.create_simple(content.shape)
-                h5a.create(target.id, str(name).encode(), h5t.py_create(content.dtype, logical=True), space).write(
-                    np.ascontiguousarray(content)
-                )
+                content = np.ascontiguousarray(value)  # of a number too, an array with one dimension
+                kind, space = h5t.py_create(content.dtype, logical=True), h5s.create_simple(content.shape)
+                h5a.create(target.id, str(name).encode(), kind, space).write(content)
 
 
 class Group:
@@ -120,16 +107,6 @@ class Group:
         self.file, self.target, self.h5py = file, target, file.h5py
         self.scales: dict[str, tuple[Any, list[tuple[Any, int]]]] = {}
 
-    def dimension(self, name: str, size: int, made: Any = None) -> None:
-        """Add a dimension, with its coordinate if there is one."""
-        label = name
-        if made is None:
-            made, label = self.target.create_dataset(name, (size,), ">f4"), NO_VARIABLE % size
-        made.make_scale(label)
-        made.attrs["_Netcdf4Dimid"] = np.int32(self.file.count)
-        self.file.count += 1
-        self.scales[name] = (made, [])
-
     def variable(
         self,
         name: str,
@@ -137,22 +114,20 @@ class Group:
         dtype: np.dtype[Any],
         attributes: Mapping[str, Any],
         *,
-        fill: Any = None,
         chunk: tuple[int, ...] | None = None,
         content: npt.NDArray[Any] | None = None,
     ) -> Any:
         """Add a variable over dimensions: an array, or chunks, which the caller writes."""
-        options: dict[str, Any] = {"fillvalue": fill}
-        if chunk is not None:
-            options |= {"chunks": chunk, "shuffle": True, "compression": 1}
-        else:
-            options |= {"data": content}
-        made = self.target.create_dataset(name, tuple(sizes.values()), dtype, **options)
-        marked = attributes if fill is None else {**attributes, "_FillValue": dtype.type(fill)}
-        self.file.set_attributes(made, marked)
-        for dim, size in sizes.items():
-            if dim not in self.scales:
-                self.dimension(dim, size, made if dim == name and next(iter(sizes)) == name else None)
+        packing = {"data": content} if chunk is None else {"chunks": chunk, "shuffle": True, "compression": 1}
+        fill = attributes.get("_FillValue")
+        made = self.target.create_dataset(name, tuple(sizes.values()), dtype, fillvalue=fill, **packing)
+        self.file.set_attributes(made, attributes)
+        for dim, size in (item for item in sizes.items() if item[0] not in self.scales):
+            is_own = dim == name == next(iter(sizes))
+            scale = made if is_own else self.target.create_dataset(dim, (size,), ">f4")
+            scale.make_scale(name if is_own else NO_VARIABLE % size)
+            scale.attrs["_Netcdf4Dimid"] = np.int32(self.file.count)
+            self.file.count, self.scales[dim] = self.file.count + 1, (scale, [])
         if name not in sizes and sizes:
             references = np.empty(len(sizes), object)
             for axis, dim in enumerate(sizes):

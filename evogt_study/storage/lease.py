@@ -63,10 +63,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease file at one moment.
-
-    signature: empty if it is not signed.  changed: time of change.  identity: a string that no other lease has.
-    """
+    """A lease file at one moment.  signature: empty if not signed.  identity: a string that no other lease has."""
 
     path: Path
     signature: dict[str, str]
@@ -162,10 +159,10 @@ def _take(path: Path) -> Lease | None:
     # Several processes may see that the holder is gone.  One of them takes the lease on replacing this very file, and
     # renames it to `path`.  If that process ends before the rename, the next one takes its lease over in the same way.
     right = _take(path.with_name(f".{path.name}.{found.identity}"))
-    if right is None:
-        return None
-    if not found.is_current():  # another process has replaced the file before
+    if right is not None and not found.is_current():  # another process has replaced the file before
         right.remove()
+        right = None
+    if right is None:
         return None
     with suppress(FileNotFoundError):  # this process was stopped, and another one has taken `right` over
         right.path.replace(path)
@@ -206,14 +203,6 @@ def _renewed(leases: Collection[Lease]) -> Iterator[None]:
         beating.join()
 
 
-def _make(folder: Path) -> list[Path]:
-    """Make the folder; return the folders that were missing, innermost first.  Raises ResultError."""
-    try:
-        return make_folder(folder)
-    except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
-
-
 def lock_file(result: Path) -> Path:
     """Return the lease file of a result."""
     result = followed(result)  # a link and its target have one lease
@@ -227,10 +216,20 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
     Call this function before each write: a process that is stopped for `SILENT_SECONDS` loses the lease.  Raises
     ResultError, with host and process, if another process holds it.
     """
-    path = lock_file(result)
-    made = _make(path.parent)
+    path, made = lock_file(result), list[Path]()
+    end = time.monotonic() + 2 * UNSIGNED_SECONDS
     try:
-        lease = _acquire(path)
+        try:
+            made = make_folder(path.parent)
+            while (lease := _take(path)) is None:  # another process may be signing it or taking it over
+                found = _look(path)
+                if found is not None and found.signature and not found.is_gone(_now(path.parent)):
+                    raise found.refusal()
+                if time.monotonic() > end:
+                    raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
+                time.sleep(0.02)
+        except OSError as error:
+            raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
         try:
             with _renewed([lease]):
                 yield lease.check
@@ -238,22 +237,6 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
             lease.remove()
     finally:
         unmake(made)
-
-
-def _acquire(path: Path) -> Lease:
-    """Take a lease.  While another process may be signing it or taking it over, look again.  Raises ResultError."""
-    end = time.monotonic() + 2 * UNSIGNED_SECONDS
-    try:
-        while (lease := _take(path)) is None:
-            found = _look(path)
-            if found is not None and found.signature and not found.is_gone(_now(path.parent)):
-                raise found.refusal()
-            if time.monotonic() > end:
-                raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
-            time.sleep(0.02)
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
-    return lease
 
 
 def writer_of(result: Path) -> Writer | None:
@@ -279,10 +262,7 @@ class Seen:
 
 @dataclass(eq=False)
 class Claims:
-    """Claims in a folder, which exists until the plan is computed.  held: leases of this process, by part.
-
-    A lost part is claimed again by a lease of the next generation.
-    """
+    """Claims in a folder.  held: leases of this process.  A lost part is claimed again in the next generation."""
 
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)
@@ -355,16 +335,19 @@ class Claims:
 
 def claims_in(folder: Path) -> Claims:
     """Return the claims in a folder, which is made if it is missing.  Raises ResultError."""
-    _make(folder)
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
     return Claims(folder)
 
 
 def living(root: Path) -> int:
     """Return the number of parts that processes hold, in all folders of claims in `root`."""
     count = 0
-    for folder in root.iterdir() if root.is_dir() else []:
+    for claims in map(Claims, root.iterdir() if root.is_dir() else []):
         with suppress(WorkIsGoneError):
-            seen = (claims := Claims(folder)).seen()
+            seen = claims.seen()
             open_ = seen.generations.keys() - seen.done
             count += len(open_) - len(claims.lost(seen, open_))
     return count
@@ -377,10 +360,7 @@ def remove_claims(root: Path) -> None:
 
 @cache
 def own_folder() -> Path:
-    """Return the temporary folder of this command, which ends with it.
-
-    Folders that killed commands left on this machine are removed first.
-    """
+    """Return the temporary folder of this command, after removing the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         if was_left(left.name):
             shutil.rmtree(left, ignore_errors=True)

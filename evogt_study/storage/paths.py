@@ -17,17 +17,20 @@ def default_result(name: str) -> Path:
     return Path("results") / f"{name}.nc"
 
 
+def _beside(result: Path, suffix: str) -> Path:
+    """Return the path beside a result; a link and its target are one result."""
+    result = followed(result)
+    return result.with_name(result.name + suffix)
+
+
 def shard_folder(result: Path) -> Path:
     """Return the folder beside a result file that holds its shards while a study runs."""
-    # a link and its target are one result with one folder
-    result = followed(result)
-    return result.with_name(result.name + SHARDS)
+    return _beside(result, SHARDS)
 
 
 def store_folder(result: Path) -> Path:
     """Return the folder beside a result file that keeps finished runs that are no longer part of the study."""
-    result = followed(result)
-    return result.with_name(result.name + STORE)
+    return _beside(result, STORE)
 
 
 def runs_folder(result: Path) -> Path:
@@ -53,8 +56,7 @@ def claims_folder(result: Path) -> Path:
 
 def jobs_folder(result: Path) -> Path:
     """Return the folder of the output of jobs of a batch system."""
-    result = followed(result)
-    return result.with_name(result.name + ".jobs")
+    return _beside(result, ".jobs")
 
 
 def paths_of(given: str | Path | Iterable[str | Path]) -> list[Path]:

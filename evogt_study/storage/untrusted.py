@@ -28,10 +28,7 @@ LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]
 
 
 def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.inf) -> io.BufferedReader:
-    """Open a regular file of at most `max_bytes` for reading, without waiting.
-
-    inside: the folder in which the file must be, also if links are followed.  Raises OSError.
-    """
+    """Open a regular file without waiting.  inside: the folder in which it must be, also by links.  Raises OSError."""
     try:
         if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
             raise OSError(0, f"it is not inside of {inside}", str(path))
@@ -56,17 +53,12 @@ def read_bytes(path: Path, inside: Path | None = None, max_bytes: int = MAX_BYTE
 def read_text(
     path: Path, what: str, kind: type[EvogtError] = InputError, inside: Path | None = None, max_bytes: int = MAX_BYTES
 ) -> str:
-    """Return the text of a file in UTF-8, without a byte order mark.
-
-    what: the file in messages, such as "the study file".  Raises an error of this `kind`.
-    """
+    """Return the text of a file in UTF-8.  what: the file in messages.  Raises an error of this `kind`."""
     try:
         return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        reason = "it is no text"
-    except OSError as error:
-        reason = error.strerror or str(error)
-    raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}")
+    except (UnicodeDecodeError, OSError) as error:
+        reason = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
+        raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.results.shards import shard_folder
-from evogt_study.results.sources import ShardFolder
+from evogt_study.results.shards import ShardFolder, shard_folder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.storage.atomic import identity

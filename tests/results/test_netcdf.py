@@ -21,49 +21,32 @@ from evogt_study.study.study import Study
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def refusal():
-    """Called with a path: what writing five megabytes there tells."""
-
-    def write(path):
-        values = np.random.default_rng(1).normal(size=(600, 1000))
-        with pytest.raises(ResultError) as caught:
-            write_result(path, {"main": xr.Dataset({"values": (("i", "j"), values)})})
-        assert os.listdir(path.parent) == []
-        return str(caught.value)
-
-    return write
-
-
-def test_a_disk_that_refuses_what_is_written_is_told(refusal, tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, before[1]))
-    try:
-        told = refusal(tmp_path / "r.nc")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert told.startswith(f"cannot write {tmp_path / 'r.nc'}: File too large, ")
-    assert told.endswith(" bytes are free there; make room, or choose another place")
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of two megabytes."""
-    (tmp_path / "disk").mkdir()
+@pytest.fixture(params=["a limit", "a full disk"])
+def small_disk(request, tmp_path):
+    """A folder for which a process may not write five megabytes, and the reason."""
+    folder, (soft, hard) = tmp_path / "disk", resource.getrlimit(resource.RLIMIT_FSIZE)
+    folder.mkdir()
+    if request.param == "a limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, hard))
+        yield folder, "File too large, [0-9,]+ bytes"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path / "disk")], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("this user may not mount a disk")
-    yield tmp_path / "disk"
-    subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)
+    yield folder, "No space left on device, 0 bytes"
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_is_told(refusal, small_disk):
-    assert refusal(small_disk / "r.nc") == (
-        f"cannot write {small_disk / 'r.nc'}: No space left on device, 0 bytes are free there; make room, or choose "
-        "another place"
-    )
+def test_a_disk_that_refuses_what_is_written_is_told(small_disk):
+    folder, reason = small_disk
+    values = np.random.default_rng(1).normal(size=(600, 1000))
+    told = rf"^cannot write {folder}/r.nc: {reason} are free there; make room, or choose another place$"
+    with pytest.raises(ResultError, match=told):
+        write_result(folder / "r.nc", {"main": xr.Dataset({"values": (("i", "j"), values)})})
+    assert os.listdir(folder) == []
 
 
 # --- the schema of results -------------------------------------------------------------------------------------------

@@ -213,21 +213,6 @@ def test_a_run_of_another_shape_than_the_first_fails_and_has_no_values(plan, nam
     assert not {"n", "s"} & set(table.columns)
 
 
-NUMBERS = st.sampled_from(
-    [np.int8(-3), np.uint8(200), np.int32(7), np.int64(9), np.float32(0.1), 0.1, True, np.float16(2)]
-)
-
-
-@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.lists(NUMBERS, min_size=1, max_size=6), order=st.permutations(range(6)))
-def test_numbers_of_several_types_have_the_common_type_of_numpy_in_any_order(plan, values, order):
-    runs = [{number: {"v": value}} for number, value in enumerate(values)]
-    table = filled(plan, *(runs[number] for number in order if number < len(runs)))
-    found = column(table, "v")[: len(values)]
-    assert found.dtype == np.result_type(*{np.asarray(value).dtype for value in values})
-    assert found.tolist() == np.array(values, found.dtype).tolist()
-
-
 # --- from function to file: nothing that is missing looks like a value ------------------------------------------------
 
 

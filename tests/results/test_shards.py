@@ -10,8 +10,7 @@ import xarray as xr
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.results.index import pack_records
 from evogt_study.results.netcdf import read_result, write_result
-from evogt_study.results.shards import read_shard, remove_shards, write_shard
-from evogt_study.results.sources import ShardFolder
+from evogt_study.results.shards import ShardFolder, read_shard, remove_shards, write_shard
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.storage.atomic import check_writable
 from evogt_study.study.plan import study_plan

@@ -12,7 +12,7 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
-from evogt_study.results import sources as run_sources
+from evogt_study.results import shards as run_sources
 from evogt_study.results.finished import describe, description, read_partial_result
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
