@@ -27,15 +27,3 @@ def test_attributes_that_a_reader_of_the_file_needs(name):
 @pytest.mark.parametrize("name", ["mode", "feature", "node"])
 def test_an_index_says_where_it_starts(name):
     assert VARIABLES[name].comment.startswith("from 0")
-    assert name == "feature" or "from 0" in ROWS[name]
-
-
-def test_unknowns_are_those_of_both_baselines():
-    for said in (VARIABLES["degrees_of_freedom"].comment, ROWS["degrees_of_freedom"]):
-        assert "p1_fem" in said
-        assert "finite_difference" in said
-
-
-def test_the_key_is_said_to_hash_what_is_recorded_too():
-    assert "recorded output" in BOOKKEEPING["run_key"].long_name
-    assert "recorded variables" in ROWS["run_key"]
