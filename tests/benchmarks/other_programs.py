@@ -73,7 +73,7 @@ def main() -> None:
     names = [name for name, (module, _) in PROGRAMS.items() if importlib.util.find_spec(module)]
     for points, seconds in ((40, 0.02), (200, 0.0)):
         if points > 100:
-            names = [name for name in names if name != "mushin"]  # 0.15 s for each run
+            names = [name for name in names if name != "mushin"]  # 0.1 s for each run
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for _ in range(repeat):
             for name in names:
