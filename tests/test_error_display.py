@@ -41,13 +41,17 @@ def test_an_error_in_a_script_shows_the_lines_of_the_user(python):
     assert [line.split(", ")[1] for line in lines if line.startswith("  File ")] == ["line 12", "line 10"]
 
 
-@pytest.mark.parametrize(("options", "place"), [("output='o.nc'", "o.nc.shards. The same"), ("", ".nc until this")])
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [("output='o.nc'", "o.nc.shards. The same"), pytest.param("", ".nc until this", marks=pytest.mark.long)],
+)
 def test_an_interrupt_of_a_script_is_one_line(python, options, place):
     (line,) = python(INTERRUPT.format(options=options))
     assert line.startswith("interrupted: finished runs are in ")
     assert place in line
 
 
+@pytest.mark.long
 def test_a_notebook_shows_one_message(tmp_path):
     cells = [
         SCRIPT.format(last=""),

@@ -15,7 +15,7 @@ from evogt_study.methods.problem_kind import PROBLEM_KINDS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.publishing.page import stated_problems
+from evogt_study.publishing.report import stated_problems
 from evogt_study.schema.variables import status_codes
 from evogt_study.study.study import Study
 

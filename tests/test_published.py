@@ -113,7 +113,10 @@ def test_every_published_number_is_judged():
     assert files == set(TABLES) | {"gamma_candidates", "known_differences"}
 
 
-STUDIES = [pytest.param(name, marks=slow_if(name in LONG)) for name in RUNS]
+SECONDS = {"oscillatory_1d", "operator_2d", "nonseparable_2d", "allen_cahn_2d", "space_time_regression"}
+STUDIES = [
+    pytest.param(name, marks=slow_if(name in LONG) or ([pytest.mark.long] if name in SECONDS else [])) for name in RUNS
+]
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -127,7 +130,7 @@ def test_there_is_a_study_for_each_of_these():
     assert {path.stem for path in (ROOT / "studies" / "paper").glob("*.toml")} == set(RUNS)
 
 
-PILOTED = [pytest.param(name, marks=slow_if(name in LONG)) for name in ("oscillatory_1d", "target_1d")]
+PILOTED = [pytest.param("oscillatory_1d", marks=pytest.mark.long), pytest.param("target_1d", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("name", PILOTED)
@@ -174,6 +177,7 @@ def test_what_explains_the_difference_of_the_fixed_operator():
     assert printed not in (change(48, 0.06), change(44, 0.03))
 
 
-def test_the_page_on_the_paper_shows_this_table(result):
-    header, body = make_table(evs.summary(result("oscillatory_1d").error, over="seed")).flatten(NumberFormat())
+def test_the_page_on_the_paper_shows_this_table():
+    with evs.open(ROOT / "data/results/oscillatory_1d.nc") as data:
+        header, body = make_table(evs.summary(data.error, over="seed")).flatten(NumberFormat())
     assert render_table(header, body, "text") in (ROOT / "docs/tutorials/paper.md").read_text()

@@ -16,7 +16,6 @@ from evogt_study.operations.run import run_all
 from evogt_study.paper.agreement import Entry
 from evogt_study.paper.published import Results, judge, read_known_differences, read_published
 from evogt_study.paper.report import to_csv, to_markdown
-from evogt_study.publishing.page import PROVENANCE
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import LABEL, MAIN, Status, status_codes
 from evogt_study.storage.atomic import check_writable, write_file
@@ -111,6 +110,8 @@ def write_reproduction(reproduction: Reproduction, folder: Path) -> list[Path]:
 
 def collect_versions(results: Results) -> dict[str, str]:
     """Return the versions that computed the results, from their own attributes; several if they differ."""
+    from evogt_study.publishing.report import PROVENANCE  # with matplotlib
+
     found = {}
     for attribute, name in PROVENANCE.items():
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})

@@ -6,12 +6,8 @@ Each kind of plot is a function of a Dataset, the name of a variable and a `Plot
 - `style`: sizes, colours, text from files, file formats
 - `canvas`: a figure with panels, labels, legends and notes, or axes of the user
 - `groups`: runs grouped into panels, series and samples
-- `distribution`: a variable over the seeds
-- `dependence`: a variable against an axis or another variable
-- `trend`: a variable against the parameters of a sample
-- `heat_map`: a variable over two axes
-- `time_series`: a variable along a dimension of its own, such as time; spectra
-- `fields`: fields on a grid, beside exact fields
+- `axis_plots`: one number of each run over axes: distribution, dependence, scatter, trend, heat map
+- `array_plots`: arrays of the runs: time series, spectra, and fields beside exact fields
 - `comparison`: comparison of the values of one axis
 - `catalogue`: plot kinds by name; which kinds fit a result; captions
 """

@@ -18,7 +18,6 @@ from matplotlib.lines import Line2D
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots import style
 from evogt_study.plots.groups import GroupedRuns, PlotRoles
-from evogt_study.plots.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, parse_label, tick_size, to_drawable
 
 if TYPE_CHECKING:
     from evogt_study.plots.comparison import Compared
@@ -123,9 +122,9 @@ class Canvas:
     def label_panels(self, runs: GroupedRuns, xlabel: str) -> None:
         """Set the title of each panel, the label along x, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
-            axes.set_title(to_drawable(runs.col.describe(number)), fontsize=label_size())
-            axes.set_xlabel(self.wrap(xlabel), fontsize=label_size())
-        self.axes[0].set_ylabel(wrap_label(runs.label, 32), fontsize=label_size())
+            axes.set_title(style.to_drawable(runs.col.describe(number)), fontsize=style.label_size())
+            axes.set_xlabel(self.wrap(xlabel), fontsize=style.label_size())
+        self.axes[0].set_ylabel(wrap_label(runs.label, 32), fontsize=style.label_size())
 
     def scale_values(self, values: Any, is_error: bool) -> None:
         """Scale y: logarithmic for an error, or if the values span three decades."""
@@ -135,12 +134,12 @@ class Canvas:
         """Put one legend above all panels, with as many entries in a row as fit; into the first of the user's axes."""
         if not labels:
             return
-        figure, size = self.figure, tick_size()
+        figure, size = self.figure, style.tick_size()
         look: dict[str, Any] = {"fontsize": size, "title_fontsize": size, "frameon": False}
         if not self.is_own:
             self.axes[0].legend(handles, labels, title=title or None, **look)
             return
-        title = "\n".join(filter(None, [parse_label("title", self.request.look.title), title]))
+        title = "\n".join(filter(None, [style.parse_label("title", self.request.look.title), title]))
         handle = 2.6 if lines else 1.0  # in font sizes
         room = figure.get_figwidth() * 72.0 / size
         # estimated, since text is only measured by drawing it
@@ -164,20 +163,20 @@ class Canvas:
             )
             for mark in map(style.series_style, range(len(series)))
         ]  # fmt: skip
-        labels = [*map(to_drawable, series), *(str(line.get_label()) for line in more)]
+        labels = [*map(style.to_drawable, series), *(str(line.get_label()) for line in more)]
         title = wrap_label(runs.hue.label, LABEL_WIDTH) if series else ""
         self.add_legend([*handles, *more], labels, title, lines=lines)
 
     def add_footnote(self, text: str) -> None:
         """Put a footnote below the panels; on axes of the user only the count of runs, above the last of them."""
         self.footnote = text
-        look: dict[str, Any] = {"fontsize": tick_size(), "color": style.QUIET}
+        look: dict[str, Any] = {"fontsize": style.tick_size(), "color": style.QUIET}
         if self.request.notes and not self.is_own:
-            self.axes[-1].set_title(to_drawable(text.partition(";")[0], 600), loc="right", **look).set_gid(_NOTE)
+            self.axes[-1].set_title(style.to_drawable(text.partition(";")[0], 600), loc="right", **look).set_gid(_NOTE)
         elif self.request.notes:
             # letters of matplotlib's own font are about half as wide as its size
-            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * tick_size()))
-            lines = textwrap.wrap(to_drawable(text, 600), room)
+            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.tick_size()))
+            lines = textwrap.wrap(style.to_drawable(text, 600), room)
             self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", **look).set_gid(_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
 
@@ -203,14 +202,14 @@ class Canvas:
         look = self.request.look
         for which, label, scale in (("x", look.xlabel, look.xscale), ("y", look.ylabel, look.yscale)):
             if label is not None:
-                text = parse_label(f"{which}label", label)
+                text = style.parse_label(f"{which}label", label)
                 labelled = [axes for axes in self.axes if getattr(axes, f"get_{which}label")()]
                 for axes in labelled or self.axes[:1]:
-                    getattr(axes, f"set_{which}label")(text, fontsize=label_size())
+                    getattr(axes, f"set_{which}label")(text, fontsize=style.label_size())
             if scale is not None:
                 _rescale(self.axes, which, scale)
         if look.title and not self.figure.legends:  # else it is above the legend
-            self.figure.suptitle(parse_label("title", look.title), x=0.01, ha="left", fontsize=label_size())
+            self.figure.suptitle(style.parse_label("title", look.title), x=0.01, ha="left", fontsize=style.label_size())
             self.grow(0.2)
 
 
@@ -239,25 +238,25 @@ def wished_size(request: PlotRequest) -> tuple[float, float] | None:
 
 
 def new_panels(
-    count: int, request: PlotRequest, size: tuple[float, float] = (COLUMN_WIDTH, 2.3), *, sharex: bool = True
+    count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_WIDTH, 2.3), *, sharex: bool = True
 ) -> Canvas:
     """Return a canvas of `count` panels: one has the `size`; several fill the width of a page, at most three in a row.
 
     Given axes are one row.
     """
-    width = (wished_size(request) or (TEXT_WIDTH,))[0]
+    width = (wished_size(request) or (style.TEXT_WIDTH,))[0]
     columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
     if request.ax is not None and not isinstance(request.ax, Figure):
         columns = count
     rows = -(-count // columns)
     if count > 1:
-        size = (TEXT_WIDTH, 0.9 * size[1] * rows)
+        size = (style.TEXT_WIDTH, 0.9 * size[1] * rows)
     canvas = new_canvas(rows, columns, size, request, sharex=sharex, sharey=True)
     for spare in canvas.axes[count:]:
         spare.remove()
     canvas.axes = canvas.axes[:count]
     for number, axes in enumerate(canvas.axes):
-        axes.tick_params(labelsize=tick_size(), which="both")
+        axes.tick_params(labelsize=style.tick_size(), which="both")
         axes.set_axisbelow(True)
         if canvas.is_own:
             axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")

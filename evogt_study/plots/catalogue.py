@@ -13,12 +13,20 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.design import drawn_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
+from evogt_study.analysis.summary_table import user_variables
 from evogt_study.errors import InputError, shortened
+from evogt_study.plots.array_plots import (
+    DIRECTIONS,
+    FIELD,
+    SINGULAR_VALUES,
+    draw_fields,
+    draw_spectrum,
+    draw_time_series,
+    is_time_series,
+)  # fmt: skip
+from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, draw_heat_map, draw_scatter, draw_trend
 from evogt_study.plots.canvas import FigureOptions, Plot, PlotRequest
 from evogt_study.plots.comparison import draw_comparison, has_comparison
-from evogt_study.plots.dependence import draw_dependence, draw_scatter
-from evogt_study.plots.distribution import draw_distribution
-from evogt_study.plots.fields import DIRECTIONS, FIELD, draw_fields
 from evogt_study.plots.groups import (
     PlotRoles,
     axes_of,
@@ -29,10 +37,7 @@ from evogt_study.plots.groups import (
     numeric_array,
     own_dimensions,
     title_of,
-)
-from evogt_study.plots.heat_map import draw_heat_map
-from evogt_study.plots.time_series import SINGULAR_VALUES, draw_spectrum, draw_time_series, is_time_series
-from evogt_study.plots.trend import draw_trend
+)  # fmt: skip
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
@@ -127,21 +132,13 @@ def check_kind(kind: str | None) -> None:
 
 def numbers(data: xr.Dataset) -> list[str]:
     """Return the variables with one number for each run and a finite value in at least one run."""
-    return [
-        str(name)
-        for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(data["run_status"].dims)
-        and bool(np.isfinite(array.values).any())
-    ]  # fmt: skip
+    axes = set(data["run_status"].dims)
+    return [name for name in user_variables(data) if {*data[name].dims} <= axes and np.isfinite(data[name]).any()]
 
 
 def main_variable(data: xr.Dataset) -> str | None:
-    """Return the main number of a study: a headline, `error`, or the first number without a declaration."""
-    own = numbers(data)
-    headlines = [name for name in own if data[name].attrs.get(HEADLINE) == 1]
-    undeclared = [name for name in own if HEADLINE not in data[name].attrs]
-    ordered = [*headlines, *(["error"] if "error" in undeclared else []), *undeclared]
-    return ordered[0] if ordered else None
+    """Return the first number of the runs that is a headline or has no declaration."""
+    return next((name for name in numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
 
 def lacks_error(data: xr.Dataset) -> bool:

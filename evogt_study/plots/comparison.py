@@ -16,6 +16,7 @@ from evogt_study.analysis.runs import DRAWN, finished_runs, typed_labels
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
+from evogt_study.plots import style
 from evogt_study.plots.canvas import Plot, PlotRequest, new_canvas, wished_size, wrap_label
 from evogt_study.plots.groups import (
     MAX_LABEL,
@@ -26,17 +27,7 @@ from evogt_study.plots.groups import (
     label_of,
     numeric_array,
     select_point,
-)
-from evogt_study.plots.style import (
-    COLUMN_WIDTH,
-    QUIET,
-    TEXT_WIDTH,
-    label_size,
-    scale_axis,
-    series_style,
-    tick_size,
-    to_drawable,
-)
+)  # fmt: skip
 from evogt_study.schema.variables import declared_attributes
 from evogt_study.study.case_space import listed
 
@@ -68,27 +59,29 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     cells = cells[:MAX_SETUPS]
     labels, figure_width = _label_rows(made, variable, request)
     lines = max(label.count("\n") + 1 for label in labels)
-    width = 0.053 * tick_size() / 7.0 * max(len(line) for label in labels for line in label.split("\n"))
+    width = 0.053 * style.tick_size() / 7.0 * max(len(line) for label in labels for line in label.split("\n"))
     # 0.35 in: ticks and margins
-    room = max(16, int(14.2 * 8.0 / label_size() * (figure_width - width - 0.35)))
+    room = max(16, int(14.2 * 8.0 / style.label_size() * (figure_width - width - 0.35)))
     xlabel = wrap_label(f"{label_of(data[variable])}: {_describe_effect(made.found)}", room)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
     canvas = new_canvas(1, 1, (figure_width, height), request)
     (axes,) = canvas.axes
-    axes.tick_params(labelsize=tick_size(), which="both")
+    axes.tick_params(labelsize=style.tick_size(), which="both")
     axes.set_axisbelow(True)
     axes.grid(visible=canvas.is_own, color="0.9", linewidth=0.5)
     ends = [end for row, cell in enumerate(cells) for end in _draw_row(axes, row, cell)]
     drawn = np.concatenate([np.zeros(0), *ends])
-    axes.axvline(neutral, color=QUIET, linewidth=0.8)
-    scale_axis(axes, "x", drawn[np.isfinite(drawn)], 3.0 if neutral else np.inf)
-    axes.set_yticks(range(len(cells)), labels=labels, fontsize=tick_size())
+    axes.axvline(neutral, color=style.QUIET, linewidth=0.8)
+    style.scale_axis(axes, "x", drawn[np.isfinite(drawn)], 3.0 if neutral else np.inf)
+    axes.set_yticks(range(len(cells)), labels=labels, fontsize=style.tick_size())
     axes.set_ylim(len(cells) - 0.4, -0.6)
-    axes.set_xlabel(xlabel, fontsize=label_size())
-    marks = [series_style(one) for one in range(len(names))]
+    axes.set_xlabel(xlabel, fontsize=style.label_size())
+    marks = [style.series_style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
-    canvas.add_legend(handles, [to_drawable(name) for name in names], to_drawable(made.axis, MAX_LABEL), lines=False)
+    canvas.add_legend(
+        handles, [style.to_drawable(name) for name in names], style.to_drawable(made.axis, MAX_LABEL), lines=False
+    )
     few = sum(not _has_effect(cell) for cell in cells)
     more = len(made.setups) - len(cells)
     texts = [
@@ -144,14 +137,14 @@ def _label_rows(made: Compared, variable: str, request: PlotRequest) -> tuple[li
     A figure for which a column is too narrow has the width of a page.
     """
     setups = _setup_values(made.found)[:MAX_SETUPS]
-    per_inch = 72.0 / (0.53 * tick_size())
-    width = (wished_size(request) or (COLUMN_WIDTH,))[0]
+    per_inch = 72.0 / (0.53 * style.tick_size())
+    width = (wished_size(request) or (style.COLUMN_WIDTH,))[0]
     longest = max((len(value) for setup in setups for value in setup), default=0)
     if wished_size(request) is None and longest > int(0.4 * width * per_inch):
-        width = TEXT_WIDTH
+        width = style.TEXT_WIDTH
     room = int(0.4 * width * per_inch)
     return [
-        wrap_label(to_drawable(", ".join(setup) or f"all of {variable}", 3 * room), room) for setup in setups
+        wrap_label(style.to_drawable(", ".join(setup) or f"all of {variable}", 3 * room), room) for setup in setups
     ], width
 
 
@@ -163,7 +156,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
     names, drawn = typed_labels(cell, str(cell.attrs["dim"])), list[Array]()
     for number, name in enumerate(names):
-        mark = series_style(number)
+        mark = style.series_style(number)
         if name == leader:
             axes.plot(
                 [neutral], [row], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none", gid="leader",

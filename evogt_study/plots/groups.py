@@ -206,7 +206,10 @@ def group_runs(
     they have their first value; max_x, max_hue: values along x, and series; own: the variable may have dimensions of
     its own.
     """
-    data = _broadcast_coordinate(data, numeric_array(data, variable))
+    numeric_array(data, variable)
+    if variable not in data.data_vars:  # a coordinate over some axes of the study
+        bare = data.reset_coords(variable)
+        data = bare.assign({variable: bare[variable].broadcast_like(bare["run_status"])})
     inner = [str(dim) for dim in data[variable].dims if dim not in axes_of(data, variable)]
     if inner and not own:
         raise InputError(
@@ -231,7 +234,10 @@ def group_runs(
             here = here.isel({name: kept})
             notes.append(f"{len(kept)} of {size:,} values of {name}")
     order = [found.get(role, f"no {role}") for role in ROLES]
-    axis = {role: _axis_role(here, name) for role, name in found.items()}
+    axis = {
+        role: AxisRole(name, label_of(here[name]), tuple(text_label(canonical(value)) for value in here[name].values))
+        for role, name in found.items()
+    }
     if follower is not None:
         axis["x"] = replace(axis["x"], name=follower, label=label_of(here[follower]))
     status, runs = _status_and_runs(here, variable, order, over)
@@ -244,15 +250,6 @@ def group_runs(
         tuple(several), tuple(several.values()),
         _numbers_along(here, follower or found.get("x"), order), tuple(notes),
     )  # fmt: skip
-
-
-def _broadcast_coordinate(data: xr.Dataset, array: xr.DataArray) -> xr.Dataset:
-    """Return the data with a coordinate over some axes of the study as a variable over all of them."""
-    name = str(array.name)
-    if name in data.data_vars:
-        return data
-    bare = data.reset_coords(name)
-    return bare.assign({name: bare[name].broadcast_like(bare["run_status"])})
 
 
 def _assign_axes(
@@ -323,13 +320,9 @@ def _choose_axes(data: xr.Dataset, free: Sequence[str], wanted: Sequence[str], n
     for role in ("hue", "col"):
         rest = [name for name in free if name not in found.values()]
         if role in wanted and rest:
-            words = [name for name in rest if name in strings]
-            found[role] = words[0] if words else min(rest, key=lambda name: data.sizes[name])
+            first = next((name for name in rest if name in strings), "")
+            found[role] = first or min(rest, key=lambda name: data.sizes[name])
     return found
-
-
-def _axis_role(data: xr.Dataset, name: str) -> AxisRole:
-    return AxisRole(name, label_of(data[name]), tuple(text_label(canonical(value)) for value in data[name].values))
 
 
 def _to_groups(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> npt.NDArray[np.generic]:

@@ -1,7 +1,6 @@
 """Results prepared for sharing: HTML pages, and deposits for a repository of research data.
 
-- `page`: common parts of pages
-- `report`: the page of one result, and of several results
+- `report`: the page of one result
 - `contents`: files of a deposit, with the software versions that computed the result
 - `metadata`: creators; CITATION.cff, DataCite and RO-Crate records
 - `publish`: the deposit: README, pages, manifest; written and checked

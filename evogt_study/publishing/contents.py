@@ -44,8 +44,7 @@ class DepositedStudy:
 
     attributes: global attributes of its file.  runs: a sentence on the status of the runs, by phase.  software: the
     versions that computed them.  study_file: name of the study file in the deposit.  beside: files that the runs need,
-    by their path from the study file.  page, lock: paths of the report page and of the list of packages in the deposit,
-    which several studies may share.
+    by their path from the study file.
     """
 
     path: Path
@@ -56,8 +55,6 @@ class DepositedStudy:
     beside: Mapping[str, Path]
     references: Sequence[str]
     publication: PublicationTable | None
-    page: str = ""
-    lock: str = ""
 
     @property
     def name(self) -> str:
@@ -78,6 +75,16 @@ class DepositedStudy:
     def result(self) -> str:
         """Path of the result in the deposit."""
         return f"results/{self.name}.nc"
+
+    @property
+    def page(self) -> str:
+        """Path of the report page in the deposit."""
+        return f"reports/{self.name}.html"
+
+    @property
+    def lock(self) -> str:
+        """Path of the list of packages in the deposit."""
+        return f"environments/{self.name}.txt"
 
     @property
     def text(self) -> str:

@@ -163,20 +163,10 @@ def _describe_files(deposit: Deposit) -> dict[str, Entity]:
             code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": "#python"}}
             entity = {"name": name, "description": "file that the runs of the study need"}
             found[f"studies/{study.name}/{name}"] = {**(code if name.endswith(".py") else {}), **entity}
-    for page, studies in _group_by_file(deposit, "page"):
-        title = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
-        results = _one_or_list(_refer(study.result) for study in studies)
-        found[page] = {"name": f"Report: {title}", "description": "report page", "isBasedOn": results}
-    for lock, studies in _group_by_file(deposit, "lock"):
-        names = ", ".join(study.name for study in studies)
-        found[lock] = {"name": f"Environment of {names}", "description": "packages for pip"}
+        page = {"name": f"Report: {study.title}", "description": "report page", "isBasedOn": _refer(study.result)}
+        found[study.page] = page
+        found[study.lock] = {"name": f"Environment of {study.name}", "description": "packages for pip"}
     return found
-
-
-def _group_by_file(deposit: Deposit, kind: str) -> Iterator[tuple[str, list[DepositedStudy]]]:
-    """Yield each page or list of packages with the studies that share it."""
-    for path in dict.fromkeys(getattr(study, kind) for study in deposit.studies):
-        yield path, [study for study in deposit.studies if getattr(study, kind) == path]
 
 
 def _describe_run(study: DepositedStudy) -> Entity:

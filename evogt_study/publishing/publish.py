@@ -11,21 +11,17 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import xarray as xr
-
 from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.operations.verify import Verification, verify
-from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit, environment_lock
+from evogt_study.publishing.contents import Deposit, deposit, environment_lock
 from evogt_study.publishing.metadata import to_citation, to_datacite, write_crate
-from evogt_study.publishing.report import describe_briefly, overview, report
+from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
@@ -40,11 +36,6 @@ _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 """Characters that a path in a manifest has to escape (RFC 8493, 2.1.3)."""
 # sha256sum puts * before files that it read as binary
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
-LITTLE, PART = 1_000_000, 20
-"""Largest number of bytes that a deposit adds to its results, or this part of their size if that is more."""
-AROUND = 5_500
-"""Bytes that a study adds besides its page (22 studies of the paper).  Shared files take twice as many."""
-OVERVIEW = "reports/overview.html"
 LINE = "\n"
 
 
@@ -87,7 +78,10 @@ def _write(made: Deposit, folder: Path) -> None:
         for name, path in study.beside.items():
             _copy(path, folder / "studies" / study.name / name)
         _write_text(folder / study.text, study.attributes["study"])
-    made = _write_locks(_write_pages(made, folder), folder)
+        _write_text(folder / study.lock, environment_lock(study))
+        with opened(folder / study.result) as groups:
+            page = report(folder / study.result, {phase: with_numbers(data) for phase, data in groups.items()})
+        _write_text(folder / study.page, page)
     _write_text(folder / "README.md", guide(made))
     _write_text(folder / "CITATION.cff", to_citation(made))
     _write_text(folder / "datacite.json", json.dumps(to_datacite(made), indent=1, ensure_ascii=False) + "\n")
@@ -110,24 +104,6 @@ def _write(made: Deposit, folder: Path) -> None:
 def _copy(path: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, place)
-
-
-def _write_pages(made: Deposit, root: Path) -> Deposit:
-    texts = pages(made, root)
-    for path, text in texts.items():
-        _write_text(root / path, text)
-    own = [(study, page_of(study)) for study in made.studies]
-    return replace(made, studies=[replace(study, page=page if page in texts else OVERVIEW) for study, page in own])
-
-
-def _write_locks(made: Deposit, root: Path) -> Deposit:
-    """Write one list for all studies with the same packages, under the name of the first."""
-    texts = [environment_lock(study) for study in made.studies]
-    places: dict[str, str] = {}
-    for study, text in zip(made.studies, texts, strict=True):
-        _write_text(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
-    locked = zip(made.studies, texts, strict=True)
-    return replace(made, studies=[replace(study, lock=places[text]) for study, text in locked])
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -153,50 +129,6 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
     for path in () if damage else results:
         beside = folder / PAYLOAD / "studies" / path.stem
         yield verify(path, **options, folder=beside)
-
-
-def pages(made: Deposit, root: Path) -> dict[str, str]:
-    """Return the texts of the pages by path, for results in the folder `root`.
-
-    There is a page for each study, or one brief page of all studies if these pages would be too large.
-    """
-    results = sum((root / study.result).stat().st_size for study in made.studies)
-    room = max(LITTLE, results // PART) - AROUND * (len(made.studies) + 2)
-    if (fitting := _within(room, _each(made, root))) is not None:
-        return fitting
-    entries = []
-    for study in made.studies:
-        with _read(root / study.result) as groups:
-            entries.append(describe_briefly(f"../{study.result}", groups))
-    return {OVERVIEW: overview(made.title, entries, room)}
-
-
-def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
-    for study in made.studies:
-        with _read(root / study.result) as groups:
-            yield page_of(study), report(root / study.result, groups)
-
-
-def page_of(study: DepositedStudy) -> str:
-    """Path of a page that is of one study alone."""
-    return f"reports/{study.name}.html"
-
-
-def _within(room: int, texts: Iterator[tuple[str, str]]) -> dict[str, str] | None:
-    """Return the texts if all together have at most `room` bytes, and stop at the first text beyond."""
-    found: dict[str, str] = {}
-    for path, text in texts:
-        found[path] = text
-        room -= len(text.encode())
-        if room < 0:
-            return None
-    return found
-
-
-@contextmanager
-def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
-    with opened(result) as groups:
-        yield {phase: with_numbers(data) for phase, data in groups.items()}
 
 
 def guide(deposit: Deposit) -> str:

@@ -1,4 +1,4 @@
-"""The page of one result, and of several results: status, statistics, figures, provenance and commands.
+"""The page of one result: status, statistics, figures, provenance and commands.
 
 A page is one file, loads nothing and runs nothing.  All text of the result is escaped.
 """
@@ -8,43 +8,69 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import xarray as xr
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from evogt_study.analysis.design import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import Completeness, completeness
 from evogt_study.analysis.summary_table import describe_pilot
 from evogt_study.analysis.tables import NumberFormat, make_table
+from evogt_study.errors import ParameterError
+from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlotRequest
 from evogt_study.plots.comparison import Compared, compare_axis, has_comparison
 from evogt_study.plots.groups import PlotRoles, title_of
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
-from evogt_study.publishing.page import PROVENANCE, Picture, data_uri, stated_problems, template
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
 from evogt_study.study.case_space import listed
+from evogt_study.text import escape_text
 
 _MAX_SETUPS = 12
 """Setups that have a sentence each.  The figure of the comparison has more."""
 MAX_ROWS, MAX_TABLES, MAX_FIGURES = 60, 12, 12
-MAX_OVERVIEW_ROWS, MAX_OVERVIEW_FIGURES = 12, 3
-"""Rows of a table and figures of each result on a page of several.  `evogt summary` prints all rows."""
 MAX_SAMPLE_POINTS = 12
 MAX_VALUE = 200  # characters
 DPI = 144.0
 """Pixels per inch of images inside figures, which have print size.  A page shows them up to twice as large."""
 _PATH = re.compile(r"\S*[/\\](\S+)")
+PROVENANCE: Mapping[str, str] = {
+    "date_created": "date",
+    "product_version": "evogt-study",
+    "git_revision": "revision",
+    "git_dirty": "uncommitted changes",
+    "versions": "versions",
+    "platform": "platform",
+    "cpu": "processor",
+}
+"""Attributes of results that pages show, and what they call them."""
+MOST_PROBLEMS = 12
+"""Largest number of problems of an axis that a page shows.  The study file on the page has all."""
+
+
+class Picture(NamedTuple):
+    """A figure of a page.  image: a data URI; size: width and height in inches."""
+
+    title: str
+    caption: str
+    alt: str
+    image: str
+    size: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -76,11 +102,6 @@ class ReportPart:
     tables: Sequence[ReportTable]
     figures: Sequence[Picture]
 
-    def figures_within(self, max_bytes: int) -> list[Picture]:
-        """Return the first figures, as many as fit."""
-        sizes = (len(each.image + each.caption + each.alt) for each in self.figures)
-        return [each for each, total in zip(self.figures, accumulate(sizes), strict=True) if total <= max_bytes]
-
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
     """Return the page of a result that was read from `path`, by phase as `read_result` gives it.
@@ -88,19 +109,31 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     state: of its computation, while it is running.  The page shows it, and a browser reloads the page every minute.
     """
     main = groups.get(MAIN, next(iter(groups.values())))
-    known = _collect(path.name, groups)
-    study: ReportPart | None = known["study"]
-    more = progress_by_setup(main) if state else []
+    made = comparison_of(main) if MAIN in groups else None
+    parts = {
+        phase: _make_part(data, make_tables(data) if phase == MAIN else [], made if phase == MAIN else None)
+        for phase, data in groups.items()
+    }
+    study = parts.get(MAIN)
     names = order_numbers(main) if study else []
-    missing = f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.lacks_error(main) else ""
-    page = template("report.html.j2").render(
-        **known,
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(lambda name: files(__package__).joinpath(name).read_text(encoding="utf-8")),
+        finalize=lambda value: escape_text(value, "\n\t") if type(value) is str else value,
+    )  # fmt: skip
+    page = environment.get_template("report.html.j2").render(
+        title=str(main.attrs.get("title") or path.stem),
+        study=study,
+        pilot=parts.get("pilot"),
+        conclusion=list_conclusions(made) if made is not None else None,
+        problems=stated_problems(str(main.attrs.get("study", ""))),
+        axes=[_describe_parameter(main[name]) for name in main["run_status"].dims],
         state=state,
-        more_tables=more,
-        missing_error=missing,
+        more_tables=progress_by_setup(main) if state else [],
+        missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.lacks_error(main) else "",
         has_main=catalogue.main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
-        product=_describe_product(main, (study or known["pilot"]).runs),
+        product=_describe_product(main, (study or parts["pilot"]).runs),
         constants=[_describe_parameter(coord) for coord in main.coords.values() if coord.ndim == 0],
         study_file=_file_name(str(main.attrs.get("study_file", ""))),
         unshown=names[MAX_TABLES:],
@@ -114,54 +147,14 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     return page.lstrip()
 
 
-def describe_briefly(file: str, groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """Return what a page of several results has of one; file: its path from the page; groups: see `report`."""
-    known = _collect(file, groups, max_tables=1, max_figures=MAX_OVERVIEW_FIGURES)
-    tables = [
-        replace(each, body=each.body[:MAX_OVERVIEW_ROWS], left_out=each.left_out + len(each.body[MAX_OVERVIEW_ROWS:]))
-        for each in known["study"].tables
-    ]
-    return {**known, "tables": tables, "argument": shlex.quote(file)}
-
-
-def overview(title: str, results: Sequence[Mapping[str, Any]], max_bytes: int) -> str:
-    """Return the page of several results; each has the figures that fit into its share of `max_bytes`."""
-    problems = [each["problems"] for each in results]
-    first = [problems.index(each) for each in problems]  # of results with the same problem, which shows it
-    page = template("overview.html.j2", title=title, results=results, first=first, column=COLUMN_WIDTH)
-    share = (max_bytes - len(page.render(share=0).encode())) // len(results)
-    return page.render(share=share)
-
-
-def _collect(
-    file: str, groups: Mapping[str, xr.Dataset], max_tables: int = MAX_TABLES, max_figures: int = MAX_FIGURES
-) -> dict[str, Any]:
-    """Return what both pages have of one result."""
-    main = groups.get(MAIN, next(iter(groups.values())))
-    made = comparison_of(main) if MAIN in groups else None
-    parts = {
-        phase: _make_part(data, make_tables(data, max_tables) if phase == MAIN else [], made, max_figures)
-        for phase, data in groups.items()
-    }
-    return {
-        "title": str(main.attrs.get("title") or PurePath(file).stem),
-        "file": file,
-        "study": parts.get(MAIN),
-        "pilot": parts.get("pilot"),
-        "conclusion": list_conclusions(made) if made is not None else None,
-        "problems": stated_problems(str(main.attrs.get("study", ""))),
-        "axes": [_describe_parameter(main[name]) for name in main["run_status"].dims],
-    }
-
-
-def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], made: Compared | None, max_figures: int) -> ReportPart:
-    compared = made if data.attrs.get("phase", MAIN) == MAIN else None
+def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: Compared | None) -> ReportPart:
     figures = []
-    for choice in catalogue.choose_plots(data)[:max_figures]:
+    for choice in catalogue.choose_plots(data)[:MAX_FIGURES]:
         each = catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
-        width, height = each.figure.get_size_inches()
-        image = data_uri(encode_figure(each.figure, "svg", DPI).decode())
-        figures.append(Picture(each.title, each.caption, each.alt, image, (width, height)))
+        svg = " ".join(encode_figure(each.figure, "svg", DPI).decode().split())
+        # in an <img> it can run nothing and cannot clash with another one
+        image = "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
+        figures.append(Picture(each.title, each.caption, each.alt, image, tuple(each.figure.get_size_inches())))
     return ReportPart(completeness(data), list(doubts(data)), tables, figures)
 
 
@@ -201,9 +194,9 @@ def _count_leads(made: Compared, known: Sequence[int]) -> str:
     return f"{message} The {note}." if note else message
 
 
-def make_tables(data: xr.Dataset, most: int = MAX_TABLES) -> list[ReportTable]:
+def make_tables(data: xr.Dataset) -> list[ReportTable]:
     """Return statistics over the seeds of the first numbers of the runs; without seeds, the numbers themselves."""
-    names = order_numbers(data)[:most]
+    names = order_numbers(data)[:MAX_TABLES]
     if not names or ("seed" in data["run_status"].dims and data.sizes["seed"] > 1):
         return [_summarise(data[name], data["run_key"]) for name in names]
     dims = list(map(str, data["run_status"].dims))
@@ -388,3 +381,36 @@ def _file_name(file: str) -> str:
 
 def _shorten(text: str, limit: int = MAX_VALUE) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+@dataclass(frozen=True)
+class StatedProblem:
+    """A problem of a study with its axis value, or "" if there is only one; items: a list in HTML."""
+
+    label: str
+    items: Markup
+
+
+def stated_problems(study: str) -> list[StatedProblem]:
+    """Return the problems that the text of a study states; none for other text or a method without a problem."""
+    try:
+        table = tomllib.loads(study)
+    except (ValueError, RecursionError):
+        return []
+    axes = table.get("axes")
+    several = axes.get("problem") if isinstance(axes, dict) else None
+    if isinstance(several, list):
+        several = {str(each): each for each in several}
+    labelled = several if isinstance(several, dict) else {"": table.get("problem")}
+    found = [StatedProblem(str(label), _describe_problem(raw)) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
+    return [each for each in found if each.items]
+
+
+def _describe_problem(stated: object) -> Markup:
+    """Return the description of a problem by its kind, or nothing without a kind."""
+    if isinstance(stated, str) and ":" in stated:
+        return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)
+    try:
+        return Markup(problem_kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
+    except ParameterError:
+        return Markup("")

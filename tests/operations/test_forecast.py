@@ -241,7 +241,9 @@ def test_a_user_function_is_timed_at_its_smallest_median_and_largest_case(own_st
     assert made.memory == 0.0
 
 
-@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1e6)"])
+@pytest.mark.parametrize(
+    "body", ["while True: pass", pytest.param("import time; time.sleep(1e6)", marks=pytest.mark.long)]
+)
 def test_a_user_function_that_does_not_end_has_no_forecast(own_study, evogt, monkeypatch, body):
     study = own_study(f"def method(seed):\n        {body}", "[axes]\nseed = [0, 1]")
     monkeypatch.setattr(forecast, "_BUDGET", 1.0)

@@ -82,6 +82,7 @@ reference_points = 512
 """
 
 
+@pytest.mark.long
 def test_a_reference_does_not_share_the_step_of_the_run():
     data = evs.run(evs.Study.from_text(ALLEN_CAHN), workers=0).isel(seed=0)
     assert float(data.error) == pytest.approx(7.61e-2, rel=1e-2)  # by 128 of its steps for each step of the run

@@ -13,10 +13,9 @@ from scipy.stats import qmc
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.plots.distribution import MAX_POINTS_OF_GROUP
+from evogt_study.plots.axis_plots import MAX_POINTS_OF_GROUP, fit_trend
 from evogt_study.plots.groups import MAX_PANELS, PlotRoles, group_runs
 from evogt_study.plots.style import encode_figure
-from evogt_study.plots.trend import fit_trend
 from evogt_study.study.study import Study
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"

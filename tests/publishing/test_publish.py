@@ -95,39 +95,6 @@ def test_the_folder_holds_what_it_takes_and_little_more(made):
     assert all(path.stat().st_size < 100_000 for path in (payload / "reports").iterdir())
 
 
-def little(results, deposit):
-    whole = sum(path.stat().st_size for path in deposit.rglob("*") if path.is_file())
-    sizes = sum(path.stat().st_size for path in results)
-    return whole - sizes < max(1_000_000, sizes / 20)
-
-
-SEVEN = [
-    "threshold", "quadrature", "feature_count", "allen_cahn_2d", "nonseparable_2d", "nonseparable_3d",
-    "temporal_tolerance",
-]  # fmt: skip
-
-
-@pytest.mark.long
-def test_of_eight_small_studies_it_is_little_more_than_the_results(made, tmp_path):
-    results = [made / "own results.nc", *(PAPER.with_stem(name) for name in SEVEN)]
-    (made / "work").symlink_to(made / "moved")
-    try:
-        publish(results, tmp_path / "deposit")
-    finally:
-        (made / "work").unlink()
-    assert little(results, tmp_path / "deposit")
-    assert [path.name for path in (tmp_path / "deposit/data/reports").iterdir()] == ["overview.html"]
-    page = (tmp_path / "deposit/data/reports/overview.html").read_text()
-    assert all(f'href="../results/{name}.nc"' in page for name in ["own%20results", *SEVEN])
-    assert page.count("<table") == 8
-    assert page.count("<figure") >= 8
-    assert len(list((tmp_path / "deposit/data/environments").iterdir())) == 2  # the paper's were computed with the same
-    graph = json.loads((tmp_path / "deposit/data/ro-crate-metadata.json").read_text())["@graph"]
-    (told,) = (each for each in graph if each["@id"] == "reports/overview.html")
-    assert len(told["isBasedOn"]) == 8
-    assert all(made.well for made in outcomes(tmp_path / "deposit"))
-
-
 @pytest.mark.slow
 def test_it_is_the_same_when_it_is_made_again(made):
     (made / "moved").rename(made / "work")

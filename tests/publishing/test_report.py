@@ -21,6 +21,7 @@ from evogt_study.cli.display import format_counts
 from evogt_study.publishing.report import (
     MAX_ROWS,
     MAX_TABLES,
+    _describe_product,
     comparison_of,
     list_commands,
     list_conclusions,
@@ -183,7 +184,7 @@ def test_points_of_the_same_run_are_counted_apart(changed, message):
     keys = data["run_key"].values.ravel()  # a view
     for place, key in enumerate(changed):
         keys[place] = keys[5] if key else key
-    assert f"Axes; {message}" in Page(report(Path("x.nc"), {"main": data})).text
+    assert _describe_product(data, completeness(data)) == message
     points = message.partition(" ")[0] + " points, " if "different" in message else ""
     assert format_counts(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
 
@@ -407,8 +408,8 @@ def test_evogt_report_and_plot_write_files_and_name_them(evogt, failing, tmp_pat
         (["plot", "{file}", "--at", "N=11"], "`N` must be one of 10, 20, 40, got '11'"),
         (["plot", "{file}", "--at", "N"], "`--at` must read axis=value,axis=value, got 'N'"),
         (["plot", "{file}", "--variable", "eror"], "`--variable` must be one of error, count, trace"),
-        (["plot", "{file}", "--slope", "1,nan"], "`--slope` must be numbers separated by commas, got '1,nan'"),
-        (["plot", "{file}", "--size", "3"], "`--size` must be width x height in inches up to 50, got '3'"),
+        (["plot", "{file}", "--slope", "1,nan"], "`--slope` must be numbers, such as 1,2, got '1,nan'"),
+        (["plot", "{file}", "--size", "3"], "`--size` must be numbers up to 50 inches, such as 3.4x2.6, got '3'"),
         (["plot", "{file}", "-o", "it.jpg"], "`--output` must end in .png, .pdf, .svg, got 'it.jpg'"),
         (["plot", "{file}", "--pilot"], "must have pilot runs, got a result without them"),
         (["report", "nowhere.nc"], "no result file nowhere.nc"),

@@ -235,7 +235,7 @@ def ran(study, path, seeds):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@settings(derandomize=True, deadline=None, max_examples=15, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, deadline=None, max_examples=5, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_runs_that_are_added_give_the_type_of_a_fresh_result(own_study, tmp_path_factory, place, data):
     triple = data.draw(st.sampled_from(TRIPLES["attribute" in place :]))

@@ -297,7 +297,7 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("starts", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("starts", [pytest.param(1, marks=pytest.mark.long), pytest.param(10, marks=pytest.mark.slow)])
 def test_a_study_starts_beside_threads_that_multiply_matrices(tmp_path, starts):
     (tmp_path / "spinning.py").write_text(SPINNING)
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
@@ -350,6 +350,7 @@ def test_an_adaptive_cluster_that_starts_at_no_worker():
         assert time.monotonic() < begun + 20.0
 
 
+@pytest.mark.long
 def test_a_cluster_without_workers_is_said_and_waited_for(capfd):
     cluster, client = open_client(0)
     with cluster, client:

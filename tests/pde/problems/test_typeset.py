@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from evogt_study.pde.problems.typeset import formula, problem_lines
-from evogt_study.publishing.page import stated_problems
+from evogt_study.publishing.report import stated_problems
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,0 +1,438 @@
+"""Plot one number of each run over axes: distribution, dependence, scatter, trend of a sample, and heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize, to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from evogt_study.analysis.design import along_sample, drawn_dimensions, find_points, sample_dimensions
+from evogt_study.analysis.runs import DRAWN
+from evogt_study.analysis.summary_table import choice_of_pilot
+from evogt_study.errors import InputError
+from evogt_study.inference.kernels import Array
+from evogt_study.plots import style
+from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
+from evogt_study.plots.groups import (
+    MAX_LISTED,
+    MAX_PANELS,
+    GroupedRuns,
+    PlotRoles,
+    axes_of,
+    group_runs,
+    is_measured,
+    is_numeric,
+    label_of,
+    select_point,
+)  # fmt: skip
+
+MAX_POINTS_OF_GROUP = 200  # more hide each other
+MAX_GROUPS = 24  # along one panel of a distribution: the labels of more meet
+MIN_DEPTH = 2.0 * 1.959963984540054**2
+"""Runs at the depth of a letter value from which on its 95 % interval ends before the next one, 2 z^2 (Hofmann, Wickham
+and Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
+MAX_SCATTERED = 2000  # points of one series and panel of a scatter
+MAX_MARKED = 60  # places with markers and bars: more touch each other
+SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
+"""Dashes of reference lines, which are wide and light to be visible behind data."""
+SPAN = 0.4
+"""Share of the points behind a value of the trend.  Cleveland uses 0.2 to 0.8.  With 50 points, 20."""
+N_PLACES = 60  # points of the line of a trend
+MAX_CELLS = 40  # values of an axis of a heat map
+MAX_WRITTEN = 7, 16  # cells in a row of a column and of a page up to which numbers are written into them
+_GOLDEN = 0.6180339887498949  # its multiples fill an interval evenly
+
+
+# --- distribution -----------------------------------------------------------------------------------------------------
+
+
+def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw the values of each group of runs, with its median and the 95 % interval of the median.
+
+    If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values, and points for the runs
+    beyond the last.  Raises InputError for axes or variables that do not exist.
+    """
+    runs = group_runs(data, variable, request.roles, max_x=MAX_GROUPS)
+    limits, many = runs.median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
+    canvas = new_panels(len(runs.col.values), request)
+    canvas.label_panels(runs, runs.x.label)
+    _, series, places = runs.medians.shape
+    width = 0.8 / series
+    labels = [style.to_drawable(value) for value in runs.x.values]
+    crowded = sum(len(label) + 2 for label in labels) > (60 if len(canvas.axes) == 1 else 30)
+    for panel, axes in enumerate(canvas.axes):
+        axes.xaxis.grid(visible=False)
+        for one, place in np.ndindex(series, places):
+            centre = place + (one - (series - 1) / 2.0) * width
+            sample, ends = runs.sample(panel, one, place), limits[panel, one, place]
+            if len(sample):
+                _draw_group(axes, centre, width, sample, style.series_style(one), many=many)
+            if np.isfinite(ends).all():
+                axes.plot([centre - 0.34 * width] * 2, ends, color="black", linewidth=1.0, zorder=3.4, gid="interval")
+        axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlim(-0.6, places - 0.4)
+    canvas.scale_values(runs.values, runs.is_error)
+    canvas.add_series_legend(runs, lines=False)
+    over = f"over {', '.join(runs.over)}" if runs.over else ""
+    median = "bar: median" + ("; black line: its 95 % interval" if np.isfinite(limits).any() else "")
+    note = f"points: runs {over}; {median}"
+    if many:
+        note = f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
+    canvas.add_footnote(runs.footnote(runs.list_incomplete(MAX_LISTED), note if runs.largest > 1 else ""))
+    marks = "Point: one run.  Bar: median of the group."
+    return canvas.finish(f"{variable} of every run", marks, runs.describe_medians(), runs.describe_subject())
+
+
+def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
+    """Draw one sample and its median: every run a point, or of too many the runs beyond its boxes."""
+    points = sample
+    if many:
+        ends, base = letter_values(sample), np.array(to_rgb(mark.colour))
+        for number, (low, high) in enumerate(ends):  # the further out, the narrower and the lighter
+            part = number / max(1, len(ends) - 1)
+            half, shade = width * (0.42 - 0.32 * part), 0.65 - 0.5 * part
+            axes.fill_between(
+                [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
+                linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
+            )  # fmt: skip
+        if len(ends):
+            points = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
+    # neighbours in value go to different sides, so that they do not hide each other
+    spread = (np.arange(len(points)) * _GOLDEN) % 1.0 - 0.5 if len(points) > 1 else np.zeros(len(points))
+    axes.plot(
+        centre + (0.3 if many else 0.7) * width * spread, points, color=mark.colour, marker=mark.marker,
+        linestyle="none", markersize=2.0 if many else 3.0, markeredgewidth=0.0,
+        alpha=0.55 if len(points) > 1 else 1.0, gid="runs",
+    )  # fmt: skip
+    if len(sample) > 1:
+        bar, median = [centre - 0.45 * width, centre + 0.45 * width], [np.median(sample)] * 2
+        if many:  # which is drawn on dark boxes
+            axes.plot(bar, median, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
+        axes.plot(bar, median, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median")
+
+
+def letter_values(sample: Array) -> Array:
+    """Return lower and upper fourths, eighths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., (k, 2).
+
+    As many as differ by their intervals, none of fewer than 16 runs; beyond the last are 4 to 8 runs at either end.
+    """
+    count = max(0, int(np.floor(np.log2(max(len(sample), 1) / MIN_DEPTH))))
+    tails = 0.5 ** np.arange(2, count + 2)
+    return np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
+
+
+# --- dependence -------------------------------------------------------------------------------------------------------
+
+
+def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw values against the numbers of an axis: a point for each run, and a line through the medians.
+
+    Bars at the medians are their 95 % intervals, if there are at most `MAX_MARKED` places.  With more than
+    `MAX_POINTS_OF_GROUP` runs at a place, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
+    rings.  Slopes p are lines c x^p through the largest median at the end where they are highest, if both scales are
+    logarithmic.  A recorded variable along x has its medians over the same groups of runs.  In a random sample it is
+    drawn as a scatter, and a sampled parameter as a trend.  Raises InputError for an x without numbers.
+    """
+    roles = request.roles
+    if along_sample(data, roles.x):
+        return draw_trend(data, variable, request)
+    if drawn_dimensions(data) and is_measured(data, roles):  # no two points of a random sample form a group
+        return draw_scatter(data, variable, request)
+    runs = _group_along(data, variable, roles)
+    canvas = new_panels(len(runs.col.values), request)
+    numbers = np.zeros(runs.planned.shape[:3]) if runs.numbers is None else runs.numbers
+    medians, limits = runs.medians, runs.median_intervals()
+    canvas.scale_values(runs.values, runs.is_error)
+    canvas.label_panels(runs, runs.x.label)
+    for panel, axes in enumerate(canvas.axes):
+        known = numbers[np.isfinite(numbers)]
+        style.scale_axis(axes, "x", known)
+        for one in range(len(runs.hue.values)):
+            # a little beside their number, so that series do not hide each other
+            beside, shift = numbers[panel, one], 0.014 * (one - (len(runs.hue.values) - 1) / 2.0)
+            if len(known) and axes.get_xscale() == "log":
+                beside = beside * (known.max() / known.min()) ** shift
+            elif len(known):
+                beside = beside + (known.max() - known.min()) * shift
+            _draw_series(axes, runs, (panel, one), numbers[panel, one], beside, medians[panel, one], limits[panel, one])
+        # inches that the labels to the left leave of a column, and of a third of a page
+        style.mark_positions(axes, known, 2.5 if len(canvas.axes) == 1 else 1.5)
+    references = _draw_references(canvas.axes, numbers, medians, request.slope)
+    choice = choice_of_pilot(data)
+    if choice is not None:
+        bare = data.assign({variable: choice.broadcast_like(data["run_status"]).astype(float)})
+        chosen = (_group_along(bare, variable, roles).values == 1.0).any(axis=-1)
+        for axes, across, up, here in zip(canvas.axes, numbers, medians, chosen, strict=True):
+            axes.plot(
+                across[here], up[here], marker="o", markersize=9.0, markerfacecolor="none", markeredgecolor="black",
+                markeredgewidth=1.2, linestyle="none", zorder=4, gid="chosen",
+            )  # fmt: skip
+    canvas.add_series_legend(runs, *references)
+    notes = [runs.list_incomplete(MAX_LISTED), "" if choice is None else "ring: the pilot's choice"]
+    if runs.largest > 1:
+        over = f"over {', '.join(runs.over)}"
+        points = f"points: runs {over}" if runs.largest <= MAX_POINTS_OF_GROUP else f"band: 5 to 95 % {over}"
+        notes.append(f"line: median; {'bars: its 95 % interval; ' if np.isfinite(limits).any() else ''}{points}")
+    canvas.add_footnote(runs.footnote(*notes))
+    title, marks = f"{variable} against {runs.x.name}", "Line: median.  Points: runs."
+    return canvas.finish(title, marks, runs.describe_medians(), runs.describe_subject())
+
+
+def _group_along(data: xr.Dataset, variable: str, roles: PlotRoles) -> GroupedRuns:
+    """Return the runs over a numeric axis; if x is measured in each run, its medians are the numbers along x."""
+    if roles.x is None or not is_measured(data, roles):
+        return group_runs(data, variable, roles, numeric=True)
+    axes = replace(roles, x=None)
+    runs, other = (group_runs(data, each, axes, numeric=True) for each in (variable, roles.x))
+    return replace(runs, numbers=other.medians, x=replace(runs.x, name=roles.x, label=label_of(data[roles.x])))
+
+
+def _draw_series(
+    axes: Axes, runs: GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
+) -> None:
+    """Draw the runs of a series, as points or as a band, the line through its medians, and their intervals."""
+    mark, samples = style.series_style(where[1]), [runs.sample(*where, place) for place in range(len(x))]
+    there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
+    order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
+    if runs.largest > MAX_POINTS_OF_GROUP and len(order):
+        band = np.array([np.quantile(samples[i], [0.05, 0.95]) for i in order]).T
+        axes.fill_between(x[order], *band, color=mark.colour, alpha=0.2, linewidth=0)
+    elif runs.largest > 1 and len(order):
+        points = [(beside[i], value) for i in order for value in samples[i]]
+        axes.plot(
+            *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
+            markeredgewidth=0.0, gid="runs",
+        )  # fmt: skip
+    axes.plot(
+        x[order], medians[order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
+        marker=mark.marker if len(order) <= MAX_MARKED else None, gid="median",
+    )  # fmt: skip
+    known = np.isfinite(limits).all(axis=-1) & np.isfinite(beside) & np.isfinite(medians)
+    if known.any() and known.sum() <= MAX_MARKED:
+        axes.vlines(
+            beside[known], limits[known, 0], limits[known, 1], colors=mark.colour, linewidth=1.0, alpha=0.9
+        ).set_gid("interval")
+
+
+def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
+    """Draw lines c x^p behind the data, through a median of each panel; none if a scale is not logarithmic."""
+    if not slopes or any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
+        return []
+    limits = drawn[0].get_ylim()  # of the data: a line that leaves them must not stretch the scale
+    x = np.geomspace(np.nanmin(numbers), np.nanmax(numbers), 50)
+    lines = []
+    for slope, dashes in zip(slopes, cycle(SLOPE_DASHES), strict=False):
+        look: dict[str, Any] = {"color": "0.7", "linewidth": 2.6, "linestyle": dashes, "dash_capstyle": "butt"}
+        for axes, across, up in zip(drawn, numbers, medians, strict=True):
+            there = np.isfinite(across) & (up > 0.0)
+            if there.any():
+                # where x^p is largest, errors are above the rounding that ends a slope
+                end = float(across[there].max() if slope > 0.0 else across[there].min())
+                top = float(up[there & (across == end)].max())
+                # 1.5: lines of data have 2
+                axes.plot(x, top * (x / end) ** slope, zorder=1.5, gid="reference", **look)
+        lines.append(Line2D([], [], label=f"slope {slope:g}".replace("-", "−"), **look))
+    drawn[0].set_ylim(limits)
+    return lines
+
+
+# --- scatter and trend ------------------------------------------------------------------------------------------------
+
+
+def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw a point for each run, against x or its rank.  Axes without a role are all in one cloud.
+
+    Of more than `MAX_SCATTERED` points in one series that many are drawn, evenly chosen in the order of `variable`.
+    """
+    x = request.roles.x or "rank"
+    wanted = ("hue", "col") if request.roles.col is not None else ("hue",)
+    runs, other = (group_runs(data, name, request.roles, wanted=wanted, pooled=True) for name in (variable, x))
+    both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
+    canvas = new_panels(len(runs.col.values), request)
+    canvas.label_panels(runs, other.label)
+    n_omitted = 0
+    for panel, one in np.ndindex(both.shape[:2]):
+        there, mark = both[panel, one, 0], style.series_style(one)
+        across, up = other.values[panel, one, 0][there], runs.values[panel, one, 0][there]
+        most = min(len(up), MAX_SCATTERED)
+        kept = np.argsort(up, kind="stable")[np.linspace(0, len(up) - 1, most).round().astype(int)]
+        n_omitted += len(up) - len(kept)
+        canvas.axes[panel].plot(
+            across[kept], up[kept], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
+            alpha=0.6, markeredgewidth=0.0, gid="runs",
+        )  # fmt: skip
+    for axes in canvas.axes:
+        style.scale_axis(axes, "x", other.values[both], style.min_log_ratio(other.is_error))
+    canvas.scale_values(runs.values[both], runs.is_error)
+    canvas.add_series_legend(runs, lines=False)
+    canvas.add_footnote(runs.footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
+    alt = "No run has a value."
+    if both.any():
+        ranges = [f"{each.title} from {each.values[both].min():.3g} to {each.values[both].max():.3g}"
+                  for each in (other, runs)]  # fmt: skip
+        alt = f"A cloud of {both.sum():,} points: {', '.join(ranges)}."
+    return canvas.finish(f"{variable} against {x}", "Point: one run.", alt)
+
+
+def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw every run of a sample against each of its parameters, or against x alone, with a local linear fit.
+
+    The fit is on the scales of the figure.  Raises InputError if the result has no sample.
+    """
+    roles = request.roles
+    here = select_point(data, roles.at, axes_of(data, variable)) if variable in data else data
+    over = roles.over
+    if over is None:
+        over = tuple(sample_dimensions(here[variable])[:1]) if variable in here else ()
+    over = tuple(dim for dim in over if dim != DRAWN)
+    if not over:
+        raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")
+    whole = (*over, DRAWN) if DRAWN in here[variable].dims else over
+    runs = group_runs(data, variable, replace(roles, x=None, hue=None, col=None, over=whole), wanted=())
+    sample = find_points(here[variable], over)
+    names = list(sample.names)
+    chosen = [names.index(roles.x)] if roles.x in names else list(range(len(names)))[:MAX_PANELS]
+    alone = len(chosen) == 1
+    canvas = new_panels(len(chosen), request, sharex=False)
+    y = runs.values.ravel()
+    there = np.isfinite(y)
+    canvas.scale_values(y, runs.is_error)
+    for axes, place in zip(canvas.axes, chosen, strict=True):
+        points, strings = sample.points[:, place], sample.strings[place]
+        x = np.repeat(points, len(y) // len(points))
+        if strings:  # a little apart, so that runs do not hide each other
+            x = x + 0.5 * (np.arange(len(x)) * _GOLDEN % 1.0 - 0.5)
+            axes.set_xticks(range(len(strings)), labels=[style.to_drawable(each) for each in strings])
+            axes.set_xlim(-0.6, len(strings) - 0.4)
+        else:
+            style.scale_axis(axes, "x", points)
+            if not alone and axes.get_xscale() == "log" and np.ptp(np.log10(points)) > 3:
+                room = 4 if canvas.figure.get_figwidth() >= style.TEXT_WIDTH else 3  # numbers that do not meet
+                axes.xaxis.set_major_locator(LogLocator(numticks=room))
+            logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
+            axes.plot(*fit_trend(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
+        axes.plot(
+            x[there], y[there], color=style.series_style(2).colour, marker="o", linestyle="none", markersize=2.4,
+            alpha=0.45, markeredgewidth=0.0, gid="runs", zorder=1.9,
+        )  # fmt: skip
+        label = label_of(here[names[place]]) if names[place] in here.coords else names[place]
+        axes.set_xlabel(canvas.wrap(label), fontsize=style.label_size())
+    for axes in canvas.axes[:: canvas.columns]:
+        axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24), fontsize=style.label_size())
+    left = f"{len(chosen)} of {len(names)} parameters" if 1 < len(chosen) < len(names) else ""
+    canvas.add_footnote(runs.footnote("line: local linear fit", left))
+    span = f"from {y[there].min():.3g} to {y[there].max():.3g}" if there.any() else "none"
+    alt = f"{runs.title} against {', '.join(names)}: {span}. {runs.describe_counts()}."
+    return canvas.finish(f"{variable} against the sampled parameters", "Point: one run.", alt)
+
+
+def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
+    """Fit y locally linear at `N_PLACES` values of x, weights (1 - (d / h)^3)^3 of the nearest `SPAN` of the points.
+
+    (Cleveland, J. Am. Stat. Assoc. 74, 1979, without robustness), on logarithms if `log_x` or `log_y`; empty below
+    four different x.
+    """
+    known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
+    x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
+    if len(np.unique(x)) < 4:
+        return np.empty(0), np.empty(0)
+    at = np.linspace(x.min(), x.max(), N_PLACES)
+    nearest = min(len(x), max(3, int(np.ceil(SPAN * len(x)))))
+    found = np.empty(N_PLACES)
+    for place, centre in enumerate(at):
+        distance = np.abs(x - centre)
+        # a little beyond the last of the nearest, whose weight would be zero; 1e-300: all of them may be at the centre
+        reach = max(float(np.partition(distance, nearest - 1)[nearest - 1]) * 1.0001, 1e-300)
+        weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
+        matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
+        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant: x is counted from the centre
+    return np.exp(at) if log_x else at, np.exp(found) if log_y else found
+
+
+# --- heat map ---------------------------------------------------------------------------------------------------------
+
+
+def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+    """Draw medians over two axes as colours, by default the two with the most values, with k/n in cells that lack runs.
+
+    A cell without any value is hatched.  Raises InputError for fewer than two axes.
+    """
+    roles = request.roles
+    runs = group_runs(data, variable, roles, max_x=MAX_CELLS, max_hue=MAX_CELLS)
+    # numbers make the better scale, strings the better panels
+    swap = runs.col.name and is_numeric(data, runs.col.name) and not is_numeric(data, runs.hue.name)
+    if swap and roles.hue is None and roles.col is None:
+        swapped = replace(roles, hue=runs.col.name, col=runs.hue.name)
+        runs = group_runs(data, variable, swapped, max_x=MAX_CELLS, max_hue=MAX_CELLS)
+    if not (runs.hue.name and runs.x.name):
+        axis = runs.x.name or runs.hue.name or "none"
+        raise InputError(f"a heat map must have two axes with several values besides the sample, got {axis}")
+    medians, count = runs.medians, len(runs.col.values)
+    known, min_ratio = medians[np.isfinite(medians)], style.min_log_ratio(runs.is_error)
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    norm = Normalize(low, high if high > low else low + (abs(low) or 1.0))
+    if low > 0.0 and high > min_ratio * low:  # as the colour bar is scaled
+        norm = LogNorm(low, high)
+    canvas = new_panels(count, request, (style.COLUMN_WIDTH, 2.6))
+    across = len(runs.x.values) * canvas.columns
+    write = across <= MAX_WRITTEN[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_WRITTEN[0]
+    meshes = [axes.imshow(medians[panel], cmap="cividis", norm=norm, aspect="auto", origin="lower")
+              for panel, axes in enumerate(canvas.axes)]  # fmt: skip
+    canvas.label_panels(runs, runs.x.label)
+    for panel, axes in enumerate(canvas.axes):
+        axes.grid(visible=False)
+        _annotate_cells(axes, runs, panel, norm, write=write)
+        labels = [_thin_labels(role.values, room) for role, room in ((runs.x, 9), (runs.hue, 12))]
+        axes.set_xticks(list(labels[0]), labels=list(labels[0].values()),
+                        rotation=0 if sum(map(len, labels[0].values())) < 32 else 90)  # fmt: skip
+        axes.set_yticks(list(labels[1]), labels=list(labels[1].values()))
+        axes.set_ylabel(
+            wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "", fontsize=style.label_size()
+        )
+    if not is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
+        canvas.axes[0].invert_yaxis()
+    if len(known):
+        bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
+        label = f"median {runs.label}" if runs.over else runs.label
+        bar.set_label(wrap_label(label, 38 if count == 1 else 80), fontsize=style.label_size())
+        style.scale_axis(bar.ax, "x", medians, min_ratio)
+        if not isinstance(norm, LogNorm):  # close numbers have long labels
+            bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
+        bar.ax.tick_params(labelsize=style.tick_size(), which="both")
+    empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
+    canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
+    title = f"{variable} over {runs.x.name} and {runs.hue.name}"
+    return canvas.finish(title, "Colour: median of the cell.", runs.describe_medians(), runs.describe_subject())
+
+
+def _thin_labels(values: Sequence[str], room: int) -> dict[int, str]:
+    """Return as many labels as there is room for, by their place."""
+    return {i: style.to_drawable(values[i]) for i in range(0, len(values), -(-len(values) // room))}
+
+
+def _annotate_cells(axes: Axes, runs: GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:
+    """Write the number of each cell and k/n if it lacks runs; hatch it if all of its runs lack a value."""
+    medians = runs.medians[panel]
+    for row, column in np.ndindex(medians.shape):
+        value = medians[row, column]
+        empty = bool(runs.planned[panel, row, column].any()) and not np.isfinite(value)
+        if empty:
+            corner = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor="0.5", linewidth=0, gid="empty"))
+        number = f"{value:.3g}".replace("e-0", "e-") if np.isfinite(value) else ""
+        text = "\n".join(filter(None, [number, runs.format_missing(panel, row, column)]))
+        if write and text:
+            dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
+            back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
+            colour = "white" if dark else "black"
+            axes.text(column, row, text, ha="center", va="center", fontsize=style.tick_size(), color=colour, bbox=back)
