@@ -304,12 +304,6 @@ def test_another_netcdf_file_in_the_way(refused, folder, name):
     assert "own.nc" in refused("run", "own.toml", "-o", "own.nc")
 
 
-@pytest.mark.parametrize("name", LOOKALIKES)
-def test_another_netcdf_file_is_no_result_to_ask_about(refused, folder, name):
-    LOOKALIKES[name].to_netcdf(folder / "own.nc", engine="netcdf4")
-    assert "own.nc" in refused("status", "own.nc")
-
-
 def test_a_result_of_another_study_in_the_way(refused, folder):
     write(folder / "own.nc", STUDY.replace('"own"', '"other"'))
     line = refused("run", "own.toml", "-o", "own.nc")
@@ -603,26 +597,6 @@ def test_a_summary(evogt, folder, result):
     assert listing(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("form", "start"), [("text", "family"), ("markdown", "| family"), ("latex", r"\begin{tabular}")]
-)
-def test_a_summary_in_other_forms(evogt, result, form, start):
-    code, out, _ = evogt("summary", "own.nc", "--format", form)
-    assert code == 0
-    assert out.startswith(start)
-    assert out.count("2/3") == 2
-
-
-def test_a_summary_over_several_dimensions_of_another_variable(evogt, result):
-    code, out, _ = evogt("summary", "own.nc", "--over", "seed, epsilon", "--variable", "rank", "--format", "csv")
-    assert code == 0
-    assert [line.split(",")[:2] + line.split(",")[-2:-1] for line in out.splitlines()] == [
-        ["family", "mean", "n"],
-        ["a", "7.000", "3/3"],  # seeds
-        ["b", "7.000", "2/3"],
-    ]
-
-
 def test_a_summary_as_a_table_with_an_axis_across(evogt, result):
     options = ("--rows", "epsilon", "--columns", "family", "--digits", "2", "--ratio", "b/a")
     code, out, err = evogt("summary", "own.nc", *options)
@@ -829,16 +803,6 @@ def test_the_plan_of_ones_own_method(evogt, folder):
     assert "MiB" not in out
 
 
-def test_the_plan_of_joined_designs_tells_cells_that_are_the_same_run(evogt, folder):
-    (folder / "own.toml").write_text(
-        'name = "own"\nmethod = "own.py:method"\n[axes]\nseed = [0, 1, 2]\nfamily = ["a"]\n'
-        '[[table]]\nname = "joined"\nrows = [{ epsilon = 0.1 }, { epsilon = 0.2 }, { epsilon = 0.1 }]\n'
-    )
-    code, out, err = evogt("run", "-n", "own.toml")
-    assert (code, err) == (0, "")
-    assert "  main: 9 cases = 3 joined x 3 seed x 1 family with 6 different runs" in out.splitlines()
-
-
 # --- a quick start ----------------------------------------------------------------------------------------------------
 
 HEAVY = (
@@ -878,24 +842,6 @@ def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
     assert out.splitlines()[-1] == "loaded:"
     assert "evogt" in out
     assert seconds < 3  # measured: 0.1; with xarray and distributed: 2 and more
-
-
-def test_a_mistyped_command_needs_nothing_heavy_either():
-    code = (
-        "import sys\n"
-        "from evogt_study.cli.main import main\n"
-        "try: main(['runn'], prog_name='evogt')\n"
-        "except SystemExit as stop: print(stop.code)\n"
-        f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
-    )
-    assert python(code)[0].splitlines() == ["2", "loaded:"]
-
-
-def test_help_lists_the_commands(evogt):
-    code, out, err = evogt("--help")
-    assert (code, err) == (0, "")
-    for command in ("run", "try", "status", "list", "summary", "export", "diff", "merge", "verify", "reproduce"):
-        assert f"\n  {command} " in out
 
 
 def test_the_installed_command_is_this_one(folder):

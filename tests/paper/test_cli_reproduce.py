@@ -5,19 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-import warnings
 from collections import Counter
 from pathlib import Path
 
 import dask
-import psutil
 import pytest
 from distributed import Client, LocalCluster
 from helpers import read_study
 
-from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.workers.clusters import SETTINGS
 from evogt_study.workers.runner import ONE_THREAD
 
@@ -26,27 +21,14 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 NAMES = (
-    "p1_fem_oscillatory",
-    "p1_fem_target",
-    "refined_operator_2d",
-    "space_time_evolution",
-    "space_time_regression",
-    "temporal_autonomous",
-    "temporal_nonautonomous",
-    "temporal_tolerance",
-    "threshold",
-)
+    "p1_fem_oscillatory", "p1_fem_target", "refined_operator_2d", "space_time_evolution", "space_time_regression",
+    "temporal_autonomous", "temporal_nonautonomous", "temporal_tolerance", "threshold",
+)  # fmt: skip
 STUDIES = [f"studies/paper/{name}.toml" for name in NAMES]
 # runs: 3 + 3 + 4 + 9 + 9 + 4 + 4 + 2 + 80; numbers: of six files, and one of gamma_selected for each of two studies
 RUNS, NUMBERS, PUBLISHED = 118, 60, 345
-FILES = {
-    "p1_fem": 6,
-    "threshold": 24,
-    "temporal_convergence": 14,
-    "reference_tolerance": 2,
-    "space_time_diagnostic": 12,
-    "gamma_selected": 2,
-}
+FILES = {"p1_fem": 6, "threshold": 24, "temporal_convergence": 14, "reference_tolerance": 2,
+         "space_time_diagnostic": 12, "gamma_selected": 2}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +69,8 @@ def entries(folder):
 def test_it_succeeds_and_says_what_came_of_it(reproduced):
     done, out = reproduced
     assert done.returncode == 0, done.stderr
+    assert set(os.listdir(out)) == {f"{name}.nc" for name in NAMES} | {"report.md", "report.csv"}
+    assert sum(read_study(out / f"{name}.nc").run_key.size for name in NAMES) == RUNS
     assert "Traceback" not in done.stderr
     assert "Warning" not in done.stderr
     assert f"{RUNS} runs, 0 not ok; {NUMBERS} published numbers: " in done.stdout
@@ -96,12 +80,6 @@ def test_it_succeeds_and_says_what_came_of_it(reproduced):
         assert f"{out}/report.{suffix}\n" in done.stdout
     for name in NAMES:
         assert f"{name}: " in done.stderr  # progress
-
-
-def test_it_writes_all_results_and_the_report_and_nothing_else(reproduced):
-    _, out = reproduced
-    assert set(os.listdir(out)) == {f"{name}.nc" for name in NAMES} | {"report.md", "report.csv"}
-    assert sum(read_study(out / f"{name}.nc").run_key.size for name in NAMES) == RUNS
 
 
 def test_the_table_of_entries_is_complete(reproduced):
@@ -143,15 +121,8 @@ def doctored(reproduced, evogt, tmp_path, no_workers):
         before = path.read_text(encoding="utf-8")
         assert before.count(old) == 1
         path.write_text(before.replace(old, new), encoding="utf-8")
-        code, out, err = evogt(
-            "reproduce",
-            "-q",
-            f"studies/paper/{study}.toml",
-            "-o",
-            tmp_path / "out",
-            "--published",
-            tmp_path / "published",
-        )
+        options = ("-o", tmp_path / "out", "--published", tmp_path / "published")
+        code, out, err = evogt("reproduce", "-q", f"studies/paper/{study}.toml", *options)
         assert err == ""
         return code, out, [row for row in entries(tmp_path / "out") if row["verdict"] == "differs" and not row["known"]]
 
@@ -182,89 +153,7 @@ def test_one_digit_that_differs_is_named_and_exit_code_one(doctored, study, name
     assert out.count("  differs  ") == 1
 
 
-def test_a_known_difference_excuses_no_other_number(doctored):
-    code, _, differing = doctored(
-        "space_time_regression",
-        "known_differences",
-        "k=8; method=space_time_regression",
-        "k=12; method=space_time_regression",
-    )
-    assert code == 1
-    assert [row["labels"] for row in differing] == ["k=8; method=space_time_regression; variable=error; statistic=mean"]
-
-
-def test_runs_that_failed_are_no_reproduction(client, evogt, tmp_path):
-    """Two of three seeds are not the paper's number, whatever it is."""
-    text = (ROOT / "studies/paper/threshold.toml").read_text(encoding="utf-8")
-    text = text.replace('problem = "oscillatory_1d"', 'problem = "own.py:unlucky"').replace("count = 10", "count = 3")
-    (tmp_path / "threshold.toml").write_text(text)
-    (tmp_path / "own.py").write_text(
-        "import dataclasses\n"
-        "from evogt_study.pde.problems import BUILT_IN\n"
-        "def unlucky(epsilon, seed=0):\n"
-        "    problem = BUILT_IN['oscillatory_1d'](epsilon=epsilon)\n"
-        "    def profiles(nodes):\n"
-        "        if seed == 2 and len(nodes) == 4096:\n"
-        "            raise RuntimeError('no luck')\n"
-        "        return problem.exact.profiles(nodes)\n"
-        "    return dataclasses.replace(problem, exact=dataclasses.replace(problem.exact, profiles=profiles))\n"
-    )
-    out = tmp_path / "out"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IncompleteWarning)
-        code, told, _ = evogt(
-            "reproduce", "-q", tmp_path / "threshold.toml", "-o", out, "--scheduler", client.scheduler.address
-        )
-    assert code == 1
-    assert "24 runs, 8 not ok; 24 published numbers: " in told
-    rows = entries(out)
-    assert {(row["n_ok"], row["n_planned"], row["verdict"]) for row in rows} == {("2", "3", "differs")}
-    assert (out / "report.md").exists()
-
-
 # --- interruption -----------------------------------------------------------------------------------------------------
-
-SLEEPY = """name = "sleepy"
-method = "sleepy.py:method"
-[axes]
-seed = { count = 80 }
-"""
-
-
-def test_it_is_interrupted_and_goes_on(client, evogt, tmp_path):
-    (tmp_path / "sleepy.py").write_text(
-        "import time\ndef method(seed):\n    time.sleep(0.03)\n    return {'error': float(seed)}\n"
-    )
-    (tmp_path / "sleepy.toml").write_text(SLEEPY)
-    out = tmp_path / "out"
-    arguments = ["reproduce", tmp_path / "sleepy.toml", "-o", out]
-    process = subprocess.Popen(
-        [COMMAND, *arguments, "--workers", "1"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    limit = time.monotonic() + 60
-    while not shard_files(shard_folder(out / "sleepy.nc")):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < limit
-        time.sleep(0.02)
-    children = psutil.Process(process.pid).children(recursive=True)
-    begun = time.monotonic()
-    process.send_signal(2)
-    told, errors = process.communicate(timeout=60)
-    assert time.monotonic() - begun < 20
-    assert process.returncode == 130
-    assert told == ""
-    assert errors.splitlines()[-1].startswith("evogt: interrupted: ")
-    assert "Traceback" not in errors
-    _, alive = psutil.wait_procs(children, timeout=20)
-    assert not alive
-    assert not (out / "sleepy.nc").exists()
-    assert not (out / "report.md").exists()
-    code, told, err = evogt(*arguments, "--scheduler", client.scheduler.address)
-    assert code == 0
-    assert "of them from before" in err.splitlines()[0]
-    assert "80 runs, 0 not ok; no published numbers" in told
-    assert read_study(out / "sleepy.nc").error.values.tolist() == list(range(80))
-
 
 # --- studies without published numbers, and mistakes ------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """Reading published numbers and the results that they are compared with; what makes an entry differ."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from evogt_study.paper.published import (
     read_csv,
     read_known_differences,
     read_published,
-    select,
 )
 from evogt_study.schema.variables import Status
 
@@ -49,26 +47,6 @@ def test_every_number_of_every_file_is_a_row(rows):
     assert len(rows) == sum(expected.values()) == 345
 
 
-def test_every_file_is_compared_but_for_what_is_put_in_and_what_is_said_about_it():
-    """The candidates of the pilot are what the studies are given, not what comes out of them."""
-    assert {path.stem for path in FOLDER.glob("*.csv")} == {*TABLES, KNOWN, "gamma_candidates"}
-
-
-def test_rows_say_what_they_are(rows):
-    for row in rows:
-        assert row.table
-        assert row.published.strip() == row.published != ""
-        assert row.labels["variable"]
-        assert not set(row.labels) & {"table", "source", "value"}
-    first = next(row for row in rows if row.file == "threshold")
-    assert first == Row(
-        "threshold",
-        "tau_diag",
-        {"tau": "1e-8", "dictionary": "transnet", "variable": "error", "statistic": "mean"},
-        "8.91e-1",
-    )
-
-
 def test_every_row_is_computed_by_studies_of_the_paper(rows):
     names = {path.stem for path in PAPER.glob("*.toml")}
     needed = {name for row in rows for name in TABLES[row.file].studies(row.labels)}
@@ -89,14 +67,6 @@ def test_what_is_noise_or_a_bound_is_fixed_beforehand(rows):
     }
 
 
-@pytest.mark.parametrize("name", ["oscillatory_1d", "gamma_selected"])
-def test_a_missing_file_is_one_line(tmp_path, name):
-    shutil.copytree(FOLDER, tmp_path / "copy")
-    (tmp_path / "copy" / f"{name}.csv").unlink()
-    with pytest.raises(InputError, match=f"cannot read the published numbers .*{name}.csv: No such file"):
-        read_published(tmp_path / "copy")
-
-
 # --- reading a number off a result ------------------------------------------------------------------------------------
 
 
@@ -107,13 +77,6 @@ def data():
         {"error": (("dictionary", "epsilon", "seed"), np.arange(1.0, 13.0).reshape(2, 2, 3))},
         {"dictionary": ["transnet", "gtransnet"], "epsilon": [0.2, 0.1], "seed": [0, 1, 2]},
     )
-
-
-def test_labels_that_are_dimensions_select(data):
-    labels = {"epsilon": "1e-1", "dictionary": "gtransnet", "variable": "error", "statistic": "mean"}
-    found = select(data, "error", labels)
-    assert found.dims == ("seed",)
-    assert found.values.tolist() == [10.0, 11.0, 12.0]
 
 
 @pytest.mark.parametrize(
@@ -181,14 +144,6 @@ def test_a_number_over_fewer_runs_differs_whatever_it_is():
 
 
 KNOWN_ONE = KnownDifference("threshold", {"tau": "1e-8", "statistic": "max"}, "3.00e-1", "a misprint")
-
-
-def test_a_known_difference_never_excuses_missing_runs():
-    results = {"threshold": threshold([0.3, np.nan])}
-    for value in ("3.00e-1", "9.99e-1"):
-        (entry,) = judge([row(value)], results, [KNOWN_ONE])
-        assert (entry.verdict, entry.known) == (Verdict.differs, "")
-        assert not entry.agrees
 
 
 @pytest.mark.parametrize(
@@ -335,15 +290,3 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
     )
     assert (whole.computed, whole.n_ok, whole.n_planned, whole.verdict) == ("10", 2, 2, Verdict.all_digits)
     assert (partly.computed, partly.n_ok, partly.n_planned, partly.verdict) == ("8", 1, 2, Verdict.differs)
-
-
-def test_finite_elements_are_compared_at_their_number_of_unknowns():
-    data = xr.Dataset({"error": ("epsilon", [0.067]), "degrees_of_freedom": ("epsilon", [60.0])}, {"epsilon": [0.2]})
-    labels = {"epsilon": "0.2", "problem": "oscillatory_1d", "dofs": "60", "variable": "error"}
-    (entry,) = judge([Row("p1_fem", "p1_fem", labels, "6.70e-2")], {"p1_fem_oscillatory": data})
-    assert entry.verdict is Verdict.all_digits
-    other = Row("p1_fem", "p1_fem", {**labels, "dofs": "61"}, "6.70e-2")
-    assert judge([other], {"p1_fem_oscillatory": data}) == []  # the study is not the published one
-
-
-# --- the studies ------------------------------------------------------------------------------------------------------

@@ -8,22 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from evogt_study.paper.agreement import Entry, Measure, Verdict, judge_value
+from evogt_study.paper.agreement import Entry, Measure, judge_value
 from evogt_study.paper.report import (
     COMMAND,
     TITLE,
     format_computed,
-    list_explanations,
-    sort_disagreements,
     summarise,
     to_csv,
     to_markdown,
     to_terminal,
 )
 from evogt_study.paper.run import draw_figures
-from evogt_study.plots.catalogue import PlottedFigure
 from evogt_study.results.netcdf import read_result
 
 DATA = Path(__file__).parents[2] / "data" / "results"
@@ -106,11 +102,6 @@ def test_summary(entries, expected):
     assert summarise(entries) == expected
 
 
-def test_what_is_worst_comes_first_and_agreement_not_at_all():
-    assert sort_disagreements(ENTRIES) == [WRONG, NOTHING, KNOWN, STD, NOISE]
-    assert list_explanations([*ENTRIES, KNOWN]) == [MISPRINT]
-
-
 def test_terminal_table():
     totals, rest, note, summary = to_terminal(ENTRIES).split("\n\n")
     assert len(totals.splitlines()) == 2 + 4
@@ -150,12 +141,6 @@ def test_markdown_has_a_row_for_each_number():
     assert text.endswith("\n")
 
 
-def test_a_bar_or_a_line_break_in_a_label_does_not_break_the_markdown_table():
-    odd = Entry("f", "t", {"variable": "a|b\nc"}, "1.0", 1.0, Measure.digits, Verdict.all_digits, 1, 1)
-    (line,) = [line for line in to_markdown([odd], {}).splitlines() if "a\\|b c" in line]
-    assert len(re.findall(r"(?<!\\)\|", line)) == 7
-
-
 def test_csv_reads_back_in_full_precision():
     rows = list(csv.DictReader(io.StringIO(to_csv(ENTRIES))))
     assert len(rows) == len(ENTRIES)
@@ -179,11 +164,6 @@ def test_csv_reads_back_in_full_precision():
             assert float(row["computed"]) == pytest.approx(original.computed, rel=0, abs=0, nan_ok=True)
     assert rows[9]["known"] == MISPRINT
     assert (rows[-1]["computed"], rows[-1]["relative_difference"]) == ("nan", "nan")
-
-
-def test_figures_are_linked_beside_the_markdown():
-    figure = PlottedFigure("field", "Field", "A caption.", "Three panels.", Figure())
-    assert "\n\n## Field\n\n![Three panels.](field.png)\n\nA caption.\n\n" in to_markdown(ENTRIES, PROVENANCE, [figure])
 
 
 def test_the_figures_of_the_paper_show_one_field_and_two_energies():
