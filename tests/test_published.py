@@ -13,8 +13,7 @@ import pytest
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.analysis.tables import NumberFormat, make_table, render_table
-from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.published import TABLES, judge, read_csv, read_known_differences, read_published
+from evogt_study.paper.published import TABLES, Verdict, judge_numbers, read_csv, read_known_differences, read_published
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 
@@ -92,7 +91,7 @@ ROWS = [
 @pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_published_number(result, row):
-    (entry,) = judge([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)
+    (entry,) = judge_numbers([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)
     place = (row.file, " ".join(row.labels.values()))
     assert entry.n_ok == entry.n_planned > 0
     if entry.known:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.published import judge, read_known_differences, read_published
+from evogt_study.paper.published import Verdict, judge_numbers, read_known_differences, read_published
 from evogt_study.paper.report import summarise
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
@@ -109,7 +108,7 @@ def test_the_published_numbers_are_in_them(shipped):
     results = {name: groups["main"] for name, groups in shipped.items()}
     results |= {f"{name}/pilot": groups["pilot"] for name, groups in shipped.items() if "pilot" in groups}
     folder = ROOT / "data" / "published"
-    entries = judge(read_published(folder), results, read_known_differences(folder))
+    entries = judge_numbers(read_published(folder), results, read_known_differences(folder))
     assert len(entries) == 345
     assert all(entry.agrees for entry in entries)
     assert sum(entry.verdict is Verdict.all_digits for entry in entries) == 318

@@ -1,7 +1,6 @@
 """The reproduction of the paper: published numbers beside computed ones.
 
-- `agreement`: number of printed digits that a value confirms
-- `published`: each published number and the study that computes it
+- `published`: each published number, the study that computes it, and the printed digits that a value confirms
 - `report`: the report in text, Markdown and CSV
 - `run`: all studies run, compared and drawn
 - `command`: the command `evogt reproduce`

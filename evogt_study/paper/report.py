@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evogt_study.analysis.tables import render_table
-from evogt_study.paper.agreement import Entry, Measure, Verdict, to_number
+from evogt_study.paper.published import Entry, Measure, Verdict, to_number
 
 if TYPE_CHECKING:
     from evogt_study.plots.catalogue import PlottedFigure

@@ -13,8 +13,7 @@ import xarray as xr
 from evogt_study.errors import InputError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
-from evogt_study.paper.agreement import Entry
-from evogt_study.paper.published import Results, judge, read_known_differences, read_published
+from evogt_study.paper.published import Entry, Results, judge_numbers, read_known_differences, read_published
 from evogt_study.paper.report import to_csv, to_markdown
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import LABEL, MAIN, Status, status_codes
@@ -87,7 +86,7 @@ def reproduce(
     for path in run_all(studies, output, client=client, options=options, listener=listener):
         for phase, data in read_result(path).items():
             results[path.stem if phase == MAIN else f"{path.stem}/{phase}"] = data
-    entries = judge(rows, results, known)
+    entries = judge_numbers(rows, results, known)
     planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
     not_ok = sum(int(np.count_nonzero(status != Status.ok)) for status in planned)
     return Reproduction(entries, len(rows) - len(entries), sum(status.size for status in planned), not_ok, results)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import matplotlib
 import numpy as np
+import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
@@ -18,9 +19,6 @@ from matplotlib.lines import Line2D
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots import style
 from evogt_study.plots.groups import GroupedRuns, PlotRoles
-
-if TYPE_CHECKING:
-    from evogt_study.plots.comparison import Compared
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
@@ -65,7 +63,7 @@ class PlotRequest:
     look: FigureOptions = field(default_factory=FigureOptions)
     ax: GivenAxes = None
     notes: bool = True
-    compared: Compared | None = None
+    compared: xr.Dataset | None = None
 
 
 class Plot(NamedTuple):

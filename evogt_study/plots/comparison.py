@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -39,30 +38,24 @@ MAX_CONCLUSIONS = 3
 """Setups whose conclusion an alternative text has."""
 
 
-class Compared(NamedTuple):
-    """A comparison, its axis, and the names of its setups."""
-
-    found: xr.Dataset
-    axis: str
-    setups: list[str]
-
-
 def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     """Draw the effect of each value of the axis `hue`, by default the first of strings, over the leader of its setup.
 
     An open marker is not significantly different from the leader.  Raises InputError if there is no axis to compare.
     """
-    made = request.compared or compare_axis(data, variable, request.roles)
-    names, neutral = typed_labels(made.found, made.axis), 1.0 if made.found.attrs["scale"] == RATIO else 0.0
-    leaders = made.found["leader"]
-    cells = [made.found.isel(dict(zip(leaders.dims, place, strict=True))) for place in np.ndindex(*leaders.shape)]
+    made = request.compared
+    if made is None:
+        made = compare_axis(data, variable, request.roles)
+    names, neutral = typed_labels(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
+    leaders = made["leader"]
+    cells = [made.isel(dict(zip(leaders.dims, place, strict=True))) for place in np.ndindex(*leaders.shape)]
     cells = cells[:MAX_SETUPS]
     labels, figure_width = _label_rows(made, variable, request)
     lines = max(label.count("\n") + 1 for label in labels)
     width = 0.053 * style.tick_size() / 7.0 * max(len(line) for label in labels for line in label.split("\n"))
     # 0.35 in: ticks and margins
     room = max(16, int(14.2 * 8.0 / style.label_size() * (figure_width - width - 0.35)))
-    xlabel = wrap_label(f"{label_of(data[variable])}: {_describe_effect(made.found)}", room)
+    xlabel = wrap_label(f"{label_of(data[variable])}: {_describe_effect(made)}", room)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
     canvas = new_canvas(1, 1, (figure_width, height), request)
@@ -80,12 +73,15 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     marks = [style.series_style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
     canvas.add_legend(
-        handles, [style.to_drawable(name) for name in names], style.to_drawable(made.axis, MAX_LABEL), lines=False
+        handles,
+        [style.to_drawable(name) for name in names],
+        style.to_drawable(str(made.attrs["dim"]), MAX_LABEL),
+        lines=False,
     )
     few = sum(not _has_effect(cell) for cell in cells)
-    more = len(made.setups) - len(cells)
+    more = made["leader"].size - len(cells)
     texts = [
-        f"{100.0 * made.found.attrs['confidence']:g} % confidence intervals",
+        f"{100.0 * made.attrs['confidence']:g} % confidence intervals",
         "open marker: not significantly different from the leader",
         f"{few} of {len(cells)} setups have too few values to compare" if few else "",
         f"{more} more setups are not shown" if more else "",
@@ -95,24 +91,22 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     return canvas.finish(f"comparison of {variable}", meaning, *_describe(data, variable, request.roles, made))
 
 
-def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: Compared) -> tuple[str, str]:
+def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: xr.Dataset) -> tuple[str, str]:
     """Return the alternative text, with the first conclusions, and the sentence on the compared values."""
-    texts = made.found["conclusion"].values.ravel().tolist()
-    lines = [f"{name}: {text}" if name else text for name, text in zip(made.setups, texts, strict=True)]
+    texts = made["conclusion"].values.ravel().tolist()
+    lines = [f"{name}: {text}" if name else text for name, text in zip(setup_names(made), texts, strict=True)]
     if len(texts) > MAX_CONCLUSIONS:
         lines[MAX_CONCLUSIONS:] = [f"{len(texts) - MAX_CONCLUSIONS} more setups."]
-    over = tuple(str(made.found.attrs["over"]).split())
-    chosen = replace(roles, x=None, hue=made.axis, col=None, over=over)
+    over = tuple(str(made.attrs["over"]).split())
+    chosen = replace(roles, x=None, hue=made.attrs["dim"], col=None, over=over)
     runs = group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in roles.at.items())
-    setups = [
-        f"{name} = {listed(typed_labels(made.found, str(name)), MAX_LISTED)}" for name in made.found["leader"].dims
-    ]
+    setups = [f"{name} = {listed(typed_labels(made, str(name)), MAX_LISTED)}" for name in made["leader"].dims]
     against = f", for {' and '.join(setups)}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
     counts = runs.describe_counts()
     subject = f"{runs.title} by {runs.hue.list_values()}{against}, over {sizes}{at}; {counts}"
-    return f"Comparison by {made.axis}. {' '.join(lines)} {counts}.", subject
+    return f"Comparison by {made.attrs['dim']}. {' '.join(lines)} {counts}.", subject
 
 
 def _describe_effect(found: xr.Dataset) -> str:
@@ -131,12 +125,12 @@ def _has_effect(cell: xr.Dataset) -> bool:
     return bool(cell["leader"].item()) and cell["scale"].item() == cell.attrs["scale"]
 
 
-def _label_rows(made: Compared, variable: str, request: PlotRequest) -> tuple[list[str], float]:
+def _label_rows(made: xr.Dataset, variable: str, request: PlotRequest) -> tuple[list[str], float]:
     """Return a label for each row, on lines that take 0.4 of the width, and the width of the figure in inches.
 
     A figure for which a column is too narrow has the width of a page.
     """
-    setups = _setup_values(made.found)[:MAX_SETUPS]
+    setups = _setup_values(made)[:MAX_SETUPS]
     per_inch = 72.0 / (0.53 * style.tick_size())
     width = (wished_size(request) or (style.COLUMN_WIDTH,))[0]
     longest = max((len(value) for setup in setups for value in setup), default=0)
@@ -176,7 +170,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
     return drawn
 
 
-def compare_axis(data: xr.Dataset, variable: str, roles: PlotRoles) -> Compared:
+def compare_axis(data: xr.Dataset, variable: str, roles: PlotRoles) -> xr.Dataset:
     """Compare the values of the axis `hue`, or of the first axis of strings, in every setup.
 
     Raises InputError if there is no such axis, or if the sample has too few points.
@@ -187,8 +181,12 @@ def compare_axis(data: xr.Dataset, variable: str, roles: PlotRoles) -> Compared:
         least = min_units(data[variable])
         raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
     here = select_point(data, roles.at, axes_of(data, variable))
-    found = compare(here[variable], axis, _sample_axes(here, variable, roles), planned=finished_runs(here))
-    return Compared(found, axis, [", ".join(each) for each in _setup_values(found)])
+    return compare(here[variable], axis, _sample_axes(here, variable, roles), planned=finished_runs(here))
+
+
+def setup_names(found: xr.Dataset) -> list[str]:
+    """Return the names of the setups of a comparison: "epsilon = 0.1, N = 20"."""
+    return [", ".join(each) for each in _setup_values(found)]
 
 
 def min_units(values: xr.DataArray) -> int:

@@ -31,7 +31,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlotRequest
-from evogt_study.plots.comparison import Compared, compare_axis, has_comparison
+from evogt_study.plots.comparison import compare_axis, has_comparison, setup_names
 from evogt_study.plots.groups import PlotRoles, title_of
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
@@ -147,7 +147,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     return page.lstrip()
 
 
-def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: Compared | None) -> ReportPart:
+def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dataset | None) -> ReportPart:
     figures = []
     for choice in catalogue.choose_plots(data)[:MAX_FIGURES]:
         each = catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
@@ -158,7 +158,7 @@ def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: Compar
     return ReportPart(completeness(data), list(doubts(data)), tables, figures)
 
 
-def comparison_of(data: xr.Dataset) -> Compared | None:
+def comparison_of(data: xr.Dataset) -> xr.Dataset | None:
     """Return the comparison of the main number by the axis of strings; None without either, or with too few seeds."""
     variable = catalogue.main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRoles()):
@@ -166,30 +166,31 @@ def comparison_of(data: xr.Dataset) -> Compared | None:
     return compare_axis(data, variable, PlotRoles())
 
 
-def list_conclusions(made: Compared) -> Conclusion | None:
+def list_conclusions(made: xr.Dataset) -> Conclusion | None:
     """Return the conclusions of a comparison; None if no setup has a leader."""
-    leaders, conclusions = (made.found[name].values.ravel().tolist() for name in ("leader", "conclusion"))
+    leaders, conclusions = (made[name].values.ravel().tolist() for name in ("leader", "conclusion"))
     known = [i for i, leader in enumerate(leaders) if leader]
     if not known:
         return None
-    sentences = [f"At {made.setups[i]}: {conclusions[i]}" if made.setups[i] else conclusions[i] for i in known]
+    setups = setup_names(made)
+    sentences = [f"At {setups[i]}: {conclusions[i]}" if setups[i] else conclusions[i] for i in known]
     if len(known) == 1:
         return Conclusion(sentences[0])
     return Conclusion(_count_leads(made, known), sentences[:_MAX_SETUPS], max(0, len(known) - _MAX_SETUPS))
 
 
-def _count_leads(made: Compared, known: Sequence[int]) -> str:
+def _count_leads(made: xr.Dataset, known: Sequence[int]) -> str:
     """Return the number of setups in which a lead is significant, by axis value."""
-    leaders, significant = (made.found[name].values.ravel() for name in ("leader", "significant"))
+    leaders, significant = (made[name].values.ravel() for name in ("leader", "significant"))
     leads = Counter(str(leaders[i]) for i in known if significant[i])
-    what, by = (str(text).replace("_", " ") for text in (made.found.attrs["of"], made.axis))
+    what, by = (str(text).replace("_", " ") for text in (made.attrs["of"], made.attrs["dim"]))
     counts = f" ({listed([f'{name} in {count}' for name, count in leads.most_common()], 12)})" if leads else ""
-    better = str(made.found.attrs["better"]) or "lower"
+    better = str(made.attrs["better"]) or "lower"
     lead = f"a significantly {better} {what} than all others"
     if better not in ("lower", "higher"):
         lead = f"{what} significantly {better.replace('nearest', 'nearer to')} than all others"
-    note = next((each for each in str(made.found["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
-    level = f"at {100.0 * made.found.attrs['confidence']:g} % confidence in each setup"
+    note = next((each for each in str(made["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
+    level = f"at {100.0 * made.attrs['confidence']:g} % confidence in each setup"
     message = f"In {sum(leads.values())} of {len(known)} setups one {by} has {lead}{counts}, {level}."
     return f"{message} The {note}." if note else message
 

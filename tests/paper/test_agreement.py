@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evogt_study.paper.agreement import Entry, Measure, Verdict, judge_value, last_digit
+from evogt_study.paper.published import Entry, Measure, Verdict, judge_value, last_digit
 
 ALL, ONE, ORDER, DIFFERS = Verdict.all_digits, Verdict.one_unit, Verdict.same_order, Verdict.differs
 

@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 
 from evogt_study.errors import InputError
-from evogt_study.paper.agreement import Measure, Verdict
 from evogt_study.paper.published import (
     KNOWN,
     PRESCRIBED,
@@ -15,10 +14,12 @@ from evogt_study.paper.published import (
     TABLES,
     Computed,
     KnownDifference,
+    Measure,
     Row,
+    Verdict,
     compute,
     compute_gain,
-    judge,
+    judge_numbers,
     read_csv,
     read_known_differences,
     read_published,
@@ -119,7 +120,7 @@ def row(value, file="threshold", **labels):
 
 
 def test_an_entry_holds_both_numbers_and_the_runs():
-    (entry,) = judge([row("2.00e-1", statistic="mean")], {"threshold": threshold([0.1, 0.3])})
+    (entry,) = judge_numbers([row("2.00e-1", statistic="mean")], {"threshold": threshold([0.1, 0.3])})
     assert (entry.file, entry.table, entry.published, entry.measure) == ("threshold", "tau_diag", "2.00e-1", "digits")
     assert entry.computed == pytest.approx(0.2)
     assert (entry.n_ok, entry.n_planned, entry.known) == (2, 2, "")
@@ -129,14 +130,14 @@ def test_an_entry_holds_both_numbers_and_the_runs():
 
 def test_rows_whose_studies_are_absent_are_left_out():
     two = [row("3.00e-1"), row("1", file="quadrature", quadrature="80")]
-    assert [entry.file for entry in judge(two, {"threshold": threshold([0.3])})] == ["threshold"]
-    assert judge(two, {}) == []
+    assert [entry.file for entry in judge_numbers(two, {"threshold": threshold([0.3])})] == ["threshold"]
+    assert judge_numbers(two, {}) == []
     refined = Row("cross_grid", "text", {"variable": next(iter(REFINED))}, "1")
-    assert judge([refined], {"operator_2d": threshold([0.3])}) == []  # it needs the refined study too
+    assert judge_numbers([refined], {"operator_2d": threshold([0.3])}) == []  # it needs the refined study too
 
 
 def test_a_number_over_fewer_runs_differs_whatever_it_is():
-    (entry,) = judge([row("3.00e-1")], {"threshold": threshold([0.1, np.nan, 0.3])})
+    (entry,) = judge_numbers([row("3.00e-1")], {"threshold": threshold([0.1, np.nan, 0.3])})
     assert entry.computed == 0.3
     assert (entry.n_ok, entry.n_planned) == (2, 3)
     assert entry.verdict is Verdict.differs
@@ -159,9 +160,9 @@ KNOWN_ONE = KnownDifference("threshold", {"tau": "1e-8", "statistic": "max"}, "3
 )
 def test_a_known_difference_excuses_only_the_entries_that_it_names(other):
     right = {"file": "threshold", "labels": {}, "computed": "3.00e-1", "explanation": "a misprint"}
-    assert judge([row("9.99e-1")], {"threshold": threshold([0.3])}, [KnownDifference(**right)])[0].agrees
+    assert judge_numbers([row("9.99e-1")], {"threshold": threshold([0.3])}, [KnownDifference(**right)])[0].agrees
     known = KnownDifference(**{**right, **other})
-    (entry,) = judge([row("9.99e-1")], {"threshold": threshold([0.3])}, [known])
+    (entry,) = judge_numbers([row("9.99e-1")], {"threshold": threshold([0.3])}, [known])
     assert entry.known == ""
     assert not entry.agrees
 
@@ -213,19 +214,19 @@ def test_a_malformed_file_is_told_with_its_line(tmp_path, text, message):
 
 def test_values_that_are_not_on_the_axes_are_not_computed():
     results = {"threshold": threshold([0.3])}
-    assert judge([row("1", tau="1e-9"), row("1", dictionary="gtransnet")], results) == []
+    assert judge_numbers([row("1", tau="1e-9"), row("1", dictionary="gtransnet")], results) == []
 
 
 def test_a_variable_that_no_run_returned_is_missing_not_absent():
     data = threshold([0.1, 0.3]).assign(run_status=lambda data: xr.zeros_like(data.error).astype(np.int8))
-    (entry,) = judge([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
+    (entry,) = judge_numbers([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
     assert (entry.n_ok, entry.n_planned, entry.verdict) == (0, 2, Verdict.differs)
 
 
 @pytest.mark.parametrize("labels", [{"variable": "eror"}, {"statistic": "mode"}])
 def test_a_row_that_nothing_could_compute_is_told(labels):
     with pytest.raises(InputError, match=r"threshold|unknown variable"):
-        judge([row("1", **labels)], {"threshold": threshold([0.3])})
+        judge_numbers([row("1", **labels)], {"threshold": threshold([0.3])})
 
 
 # --- tables with a reading of their own -------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ def test_a_row_that_nothing_could_compute_is_told(labels):
 def test_the_observed_order_is_of_two_step_sizes():
     data = xr.Dataset({"coefficient_error": ("dt", [4.1e-4, 1.0e-4])}, {"dt": [0.01, 0.005]})
     labels = {"dt": "5e-3", "problem": "autonomous"}
-    error, order = judge(
+    error, order = judge_numbers(
         [
             Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4"),
             Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"),
@@ -260,7 +261,7 @@ def test_raw_conditions_are_an_order_of_magnitude_or_a_word(resolutions, expecte
     )  # fmt: skip
     labels = {"epsilon": "0.2", "variable": "raw_condition", "statistic": "order_of_magnitude"}
     unresolved = {**labels, "variable": "raw_unresolved", "statistic": "count"}
-    condition, count = judge(
+    condition, count = judge_numbers(
         [Row("conditioning", "t", labels, expected), Row("conditioning", "t", unresolved, "0")],
         {"oscillatory_1d": data},
     )
@@ -281,7 +282,7 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
         {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]},
     )
     labels = {"study": "target_1d", "dictionary": "transnet", "variable": "gamma"}
-    whole, partly = judge(
+    whole, partly = judge_numbers(
         [
             Row("gamma_selected", "g", {**labels, "epsilon": "0.2"}, "10"),
             Row("gamma_selected", "g", {**labels, "epsilon": "0.1"}, "8"),

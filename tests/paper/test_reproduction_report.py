@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evogt_study.paper.agreement import Entry, Measure, judge_value
+from evogt_study.paper.published import Entry, Measure, judge_value
 from evogt_study.paper.report import (
     COMMAND,
     TITLE,
