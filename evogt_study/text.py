@@ -16,15 +16,15 @@ def escape_text(text: str, kept: str = "") -> str:
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
-def tell(line: object, err: bool = False) -> None:
+def print_line(line: object, err: bool = False) -> None:
     """Print exactly one line."""
     click.echo(escape_text(str(line)), err=err)
 
 
-def tell_lines(text: str, err: bool = False) -> None:
+def print_text(text: str, err: bool = False) -> None:
     """Print text of several lines, such as a table.  A line break inside a cell must be an escape already."""
     for line in text.split("\n"):
-        tell(line, err)
+        print_line(line, err)
 
 
 def duration(seconds: float) -> str:

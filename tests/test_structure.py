@@ -9,6 +9,7 @@ import evogt_study
 
 ROOT = Path(evogt_study.__file__).parent
 FOLDERS = sorted(path.parent for path in ROOT.rglob("__init__.py") if path.parent != ROOT)
+TREES = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 MOST_FILES, MOST_MODULES, MOST_LINES = 215, 12, 70
 
 
@@ -33,8 +34,8 @@ def test_there_are_few_files():
 def test_no_public_name_is_in_two_modules():
     """Functions and classes; a command has the name of its function."""
     places = {}
-    for path in ROOT.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+    for path, tree in TREES.items():
+        for node in tree.body:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
                 continue
             if not any(
@@ -51,8 +52,8 @@ def test_functions_fit_on_a_screen():
         - node.lineno
         + 1
         - len((ast.get_docstring(node) or "").splitlines())
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
     }
     assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}

@@ -17,7 +17,7 @@ import click
 
 from evogt_study.cli.main import FAILED
 from evogt_study.storage.paths import description
-from evogt_study.text import escape_text, tell
+from evogt_study.text import escape_text, print_line
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,7 +58,7 @@ class _Lines:
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
             with suppress(OSError):  # a log on a full disk must not stop the runs
-                tell(format_progress(event), err=True)
+                print_line(format_progress(event), err=True)
 
 
 class _Bar:
@@ -168,13 +168,13 @@ def _plain(value: Any) -> Any:
 def print_lines(lines: Iterable[str]) -> None:
     """Print each string as one line, with control characters escaped."""
     for line in lines:
-        tell(line)
+        print_line(line)
 
 
 def print_warning(lines: Iterable[str]) -> None:
     """Print lines on standard error, after the name of the command."""
     for line in lines:
-        tell(f"evogt: {line}", err=True)
+        print_line(f"evogt: {line}", err=True)
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def print_result(
     for phase, each in found.items():
         if phase == "main" or phase in failed:
             if not as_json:
-                tell(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
+                print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
                 print_lines(format_messages(each))
                 print_lines(format_remedy(path, phase, each, study))
             print_warning(doubtful[phase])
@@ -232,7 +232,7 @@ def format_remedy(path: Path, phase: str, found: Completeness, study: str) -> It
         yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{pilot}"
 
 
-def tell_unfinished(path: Path) -> None:
+def warn_if_unfinished(path: Path) -> None:
     """Print a line if a result is being written, or its computation was interrupted."""
     if description(path).exists():
         print_warning([f"{path} is not finished. These are its runs so far."])

@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from evogt_study.errors import DoubtWarning, InputError
-from evogt_study.text import tell
+from evogt_study.text import print_line
 from evogt_study.workers.options import RunOptions, as_option
 
 if TYPE_CHECKING:
@@ -216,12 +216,12 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
     variables: names to read of an unfinished result besides the run metadata; None: all.
     """
-    from evogt_study.cli.display import tell_unfinished
+    from evogt_study.cli.display import warn_if_unfinished
     from evogt_study.results.netcdf import opened_so_far
 
     check_exists(path)
     with opened_so_far(path, variables) as runs:
-        tell_unfinished(path)
+        warn_if_unfinished(path)
         yield runs
 
 
@@ -279,12 +279,12 @@ def result_of(study: Study, output: Path | None) -> Path:
     return output or default_result(study.name)
 
 
-def print_unasked(path: Path, done: FinishedRuns | None) -> None:
+def print_unplanned(path: Path, done: FinishedRuns | None) -> None:
     """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
     from evogt_study.storage.paths import store_folder
 
     if done is not None and (unplanned := done.count_unplanned()):
-        tell(
-            f"{path} holds {unplanned:,} finished runs that {done.study.file} does not ask for now "
-            f"({done.changed}); `evogt run` keeps them in {store_folder(path)}"
+        print_line(
+            f"{path} holds {unplanned:,} finished runs that {done.study.file} no longer includes ({done.changed}). "
+            f"`evogt run` moves them to {store_folder(path)}."
         )

@@ -14,7 +14,7 @@ import click
 
 from evogt_study.errors import EvogtError, InputError, StudyInterruptedError, shortened
 from evogt_study.registry import Registry
-from evogt_study.text import tell
+from evogt_study.text import print_line
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 """Exit codes.  Click uses 2 for wrong options; 130 is a shell's 128 + SIGINT."""
@@ -95,7 +95,7 @@ def _first_line(name: str) -> str:
 
 def _stop(message: str, code: int) -> NoReturn:
     # one line, also with a line break in a name or a message
-    tell(f"evogt: {' '.join(message.split())}", err=True)
+    print_line(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)
 
 

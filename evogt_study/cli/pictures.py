@@ -22,7 +22,7 @@ from evogt_study.cli.inputs import (
     runs_so_far,
 )
 from evogt_study.errors import InputError
-from evogt_study.text import escape_text, tell
+from evogt_study.text import escape_text, print_line
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -103,7 +103,7 @@ def plot(
     request = PlotRequest(variable, roles, slope or (), FigureOptions(**look), notes=not caption)
     data = runs_of_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
-        tell(line, err=not is_figure)
+        print_line(line, err=not is_figure)
 
 
 def draw_files(
@@ -168,7 +168,7 @@ def report(file: Path, output: Path | None) -> None:
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
     check_page(path, "--output")
     write_report(file, path)
-    tell(path)
+    print_line(path)
 
 
 def check_page(path: Path, option: str) -> None:

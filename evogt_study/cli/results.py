@@ -14,7 +14,7 @@ from evogt_study.cli.display import (
     print_lines,
     print_result,
     runs_document,
-    tell_unfinished,
+    warn_if_unfinished,
 )
 from evogt_study.cli.inputs import (
     PATH,
@@ -28,7 +28,7 @@ from evogt_study.cli.inputs import (
 )
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
-from evogt_study.text import tell
+from evogt_study.text import print_line
 
 if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
@@ -70,7 +70,7 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     check_exists(*paths)
     merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))
     for each in paths:
-        tell_unfinished(each)
+        warn_if_unfinished(each)
     print_result(output)
 
 
@@ -106,7 +106,7 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
     check_exists(one, other)
     found = compared(one, other, pilot=pilot)
     for each in (one, other):
-        tell_unfinished(each)
+        warn_if_unfinished(each)
     if as_json:
         print_json(found.document())
     else:
@@ -137,7 +137,7 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
     documents = [_print_verification(each, as_json) for each in made]  # printed as they are checked
     if not file.is_dir():
-        tell_unfinished(file)
+        warn_if_unfinished(file)
     well = all(each["well"] for each in documents)
     if as_json:
         print_json({"well": well, "results": documents})
@@ -155,7 +155,7 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
         print_lines(f"  computed again: {line}" for line in made.recomputed)
         print_lines(f"  wrong: {line}" for line in made.findings)
         print_lines([f"  {made.left_out}"] if made.left_out else [])
-        tell(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+        print_line(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
     return {
         "result": str(made.path), "well": made.well, "findings": made.findings, "recomputed": made.recomputed,
         "left_out": made.left_out, "phases": runs_document(phases),
@@ -180,6 +180,6 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     for study in made.studies:
         message = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())
         beside = f"; with {', '.join(study.beside)}" if study.beside else ""
-        tell(f"  {study.name}: {message}{beside}")
+        print_line(f"  {study.name}: {message}{beside}")
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-    tell(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")
+    print_line(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import display, print_json, print_lines, print_result, tell_unfinished, warnings_at_the_end
+from evogt_study.cli.display import (
+    display,
+    print_json,
+    print_lines,
+    print_result,
+    warn_if_unfinished,
+    warnings_at_the_end,
+)
 from evogt_study.cli.inputs import (
     PATH,
     AxisValues,
@@ -25,7 +32,7 @@ from evogt_study.cli.inputs import (
     json_option,
     option,
     pilot_option,
-    print_unasked,
+    print_unplanned,
     quiet_option,
     read_assignments,
     read_study,
@@ -41,7 +48,7 @@ from evogt_study.cli.inputs import (
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
-from evogt_study.text import duration, tell, tell_lines
+from evogt_study.text import duration, print_line, print_text
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
 
@@ -107,22 +114,22 @@ def run(
     from evogt_study.operations.run import run_task, run_to_file
     from evogt_study.workers.signals import handle_signals
 
-    print_line: Callable[[str], None] = (lambda line: None) if quiet else partial(tell, err=True)
+    notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
     warned, runs = warnings_at_the_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end:
         if array is not None:
-            whole = run_task(study, path, *array, options=options, print_line=print_line, check_end=check_end)
+            whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
             with _clients(scheduler, scheduler_file) as client, display(quiet) as listener:
                 runs = run_to_file(
-                    study, path, client=client, options=options, listener=listener, print_line=print_line
+                    study, path, client=client, options=options, listener=listener, print_line=notify
                 )
             whole = True
     if whole and path.exists():
         print_result(path, runs, strict=strict, as_json=as_json)
         return
-    print_line(f"{path} is not written yet: other tasks compute the rest")
+    notify(f"{path} is not written yet: other tasks compute the rest")
     if as_json:
         print_json({"result": str(path), "complete": False, "phases": {}})
 
@@ -168,9 +175,9 @@ def submit(
     # before any task starts: SLURM does not make the folder of their output
     make_jobs_folder(path)
     if prints:
-        tell_lines(script.rstrip("\n"))
+        print_text(script.rstrip("\n"))
     else:
-        tell(submit_script(cluster, script))
+        print_line(submit_script(cluster, script))
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:
@@ -209,14 +216,14 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
         print_json({"result": str(path), "workers": workers, "seconds": seconds, "phases": phases})
         return
     print_lines(lines)
-    print_unasked(path, done)
+    print_unplanned(path, done)
     if not any(each.n_missing for each in found):
-        tell("no case is missing")
+        print_line("no case is missing")
     elif seconds is None:
-        tell("the time is unknown: a timed case failed to finish within 10 s")
+        print_line("the time is unknown: a timed case failed to finish within 10 s")
     else:
         start = duration(START_SECONDS)
-        tell(f"in all about {duration(seconds)} with --workers {workers}, {start} of it for the start")
+        print_line(f"in all about {duration(seconds)} with --workers {workers}, {start} of it for the start")
 
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
@@ -282,9 +289,9 @@ def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path |
     }
     made = compute(read_study(file) if is_study else file, at, pilot=pilot, code=code)
     if not is_study:
-        tell_unfinished(file)
+        warn_if_unfinished(file)
     print_lines(made.describe())
     if made.raised:
-        tell_lines(made.raised.rstrip("\n"), err=True)
+        print_text(made.raised.rstrip("\n"), err=True)
     if (strict and made.status.name != "ok") or not (is_study or made.equal):
         raise SystemExit(FAILED)

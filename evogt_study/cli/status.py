@@ -21,7 +21,7 @@ from evogt_study.cli.display import (
     print_lines,
     print_warning,
     runs_document,
-    tell_unfinished,
+    warn_if_unfinished,
     warnings_at_the_end,
 )
 from evogt_study.cli.inputs import (
@@ -29,7 +29,7 @@ from evogt_study.cli.inputs import (
     check_together,
     json_option,
     option,
-    print_unasked,
+    print_unplanned,
     refuse_options,
     reuse_from_option,
     runs_so_far,
@@ -37,7 +37,7 @@ from evogt_study.cli.inputs import (
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import DoubtWarning, InputError
 from evogt_study.storage.paths import default_result, description, runs_folder, store_folder
-from evogt_study.text import tell, tell_lines
+from evogt_study.text import print_line, print_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -97,7 +97,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
 
     computation, begun = computation_of(path), description(path).exists()
     if not as_json and (begun or computation.runs):
-        tell(f"{path}: {computation.described()}")
+        print_line(f"{path}: {computation.described()}")
         print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
     # before the first run is finished, no study is on disk
     waits = computation.runs and not begun and not path.exists()
@@ -111,13 +111,13 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         unplanned = 0 if done is None else done.count_unplanned()
         print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
     for phase, each in {} if as_json else found.items():
-        tell(f"{path} ({phase}): {format_counts(each)}")
+        print_line(f"{path} ({phase}): {format_counts(each)}")
         remedy = format_remedy(path, phase, each, study_text)
         print_lines([*format_missing(each), *format_messages(each), *remedy, *software[phase]])
     if done is not None and not as_json:
         for phase in (each.name for each in done.study.phases if each.name not in found):
-            tell(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
-        print_unasked(path, done)
+            print_line(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
+        print_unplanned(path, done)
     if html is not None and found:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         write_report(path, html, f"{computation.described()}; seen at {now}" if computation.runs else "")
@@ -140,7 +140,7 @@ def _runs(
     done = read_finished_runs(study, path, others=reuse_from)
     if done is None:
         raise InputError(f"no result file {path}. Create it with `evogt run`.")
-    tell_unfinished(path)
+    warn_if_unfinished(path)
     yield done.runs(), done
 
 
@@ -194,9 +194,9 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
             ]
             for each in results
         ]  # fmt: skip
-        tell_lines(render_table(["result", "date (UTC)", "runs", "axes"], body, "text"))
+        print_text(render_table(["result", "date (UTC)", "runs", "axes"], body, "text"))
     else:
-        tell(f"no results{' that meet the conditions' if where else ''} in {folder}")
+        print_line(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
 
 _places = click.argument("places", metavar="[PATH]...", nargs=-1, type=PATH)
@@ -222,14 +222,14 @@ def list_(places: tuple[Path, ...]) -> None:
 
     found = [stored_runs(result) for result in _results(places)]
     for each in found:
-        tell(_told(each))
+        print_line(_describe_kept(each))
         for path, keys, about, size in each.shards:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
-            tell(f"  {when}  {len(keys):,} runs, {_size(size)}: {about or 'no reason recorded'}")
+            print_line(f"  {when}  {len(keys):,} runs, {_size(size)}: {about or 'no reason recorded'}")
         for error in each.unread:
-            tell(f"  {error}")
+            print_line(f"  {error}")
     if not found:
-        tell("no runs are kept")
+        print_line("no runs are kept")
 
 
 @store.command("prune")
@@ -246,7 +246,7 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _results(places):
         with only_writer(result):
-            tell(f"removed {_told(prune_store(result, before))}")
+            print_line(f"removed {_describe_kept(prune_store(result, before))}")
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
@@ -266,7 +266,7 @@ def _nothing_kept(result: Path) -> InputError:
     return InputError(f"`PATH` must be a result beside which runs are kept, or a folder, got {result}; there are none")
 
 
-def _told(found: Kept) -> str:
+def _describe_kept(found: Kept) -> str:
     return f"{found.folder}: {found.runs:,} runs, {_size(found.size)}"
 
 

@@ -26,7 +26,7 @@ from evogt_study.cli.inputs import (
 )
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
-from evogt_study.text import tell, tell_lines
+from evogt_study.text import print_line, print_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,19 +128,19 @@ def summary(
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
-            tell_lines(shares_table(data, sensitivity, request, over, log))
+            print_text(shares_table(data, sensitivity, request, over, log))
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
-            tell_lines(eoc_table(data, request, "" if orders == _ANY else orders))
+            print_text(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
             found = {name: _rows(each, each["n_ok"].dims) for name, each in summaries(data, request)[1].items()}
             print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
-            tell_lines(summary_table(data, request))
+            print_text(summary_table(data, request))
     message = describe_pilot(data) if pilot and not as_json else ""
     if message:
-        tell(f"the pilot: {message}")
+        print_line(f"the pilot: {message}")
     print_warning(doubts(data))
 
 
@@ -218,7 +218,7 @@ def compare(
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
         print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
     else:
-        tell_lines(comparison_lines(found))
+        print_text(comparison_lines(found))
     print_warning(doubts(data))
 
 
@@ -245,4 +245,4 @@ def export(file: Path, output: Path, pilot: bool) -> None:
     from evogt_study.analysis.export import write_table
 
     count = write_table(runs_of_phase(file, "pilot" if pilot else "main"), output)
-    tell(f"{output}: {count} runs")
+    print_line(f"{output}: {count} runs")

@@ -49,7 +49,7 @@ from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.text import tell
+from evogt_study.text import print_line
 from evogt_study.workers.executor import Executor, InProcess, LazyExecutor
 from evogt_study.workers.folder_executor import FolderExecutor
 from evogt_study.workers.options import DEFAULT, RunOptions
@@ -70,7 +70,7 @@ PrintLine = Callable[[str], None]
 
 
 def _print_line(line: str) -> None:
-    tell(line, err=True)
+    print_line(line, err=True)
 
 
 def run(

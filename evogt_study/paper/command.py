@@ -16,7 +16,7 @@ from evogt_study.cli.inputs import (
     workers_option,
 )
 from evogt_study.cli.main import FAILED
-from evogt_study.text import tell, tell_lines
+from evogt_study.text import print_line, print_text
 
 
 @click.command(
@@ -60,11 +60,11 @@ def reproduce(
     found = read_studies(studies)
     with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
-    tell_lines(to_terminal(made.entries))
+    print_text(to_terminal(made.entries))
     for path in write_reproduction(made, output):
-        tell(path)
-    tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summarise(made.entries)}")
+        print_line(path)
+    print_line(f"{made.runs} runs, {made.runs_not_ok} not ok; {summarise(made.entries)}")
     if made.not_computed:
-        tell(f"{made.not_computed} published numbers belong to studies that were not given")
+        print_line(f"{made.not_computed} published numbers belong to studies that were not given")
     if not made.holds:
         raise SystemExit(FAILED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evogt_study.cli.inputs import Command, option, study_file_argument
-from evogt_study.text import tell
+from evogt_study.text import print_line
 
 if TYPE_CHECKING:
     from evogt_study.pde.advise import Advice
@@ -42,7 +42,7 @@ def advise(study_file: Path, setups: int, no_check: bool) -> None:
 
     for advice in advice_on(read_study(study_file), setups, check=not no_check):
         for line in _describe(advice):
-            tell(line)
+            print_line(line)
 
 
 def _describe(advice: Advice) -> list[str]:

@@ -21,8 +21,8 @@ GROWN = AXES.replace("count = 2", "count = 5")
 
 
 UNASKED = (
-    "results/own.nc holds 2 finished runs that own.toml does not ask for now (axes.seed.count: 2 -> 1); "
-    "`evogt run` keeps them in results/own.nc.store"
+    "results/own.nc holds 2 finished runs that own.toml no longer includes (axes.seed.count: 2 -> 1). "
+    "`evogt run` moves them to results/own.nc.store."
 )
 
 

@@ -214,7 +214,7 @@ def method(seed):
 """
 
 
-@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(
     dtype=st.sampled_from(["int8", "uint8", "int64", "float32", "bool"]),
     steps=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True), min_size=2, max_size=3),

@@ -145,7 +145,7 @@ def assert_labelled(container, data, labels):
 
 
 @pytest.mark.filterwarnings("ignore::evogt_study.errors.ReturnWarning")
-@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(example=examples(), failed=st.sampled_from([None, 1]), order=st.permutations(range(SEEDS - 1)))
 def test_any_container_comes_back_equal(own_study, tmp_path_factory, example, failed, order):
     container, labels, runs = example

@@ -360,6 +360,7 @@ def test_a_cluster_without_workers_is_said_and_waited_for(capfd):
     assert re.fullmatch(said, capfd.readouterr().err)
 
 
+@pytest.mark.long
 def test_no_worker_of_a_client_dies_and_nothing_is_left_there(cluster_client, tmp_path):
     before = set(cluster_client.nthreads())
     (tmp_path / "behaviour.py").write_text(BEHAVIOUR)
@@ -434,7 +435,10 @@ def running(own_study, tmp_path):
     process.communicate()
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGKILL"])
+LONG_SIGNALS = [pytest.param(name, marks=pytest.mark.long) for name in ("SIGTERM", "SIGKILL")]
+
+
+@pytest.mark.parametrize("number", ["SIGINT", *LONG_SIGNALS])
 def test_no_process_outlives_the_command(running, number):
     process, children = running
     assert children
