@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from evogt_study.errors import DoubtWarning, InputError
+from evogt_study.storage.paths import description, store_folder
 from evogt_study.text import print_line
 from evogt_study.workers.options import RunOptions, as_option
 
@@ -229,7 +230,6 @@ def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
     """Return the runs of one phase of a result, or its finished runs if it is being written."""
     from evogt_study.results.netcdf import open_result
     from evogt_study.schema.variables import EARLIER_PHASES
-    from evogt_study.storage.paths import description
 
     # `runs_so_far` adds the finished runs beside a result that is being extended
     if path.exists() and not description(path).exists():
@@ -256,7 +256,6 @@ def check_finished(*paths: Path) -> None:
 
 def check_exists(*paths: Path) -> None:
     """Raise InputError for a result that does not exist and has no finished runs."""
-    from evogt_study.storage.paths import description
 
     for path in paths:
         if not path.exists() and not description(path).exists():
@@ -272,16 +271,8 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
         return assign(Study.from_file(study_file), assignments)
 
 
-def result_of(study: Study, output: Path | None) -> Path:
-    """Return `output` or the default result file of a study."""
-    from evogt_study.storage.paths import default_result
-
-    return output or default_result(study.name)
-
-
 def print_unplanned(path: Path, done: FinishedRuns | None) -> None:
     """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
-    from evogt_study.storage.paths import store_folder
 
     if done is not None and (unplanned := done.count_unplanned()):
         print_line(

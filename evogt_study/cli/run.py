@@ -37,7 +37,6 @@ from evogt_study.cli.inputs import (
     read_assignments,
     read_study,
     refuse_options,
-    result_of,
     result_option,
     run_options,
     scheduler_options,
@@ -48,6 +47,7 @@ from evogt_study.cli.inputs import (
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
+from evogt_study.storage.paths import default_result
 from evogt_study.text import duration, print_line, print_text
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
@@ -106,7 +106,7 @@ def run(
     if not (task or dry_run):
         workers_ahead(study_file, elsewhere=elsewhere or options.workers == 0)
     study = read_study(study_file, assignments)
-    path = result_of(study, output)
+    path = output or default_result(study.name)
     if dry_run:
         _print_forecast(study, path, options, as_json)
         return
@@ -169,7 +169,7 @@ def submit(
     """
     from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submit_script
 
-    path = result_of(read_study(study_file, assignments), output)
+    path = output or default_result(read_study(study_file, assignments).name)
     # first: it refuses a system or a directive before anything is written
     script = job_script(cluster, [str(study_file), *assignments], path, tasks, workers=workers, directives=directives)
     # before any task starts: SLURM does not make the folder of their output

@@ -67,10 +67,14 @@ class Choice(NamedTuple):
 
 
 class PlotKind(NamedTuple):
-    """A kind of plot: the functions that draw it and choose its default variables."""
+    """A kind of plot: the function that draws it, and the test of a variable that it fits.
+
+    of_arrays: it draws arrays of the runs, else one number of each run.
+    """
 
     draw: Callable[[xr.Dataset, str, PlotRequest], Plot]
-    choose: Callable[[xr.Dataset, str | None, PlotRoles], list[str]]
+    fits: Callable[[xr.Dataset, str, PlotRoles], bool]
+    of_arrays: bool = False
 
 
 def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[Choice]:
@@ -82,10 +86,15 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
     if request.variable is not None:
         numeric_array(data, request.variable)
     check_roles(data, request.roles)
-    about = request.variable or main_variable(data)
+    about, arrays = request.variable or main_variable(data), list(map(str, data.data_vars))
+    scalars = [about] if about and not own_dimensions(data, about) else []
     names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
-    found = [Choice(name, variable) for name in names for variable in KINDS[name].choose(data, about, request.roles)]
-    return [choice for choice in found if request.variable in (None, choice.variable)]
+    return [
+        Choice(name, variable)
+        for name in names
+        for variable in (arrays if KINDS[name].of_arrays else scalars)
+        if request.variable in (None, variable) and KINDS[name].fits(data, variable, request.roles)
+    ]
 
 
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
@@ -151,10 +160,10 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     if kind in ("fields", "spectrum"):
         return FIELD if kind == "fields" else SINGULAR_VALUES
     if kind == "time_series":
-        found = _choose_time_series(data, None, PlotRoles())
-        if not found:
+        found = next((str(name) for name in data.data_vars if _is_time_series(data, str(name), PlotRoles())), None)
+        if found is None:
             raise InputError("`FILE` must hold a time series to draw, got none; put e.g. error_history into `record`")
-        return found[0]
+        return found
     variable = main_variable(data)
     if variable is not None:
         return variable
@@ -169,7 +178,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     raise InputError(f"`FILE` must have runs with numbers to draw, got none ({counts}); `evogt status` tells why")
 
 
-# Variables that each kind draws by default
+# Tests of a variable that a kind fits
 
 
 def _numeric_axes(data: xr.Dataset, variable: str, roles: PlotRoles) -> list[str]:
@@ -182,15 +191,6 @@ def _numeric_axes(data: xr.Dataset, variable: str, roles: PlotRoles) -> list[str
         if name not in over and name not in roles.at and data.sizes[name] > 1 and is_numeric(data, name)
         and (name != CANDIDATE or ordered)
     ]  # fmt: skip
-
-
-def _choose_one_number(fits: Callable[[xr.Dataset, str, PlotRoles], bool]) -> Callable[..., list[str]]:
-    """Return a function that chooses the main variable if it has one number for each run, and a test fits."""
-
-    def choose(data: xr.Dataset, about: str | None, roles: PlotRoles) -> list[str]:
-        return [about] if about and not own_dimensions(data, about) and fits(data, about, roles) else []
-
-    return choose
 
 
 def _has_distribution(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
@@ -212,38 +212,33 @@ def _has_rank(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
     return len(np.unique(data["rank"].values[there])) > 2
 
 
-def _choose_time_series(data: xr.Dataset, about: str | None, roles: PlotRoles) -> list[str]:
-    return [
-        str(name)
-        for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and is_time_series(data, str(name)) and bool(np.isfinite(array.values).any())
-    ]
+def _is_time_series(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+    known = variable not in BOOKKEEPING and is_time_series(data, variable)
+    return known and bool(np.isfinite(data[variable].values).any())
 
 
-def _choose_spectrum(data: xr.Dataset, about: str | None, roles: PlotRoles) -> list[str]:
+def _is_spectrum(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
     # a user function may return something else by this name
-    if SINGULAR_VALUES not in data or data[SINGULAR_VALUES].dtype.kind != "f":
-        return []
-    known = len(own_dimensions(data, SINGULAR_VALUES)) == 1 and np.isfinite(data[SINGULAR_VALUES].values).any()
-    return [SINGULAR_VALUES] if known else []
+    if variable != SINGULAR_VALUES or data[variable].dtype.kind != "f":
+        return False
+    return len(own_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
 
 
-def _choose_fields(data: xr.Dataset, about: str | None, roles: PlotRoles) -> list[str]:
-    if FIELD not in data or data[FIELD].dtype.kind not in "iuf":
-        return []
-    over = {*own_dimensions(data, FIELD)} - {"time"}
-    drawable = bool(over) and over <= {*DIRECTIONS}
-    return [FIELD] if drawable and bool((status_codes(data["run_status"]) == Status.ok).any()) else []
+def _is_field(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+    if variable != FIELD or data[variable].dtype.kind not in "iuf":
+        return False
+    over = {*own_dimensions(data, variable)} - {"time"}
+    return bool(over) and over <= {*DIRECTIONS} and bool((status_codes(data["run_status"]) == Status.ok).any())
 
 
 KINDS: Mapping[str, PlotKind] = {
-    "distribution": PlotKind(draw_distribution, _choose_one_number(_has_distribution)),
-    "dependence": PlotKind(draw_dependence, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 0)),
-    "heat_map": PlotKind(draw_heat_map, _choose_one_number(lambda *asked: len(_numeric_axes(*asked)) > 1)),
-    "trend": PlotKind(draw_trend, _choose_one_number(_has_sample)),
-    "time_series": PlotKind(draw_time_series, _choose_time_series),
-    "spectrum": PlotKind(draw_spectrum, _choose_spectrum),
-    "scatter": PlotKind(draw_scatter, _choose_one_number(_has_rank)),
-    "comparison": PlotKind(draw_comparison, _choose_one_number(has_comparison)),
-    "fields": PlotKind(draw_fields, _choose_fields),
+    "distribution": PlotKind(draw_distribution, _has_distribution),
+    "dependence": PlotKind(draw_dependence, lambda *given: len(_numeric_axes(*given)) > 0),
+    "heat_map": PlotKind(draw_heat_map, lambda *given: len(_numeric_axes(*given)) > 1),
+    "trend": PlotKind(draw_trend, _has_sample),
+    "time_series": PlotKind(draw_time_series, _is_time_series, of_arrays=True),
+    "spectrum": PlotKind(draw_spectrum, _is_spectrum, of_arrays=True),
+    "scatter": PlotKind(draw_scatter, _has_rank),
+    "comparison": PlotKind(draw_comparison, has_comparison),
+    "fields": PlotKind(draw_fields, _is_field, of_arrays=True),
 }
