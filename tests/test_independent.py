@@ -5,10 +5,8 @@ out by hand.  Settings are away from the paper's, so that agreement is not agree
 own configurations come last.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import pytest
 import xarray as xr
 from specification import Array, Field, Problem, Result, Settings, evolve
 
-import evogt_study as evs
 from evogt_study import pde
 
 pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, on purpose
@@ -216,91 +213,6 @@ def test_a_problem_given_by_initial_value_and_source(name: str) -> None:
         np.testing.assert_allclose(run[variable], value, rtol=RTOL)
 
 
-STUDIES = {
-    "space": """
-        [axes]
-        dictionary = ["gtransnet", "uniform_elm"]
-        hidden = [[30], [25, 30]]
-        delta = [0.5, 0.9]
-        radius = [0.8, 1.2]
-        centre = [0.5, [0.4]]
-        seed = [3, 8]
-        [constants]
-        gamma = 3.5
-        N = 15
-        tau = 1e-11
-        quadrature = 50
-        validation = 70
-        final_time = 0.1
-        dt = 0.01
-        omega = 3
-        """,
-    "run": """
-        [axes]
-        N = [14, 17]
-        gamma = [3, 4.5]
-        tau = [1e-9, 1e-12]
-        quadrature = [45, { rule = "composite_midpoint", points = 80 }]
-        validation = [60, 61]
-        dt = [0.01, 0.0125]
-        omega = [2, 5]
-        [constants]
-        dictionary = "transnet"
-        seed = 5
-        final_time = 0.1
-        """,
-}
-
-
-def oscillating(omega: float) -> Problem:
-    """u = exp(-omega t) sin(5 pi x), a = 1 + x sin(omega t) / 2."""
-    return by_hand(
-        1,
-        sine_modes((1, omega, (5,))),
-        lambda x, t: 1 + 0.5 * x[:, 0] * sin(omega * t),
-        lambda x, t: [np.full(len(x), 0.5 * sin(omega * t))],
-    )
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    """The case of a study file, with the file's shorthands written out."""
-
-    def rule(points: int | dict[str, Any]) -> tuple[str, int]:
-        return (points["rule"], points["points"]) if isinstance(points, dict) else ("gauss_legendre", points)
-
-    return Settings(
-        dictionary=values["dictionary"], seed=values["seed"], features=values["N"],
-        hidden_widths=tuple(values.get("hidden", ())), gamma=values["gamma"], delta=values.get("delta", 0.5),
-        radius=values.get("radius", 0.8), centre=tuple(np.atleast_1d(values.get("centre", 0.5)).tolist()),
-        tau=values["tau"], assembly=rule(values["quadrature"]), validation=rule(values["validation"]),
-        final_time=values["final_time"], dt=values["dt"],
-    )  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_case_of_a_study(name: str) -> None:
-    text = f"""
-        name = "{name}"
-        [problem]
-        dimension = 1
-        exact = "exp(-omega*t)*sin(5*pi*x)"
-        diffusion = "1 + x*sin(omega*t)/2"
-        {STUDIES[name]}
-        [output]
-        times = 3
-        record = ["error_history", "energy_history", "norm_history"]
-        """
-    table = tomllib.loads(text)
-    ds = evs.run(evs.Study.from_text(text), workers=1)
-    for positions in product(*(range(len(values)) for values in table["axes"].values())):
-        at = dict(zip(table["axes"], positions, strict=True))
-        values = {**table["constants"], **{axis: table["axes"][axis][i] for axis, i in at.items()}}
-        settings = settings_of(values)
-        steps = round(settings.final_time / settings.dt)
-        check(ds.isel(at), evolve(oscillating(values["omega"]), settings), slice(None, None, steps // 2))
-
-
 def waves(epsilon: float, modulation: Callable[[float], float]) -> tuple[Field, Callable[[Array, float], list[Array]]]:
     """The paper's coefficients 1 + m(t) prod_i cos(2 pi x_i / epsilon), with gradient."""
     k = 2 * pi / epsilon
@@ -324,49 +236,3 @@ def test_oscillatory_1d(dictionary: str, gamma: float) -> None:
         pde.solve(pde.problems.oscillatory_1d(epsilon=0.1), family, 0, quadrature=320, dt=0.0025, certificates=False),
         expected,
     )
-
-
-Modes = tuple[tuple[float, float, tuple[int, ...]], ...]
-TWO_D: Modes = ((1, 1, (2, 3)), (0.45, 4, (6, 5)), (0.25, 7, (9, 7)))
-THREE_D: Modes = ((1, 1, (1, 2, 2)), (0.45, 3, (3, 4, 2)), (0.25, 5, (5, 3, 4)))
-ONE_MODE: Modes = ((1, 1, (6, 6)),)
-
-
-def written(modes: Modes) -> str:
-    """The formula of `sine_modes`."""
-    return " + ".join(
-        f"{amplitude}*exp(-{rate}*t)" + "".join(f"*sin({k}*pi*{x})" for k, x in zip(ks, "xyz", strict=False))
-        for amplitude, rate, ks in modes
-    )
-
-
-# Columns: modes, strength of the coefficient's waves, whether they are modulated, N, N1, gamma, assembly points, T, dt.
-BENCHMARKS = {
-    "2-D, fixed operator": (ONE_MODE, 0.25, False, 150, 600, 6, 36, 0.06, 0.003),
-    "2-D, time-dependent operator": (ONE_MODE, 0.25, True, 150, 600, 6, 36, 0.06, 0.003),
-    "2-D, nonseparable": (TWO_D, 0.25, True, 180, 720, 8, 42, 0.16, 0.004),
-    # with a quarter of the paper's features and an eighth of its nodes, for the time it takes
-    "3-D, nonseparable, reduced": (THREE_D, 0.16, True, 80, 320, 3.5, 10, 0.12, 0.006),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_several_dimensions(name: str) -> None:
-    """eq:2d_fixed_coeff, eq:2d_time_coeff and the nonseparable benchmarks, at epsilon = 0.2."""
-    modes, strength, modulated, N, N1, gamma, points, final_time, dt = BENCHMARKS[name]
-    d = len(modes[0][2])
-    settings = Settings("gtransnet", 0, N, gamma, final_time, dt, ("gauss_legendre", points),
-                        ("gauss_legendre", 22 if d == 3 else 64), 0.9 if d == 3 else 0.8, (0.5,) * d, 1e-12,
-                        (N1,))  # fmt: skip
-
-    def modulation(t: float) -> float:
-        return strength * (1 + 0.5 * sin(2 * pi * t / final_time) if modulated else 1)
-
-    expected = evolve(by_hand(d, sine_modes(*modes), *waves(0.2, modulation)), settings)
-    factor = f"{strength}*(1 + sin(2*pi*t/T)/2)" if modulated else f"{strength}"
-    cosines = "*".join(f"cos(2*pi*{x}/epsilon)" for x in "xyz"[:d])
-    statement = pde.FormulaProblem(d, exact=written(modes), diffusion=f"1 + {factor}*{cosines}", final_time=final_time)
-    problem = statement(epsilon=0.2, **({"T": final_time} if modulated else {}))
-    family = pde.Dictionary("gtransnet", N=N, N1=N1, gamma=gamma)
-    check(pde.solve(problem, family, 0, quadrature=points, dt=dt, certificates=False), expected)
