@@ -151,7 +151,11 @@ class _Translation:
         if isinstance(node, ast.Constant):
             return self.number(node)
         if isinstance(node, ast.Name):
-            return self.name(node.id)
+            if not _NAME.match(node.id):
+                raise self.refuse(f"the name {node.id!r}")
+            if node.id in FUNCTIONS:
+                raise self.refuse(f"{node.id!r} without an argument")
+            return _Part(sympy.pi, math.pi) if node.id == "pi" else _Part(symbol(node.id), None)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
             operand = self.part(node.operand)
             if isinstance(node.op, ast.UAdd):
@@ -160,10 +164,7 @@ class _Translation:
                 expression=-operand.expression, value=None if operand.value is None else -operand.value
             )
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            left, right = self.part(node.left), self.part(node.right)
-            if isinstance(node.op, ast.Pow):
-                self.check_power(left, right)
-            return self.combined(_OPERATORS[type(node.op)], left, right)
+            return self.combined(_OPERATORS[type(node.op)], self.part(node.left), self.part(node.right))
         if isinstance(node, ast.Call):
             return self.call(node)
         raise self.refuse(_described(node))
@@ -181,23 +182,19 @@ class _Translation:
             raise self.refuse(f"the number {shortened(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
         return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
 
-    def name(self, name: str) -> _Part:
-        if not _NAME.match(name):
-            raise self.refuse(f"the name {name!r}")
-        if name in FUNCTIONS:
-            raise self.refuse(f"{name!r} without an argument")
-        return _Part(sympy.pi, math.pi) if name == "pi" else _Part(symbol(name), None)
-
-    def check_power(self, base: _Part, exponent: _Part) -> None:
-        if exponent.value is None:
-            return
-        if not abs(exponent.value) <= MAX_EXPONENT:
-            raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
-        if base.value == 0 and exponent.value < 0:
-            raise self.refuse("a division by zero")
-
     def combined(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
-        degree = self.joint_degree(operator, left, right)
+        if operator is pow and right.value is not None:
+            if not abs(right.value) <= MAX_EXPONENT:
+                raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
+            if left.value == 0 and right.value < 0:
+                raise self.refuse("a division by zero")
+        degree = left.degree + right.degree
+        if operator in (add, sub):
+            degree = max(left.degree, right.degree)
+        elif operator is pow and right.value is not None:
+            degree = left.degree * max(1, math.ceil(abs(right.value)))
+        if degree > _MAX_DEGREE:
+            raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
         if left.value is not None and right.value is not None:
             value = self.constant(operator, left.value, right.value)
             if operator is pow and _digits(left.expression) * abs(right.value) > MAX_DIGITS:
@@ -206,27 +203,11 @@ class _Translation:
         if operator is truediv and right.value == 0:
             raise self.refuse("a division by zero")
         if operator is pow and left.value is not None:
-            return self.exponential(left.value, right, degree)
+            if left.value <= 0:
+                raise self.refuse("a number that is not positive, to a power that is not a number,")
+            # as exp(exponent * log(base)): exact powers could grow without bound
+            return self.simplified(sympy.exp(right.expression * sympy.Float(math.log(left.value))), degree)
         return self.simplified(operator(left.expression, right.expression), degree)
-
-    def exponential(self, base: float, exponent: _Part, degree: int) -> _Part:
-        """A number to a power with names in it, as exp(exponent * log(base)): exact powers could grow without bound."""
-        if base <= 0:
-            raise self.refuse("a number that is not positive, to a power that is not a number,")
-        return self.simplified(sympy.exp(exponent.expression * sympy.Float(math.log(base))), degree)
-
-    def joint_degree(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> int:
-        if operator is pow:
-            degree = (
-                left.degree * max(1, math.ceil(abs(right.value)))
-                if right.value is not None
-                else left.degree + right.degree
-            )
-        else:
-            degree = max(left.degree, right.degree) if operator in (add, sub) else left.degree + right.degree
-        if degree > _MAX_DEGREE:
-            raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
-        return degree
 
     def simplified(self, expression: sympy.Expr, degree: int) -> _Part:
         """A piece whose names may have cancelled: x - x is a number again."""

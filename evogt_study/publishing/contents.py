@@ -158,34 +158,26 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
 
 def deposited_study(path: Path) -> DepositedStudy:
     """Collect the contents for one result, without importing anything of its study.  Raises ResultError."""
-    _check_well(path)
+    findings = verify(path).findings  # computes no run again
+    if findings:
+        raise ResultError(
+            f"a result must be all well to be published, got {path}: {findings[0]}; `evogt verify` says all"
+        )
     with opened(path) as groups:
         main: xr.Dataset = groups[MAIN]
         study = study_in(path, main)
+        # a study that was stated in Python has no file; some systems separate folders by a backslash
+        name = PurePath(study.file.replace("\\", "/")).name
         return DepositedStudy(
             path=path,
             attributes={str(name): str(value) for name, value in main.attrs.items()},
             runs={phase: completeness(data).describe() for phase, data in groups.items()},
             software=software_sets(main),
-            study_file=_study_file(study.file, path),
+            study_file=name if name.endswith(".toml") else f"{path.stem}.toml",
             beside=files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),
             publication=study.model.publication,
         )
-
-
-def _check_well(path: Path) -> None:
-    """Raise ResultError if anything is wrong with a result.  This computes no run again."""
-    found = verify(path).findings
-    if found:
-        raise ResultError(f"a result must be all well to be published, got {path}: {found[0]}; `evogt verify` says all")
-
-
-def _study_file(recorded: str, path: Path) -> str:
-    """The name of a study's file; one that was stated in Python has none."""
-    # results may come from a system that separates folders by a backslash
-    name = PurePath(recorded.replace("\\", "/")).name
-    return name if name.endswith(".toml") else f"{path.stem}.toml"
 
 
 def files_beside(result: Path, study: Study) -> dict[str, Path]:
@@ -213,7 +205,9 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         if not _is_file(path):
             continue
-        for each in (path, *_imported(path)):
+        whole = path.resolve()
+        imported = imported_files(whole, read_source(whole), whole.parent).values() if path.suffix == ".py" else ()
+        for each in (path, *imported):
             # resolved, since a link or `..` may lead out of the folder
             inside = each.resolve()
             if not inside.is_relative_to(folder.resolve()):
@@ -225,11 +219,8 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
+    elif isinstance(value, (Mapping, list)):
+        for each in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(each)
 
 
@@ -238,12 +229,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a formula may be no path at all
         return False
-
-
-def _imported(path: Path) -> Iterator[Path]:
-    if path.suffix == ".py":
-        whole = path.resolve()
-        yield from imported_files(whole, read_source(whole), whole.parent).values()
 
 
 def environment_lock(study: DepositedStudy) -> str:
@@ -293,20 +278,14 @@ def _closure(roots: set[str]) -> dict[str, str]:
 
 def _imported_packages(study: DepositedStudy) -> Iterator[str]:
     """Yield installed packages that the Python of the study imports, found in its text without running it."""
-    modules = {name for path in study.beside.values() if path.suffix == ".py" for name in _imports(path)}
-    modules |= {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
-    if modules:
-        known = packages_distributions()
-        for module in sorted(modules):
-            yield from known.get(module, ())
-
-
-# utf-8-sig: editors of Windows begin a file with a mark that the parser refuses in a string
-def _imports(path: Path) -> Iterator[str]:
-    """First parts of the names of modules that a Python file imports."""
-    for node in ast.walk(ast.parse(read_source(path))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        # relative imports are of the study's own files
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+    modules = {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
+    for path in (path for path in study.beside.values() if path.suffix == ".py"):
+        for node in ast.walk(ast.parse(read_source(path))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            # relative imports are of the study's own files
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.add(node.module.partition(".")[0])
+    known = packages_distributions() if modules else {}
+    for module in sorted(modules):
+        yield from known.get(module, ())

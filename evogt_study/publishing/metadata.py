@@ -6,9 +6,7 @@ of each file and of the run that made it (RO-Crate 1.2, Workflow Run Crate 0.5).
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -44,7 +42,9 @@ Entity = Mapping[str, Any]
 
 
 def to_citation(deposit: Deposit) -> str:
-    """Return the text of CITATION.cff.  Strings are JSON, which YAML includes, so that no text acts as YAML."""
+    """Return the text of CITATION.cff."""
+    import yaml  # extra `publish`
+
     publication = deposit.publication
     address = "://" in publication.license
     known: dict[str, Any] = {
@@ -59,23 +59,8 @@ def to_citation(deposit: Deposit) -> str:
         "keywords": deposit.keywords,
         "doi": publication.doi,
     }
-    return "\n".join(line for name, value in known.items() if value for line in _to_yaml(name, value)) + "\n"
-
-
-def _to_yaml(name: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, list):
-        yield f"{name}: {_quote_yaml(value)}"
-        return
-    yield f"{name}:"
-    for each in value:
-        items = [f"{key}: {_quote_yaml(text)}" for key, text in each.items()] if isinstance(each, Mapping) else None
-        for number, line in enumerate(items or [_quote_yaml(each)]):
-            yield f"  {'-' if number == 0 else ' '} {line}"
-
-
-def _quote_yaml(text: str) -> str:
-    # in ASCII: YAML ends lines at characters at which JSON does not; eight digits: JSON has two escapes beyond 16 bits
-    return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", json.dumps(text, ensure_ascii=False))
+    text = {name: value for name, value in known.items() if value}
+    return str(yaml.safe_dump(text, sort_keys=False, width=float("inf")))
 
 
 def to_datacite(deposit: Deposit) -> dict[str, Any]:

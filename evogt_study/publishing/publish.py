@@ -49,9 +49,9 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
     not a result, is not intact, or lacks a file that its runs need.
     """
-    missing = [name for name in ("bagit", "rocrate") if find_spec(name) is None]
+    missing = [name for name in ("bagit", "rocrate", "yaml") if find_spec(name) is None]
     if missing:
-        raise InputError(f"`evogt publish` needs {' and '.join(missing)}: pip install 'evogt-study[publish]'")
+        raise InputError(f"`evogt publish` needs {', '.join(missing)}: pip install 'evogt-study[publish]'")
     folder = Path(folder)
     conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
     exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"

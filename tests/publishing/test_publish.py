@@ -246,7 +246,7 @@ def refused(evogt, tmp_path, *results, said, code=2):
 
 def test_without_the_extra_one_line_names_it(evogt, tmp_path, monkeypatch):
     monkeypatch.setattr("evogt_study.publishing.publish.find_spec", lambda name: None)
-    message = "`evogt publish` needs bagit and rocrate: pip install 'evogt-study[publish]'"
+    message = "`evogt publish` needs bagit, rocrate, yaml: pip install 'evogt-study[publish]'"
     refused(evogt, tmp_path, PAPER, said=message)
 
 
