@@ -725,7 +725,9 @@ def test_two_seed_ranges_of_one_study_are_merged(evogt, folder):
 
 def test_merges_that_are_refused(refused, folder, result):
     write(folder / "b.nc", STUDY.replace("{ count = 3 }", "[3]").replace('"own.py', '"./own.py'))
-    assert "own.nc lacks seed = 3; b.nc lacks seed = 0, 1, 2" in refused("merge", "own.nc", "b.nc", "-o", "c.nc")
+    assert "no file has a study that includes all runs: they differ in [method]" in refused(
+        "merge", "own.nc", "b.nc", "-o", "c.nc"
+    )
     assert "one of the files to merge" in refused("merge", "own.nc", "b.nc", "-o", "b.nc")
     assert "two results or more" in refused("merge", "own.nc", "-o", "c.nc")
     assert "gone.toml" in refused("merge", "own.nc", "b.nc", "--study", "gone.toml", "-o", "c.nc")
