@@ -72,11 +72,11 @@ class _Bar:
         from evogt_study.operations.progress import format_progress
 
         if event.phase not in self.tasks:
-            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="", failed=0)
+            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, line="", failed=0)
         self.bar.update(
             self.tasks[event.phase],
             completed=event.reused + event.done,
-            words=escape_text(format_progress(event)),
+            line=escape_text(format_progress(event)),
             failed=event.failed,
         )
 
@@ -93,8 +93,8 @@ def progress_bar() -> RichProgress:
             self.complete_style = self.finished_style = "red" if task.fields["failed"] else "green"
             return super().render(task)
 
-    words = TextColumn("{task.fields[words]}", markup=False)
-    return Progress(Bar(bar_width=30), words, console=Console(stderr=True))
+    line = TextColumn("{task.fields[line]}", markup=False)
+    return Progress(Bar(bar_width=30), line, console=Console(stderr=True))
 
 
 def format_counts(found: Completeness) -> str:
@@ -106,16 +106,22 @@ def format_counts(found: Completeness) -> str:
 def format_missing(found: Completeness) -> Iterator[str]:
     """Yield the runs that are not ok or not run, by the values of each axis."""
     for axis in found.lacking:
-        escape_text = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
-        more = f" and {axis.more} more" if axis.more else ""
-        yield f"  {axis.state} by {axis.axis}: " + ", ".join(escape_text) + more
+        parts = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
+        yield f"  {axis.state} by {axis.axis}: {', '.join(parts)}" + (f" and {axis.more} more" if axis.more else "")
 
 
-def format_messages(found: Completeness) -> Iterator[str]:
-    """Yield messages of runs that are not ok, the most frequent first, each with one case."""
+def format_messages(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
+    """Yield messages of runs that are not ok, each with one case, and the command that shows the first traceback.
+
+    study: the text of the study; "" for joined results, whose runs no command repeats.
+    """
     for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
+    # a shell could not pass on a printed escape
+    if study and found.messages and "".join(found.messages[0].at.values()).isprintable():
+        at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
+        yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{'' if phase == 'main' else f' --{phase}'}"
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
@@ -216,20 +222,10 @@ def print_result(
         if phase == "main" or phase in failed:
             if not as_json:
                 print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
-                print_lines(format_messages(each))
-                print_lines(format_remedy(path, phase, each, study))
+                print_lines(format_messages(path, phase, each, study))
             print_warning(doubtful[phase])
     if failed and strict:
         raise SystemExit(FAILED)
-
-
-def format_remedy(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
-    """Yield the command that shows the traceback of the most frequent message; none for joined results."""
-    # a shell could not pass on a printed escape
-    if study and found.messages and "".join(found.messages[0].at.values()).isprintable():
-        at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
-        pilot = "" if phase == "main" else f" --{phase}"
-        yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{pilot}"
 
 
 def warn_if_unfinished(path: Path) -> None:

@@ -15,7 +15,6 @@ from evogt_study.cli.display import (
     format_counts,
     format_messages,
     format_missing,
-    format_remedy,
     format_software,
     print_json,
     print_lines,
@@ -112,8 +111,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
     for phase, each in {} if as_json else found.items():
         print_line(f"{path} ({phase}): {format_counts(each)}")
-        remedy = format_remedy(path, phase, each, study_text)
-        print_lines([*format_missing(each), *format_messages(each), *remedy, *software[phase]])
+        print_lines([*format_missing(each), *format_messages(path, phase, each, study_text), *software[phase]])
     if done is not None and not as_json:
         for phase in (each.name for each in done.study.phases if each.name not in found):
             print_line(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")

@@ -86,17 +86,12 @@ MADE = {
 PLOTS = [  # result, kind, options, labels of x and y of the first panel, panels, number of points, footnote
     ("small", "distribution", {}, ("k", "relative $L^2$ error"), 1, 12, "12 of 12 runs; points: runs over seed; bar"),
     ("small", "distribution", {"col": "k"}, ("dictionary", "relative $L^2$ error"), 2, 12, "12 of 12 runs"),
-    ("small", "distribution", {"over": ("seed", "k")}, ("dictionary", "relative"), 1, 12, "points: runs over seed, k"),
     ("small", "distribution", {"at": {"k": "2"}}, ("dictionary", "relative"), 1, 6, "6 of 6 runs; points: .*at k = 2"),
-    ("small", "distribution", {"variable": "rank"}, ("k", "rank $r$"), 1, 12, "12 of 12 runs"),
     ("failing", "distribution", {}, ("N", "error"), 1, 22, r"22 of 36 runs \(12 failed, 2 diverged\); 3/4 at"),
     ("published", "distribution", {}, ("epsilon", "relative $L^2$ error"), 1, 240, "black line: its 95 % interval"),
     ("failing", "dependence", {}, ("N", "error"), 1, 22, r"22 of 36 .*, 0/4 at N = 10, bad, .*; line: median"),
-    ("failing", "dependence", {"x": "count", "hue": "kind"}, ("count", "error"), 1, 22, "22 of 36 runs"),
     ("pilot", "dependence", {}, ("gamma", "relative"), 3, 600, "600 of 600 runs; ring: the pilot's choice"),
-    ("published", "dependence", {}, ("epsilon", "relative"), 1, 240, "bars: its 95 % interval"),
     ("sample", "dependence", {"x": "gamma"}, ("gamma", "relative error"), 1, 118, "line: local linear fit"),
-    ("sample", "dependence", {"x": "dictionary"}, ("dictionary", "relative error"), 1, 118, "118 of 128 runs"),
     ("sample", "trend", {}, ("gamma", "relative error"), 3, 354, r"118 of 128 runs \(10 failed\); line: local"),
     ("failing", "heat_map", {}, ("N", "kind"), 1, 0, r"22 of 36 runs \(.*; hatched: no run has a value"),
     ("piloted", "heat_map", {}, ("index of the candidate", "dictionary"), 1, 0, "10 of 10 runs$"),
@@ -109,7 +104,6 @@ PLOTS = [  # result, kind, options, labels of x and y of the first panel, panels
     ("small", "fields", {"at": {"k": "2", "time": "0.04"}}, ("", "solution"), 2, 0, "k = 2, seed = 0, time = 0.05"),
     ("flat", "fields", {}, ("coordinate $x$", "coordinate $y$"), 3, 0, "time = 0.1"),
     ("box", "fields", {}, ("coordinate $x$", "coordinate $y$"), 3, 0, "z = 0.5"),
-    ("box", "fields", {"at": {"x": 0.3}}, ("coordinate $y$", "coordinate $z$"), 3, 0, "x = 0.25"),
     ("published", "comparison", {}, ("relative $L^2$ error: ratio", ""), 1, 0, "95 % confidence intervals; open"),
 ]  # fmt: skip
 
