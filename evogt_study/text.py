@@ -28,11 +28,11 @@ def print_text(text: str, err: bool = False) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Format a time for people: "0.0015 s", "8.0 s", "3 min 20 s", "5 h 12 min"."""
+    """Format a time for people: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
     # rounded first, else 119.6 s would be 1 min 60 s
     whole = round(seconds)
     if whole < 60:
-        return f"{seconds:.2g} s" if seconds < 0.1 else f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+        return f"{1000.0 * seconds:.2g} ms" if seconds < 0.1 else f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -294,7 +294,8 @@ def run_task(
         share.tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
-    if task.is_complete and shard_folder(output).exists():  # else another task has joined it
+    # without shards another task has joined it, or all runs are in other results
+    if task.is_complete and (shard_folder(output).exists() or not output.exists()):
         try:
             run_to_file(study, output, options=options, print_line=print_line)
         except ResultError:

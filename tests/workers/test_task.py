@@ -174,3 +174,10 @@ def test_a_script_that_the_batch_system_refuses(evogt, own_study, tmp_path, monk
     assert evogt("submit", study.file, "--tasks", 2, "--cluster", "cray")[0] == 2
     assert evogt("submit", study.file, "--tasks", 2, "--directive", "a\nb")[0] == 2
     assert evogt("submit", study.file, "--tasks", 2, "unknown=1")[0] == 2
+
+
+def test_a_task_writes_a_result_whose_runs_are_all_in_another(evogt, own_study, tmp_path):
+    study = own_study("def method(seed):\n    return {'error': float(seed)}\n", "[axes]\nseed = [0, 1]")
+    run_to_file(study, tmp_path / "b.nc")
+    code, out, _ = evogt("run", study.file, "-o", tmp_path / "a.nc", "--task", "1/2")
+    assert (code, out) == (0, f"{tmp_path / 'a.nc'}: 2 runs, 2 ok\n")
