@@ -265,7 +265,7 @@ def _compute_difference(values: xr.DataArray, reference: xr.DataArray, weights: 
     return Computed(float(number), n_ok, 2)
 
 
-# by the words of data/published/allen_cahn_reference.csv
+# by the labels in data/published/allen_cahn_reference.csv
 REFINEMENTS = {
     "relative difference 160^2 vs 320^2 grid, dt=0.002": ((160, 0.002), (320, 0.002)),
     "relative difference dt=0.002 vs dt=0.001 on 320^2": ((320, 0.002), (320, 0.001)),
@@ -401,9 +401,9 @@ def read_published(folder: Path) -> list[Row]:
 def _read_rows(folder: Path, name: str) -> list[Row]:
     path = folder / f"{name}.csv"
     if name != "gamma_selected":
-        words = ("table", "source", "value")
+        columns = ("table", "source", "value")
         return [
-            Row(name, raw.get("table") or "text", {key: raw[key] for key in raw if key not in words}, raw["value"])
+            Row(name, raw.get("table") or "text", {key: raw[key] for key in raw if key not in columns}, raw["value"])
             for raw in read_csv(path, "value")
         ]
     place = ("study", "epsilon")  # the other columns are dictionaries

@@ -49,7 +49,7 @@ def _describe(advice: Advice) -> list[str]:
     from evogt_study.schema.values import text_label
 
     where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items())
-    parts = ", ".join(f"{words} {advice.parts[name]:.1e}" for name, words in CAUSES.items())
+    parts = ", ".join(f"{text} {advice.parts[name]:.1e}" for name, text in CAUSES.items())
     lines = [f"{where or 'the study'}: error {advice.error:.2e}", f"  {parts}"]
     change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
     if advice.predicted > WORTH * advice.error:

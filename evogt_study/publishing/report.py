@@ -267,10 +267,10 @@ def _axis_values(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: i
 def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
     """Return name, long name, values and their number."""
     values = coord.values.ravel()
-    words = [_to_text(value) for value in values[:12]]
-    text = listed(words, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
+    texts = [_to_text(value) for value in values[:12]]
+    text = listed(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
     if len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all()):
-        text = f"{words[0]} to {_to_text(values[-1])}"
+        text = f"{texts[0]} to {_to_text(values[-1])}"
     long_name = title_of(coord) if title_of(coord) != coord.name else ""
     return {"name": str(coord.name), "long_name": long_name, "values": _shorten(text), "count": len(values)}
 
