@@ -60,21 +60,21 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     ------
     ResultError
         If the file is not a result of this package or has no runs of this phase.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> with evs.open("data/results/oscillatory_1d.nc") as ds:
+    ...     ds.error.sel(dictionary="gtransnet").median("seed").values.round(5)
+    array([0.00038, 0.00044, 0.00071])
     """
     path, phase = Path(path), PILOT if pilot else MAIN
-    data = _finished_so_far(path, phase)
-    if data is None:
-        data = open_result(path, phase, chunks)
-    return with_status_names(data)
-
-
-def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:
-    """Return the finished runs of a result that is not complete; None if it is complete or no run is finished."""
-    found = finished_so_far(path)
+    found = finished_so_far(path)  # None if the result is complete
     if found is not None and phase not in found and not path.exists():
         why = "its pilot has not chosen yet; open it with pilot=True" if PILOT in found else "it has no pilot"
         raise ResultError(f"{path} has no runs of the {phase}: {why}")
-    return None if found is None else found.get(phase)
+    data = None if found is None else found.get(phase)
+    return with_status_names(open_result(path, phase, chunks) if data is None else data)
 
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
