@@ -131,7 +131,7 @@ class trials_in:  # noqa: N801  # a context manager
         self.server.__exit__(*error)
 
 
-SOME = [name if name in ("run", "store move") else pytest.param(name, marks=pytest.mark.long) for name in COMMANDS]
+SOME = [name if name in ("run", "store prune") else pytest.param(name, marks=pytest.mark.long) for name in COMMANDS]
 
 
 @pytest.mark.parametrize("name", SOME)
