@@ -122,9 +122,7 @@ def run(
             whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
             with _clients(scheduler, scheduler_file) as client, display(quiet) as listener:
-                runs = run_to_file(
-                    study, path, client=client, options=options, listener=listener, print_line=notify
-                )
+                runs = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
             whole = True
     if whole and path.exists():
         print_result(path, runs, strict=strict, as_json=as_json)

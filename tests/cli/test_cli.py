@@ -646,23 +646,6 @@ def test_a_summary_imports_nothing_that_it_does_not_need(folder, result):
     assert shown.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.slow
-def test_a_summary_of_a_hundred_thousand_runs_takes_less_than_three_seconds(folder):
-    """Of the processor, which it uses one of: wall time says more about who else is on the machine."""
-    (folder / "own.py").write_text("def method(point, seed):\n    return {'error': 1.0 + point * seed}\n")
-    axes = "point = { count = 10000 }\nseed = { count = 10 }\n"
-    write(folder / "large.nc", f'name = "large"\nmethod = "own.py:method"\n[axes]\n{axes}')
-    for over in ("seed", "point", "point,seed"):
-        seconds = []
-        for _ in range(3):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [COMMAND, "summary", "large.nc", "--over", over]
-            subprocess.run(command, check=True, capture_output=True, cwd=folder)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-        assert min(seconds) < 3.0
-
-
 def test_an_export(evogt, refused, folder, result):
     assert evogt("export", "own.nc", "-o", "runs.csv") == (0, "runs.csv: 12 runs\n", "")
     lines = (folder / "runs.csv").read_text().splitlines()
@@ -705,13 +688,6 @@ def test_a_case_of_a_result(evogt, folder, result):
 )
 def test_a_case_that_a_result_lacks(refused, result, assignment, said):
     assert said in refused("try", "own.nc", assignment)
-
-
-def test_code_that_is_not_where_it_was(refused, evogt, folder, result):
-    (folder / "code").mkdir()
-    (folder / "own.py").rename(folder / "code" / "own.py")
-    assert "--code FILE.py" in refused("verify", "own.nc", "--rerun", "1")
-    assert evogt("verify", "own.nc", "--rerun", "1", "--code", "code")[0] == 0
 
 
 def test_two_seed_ranges_of_one_study_are_merged(evogt, folder):

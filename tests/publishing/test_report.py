@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import time
 from functools import lru_cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -103,26 +102,6 @@ def own_result(folder, axes, source=None, name="own"):
 # --- content ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_page_of_a_published_result():
-    path = ROOT / "data/results/oscillatory_1d.nc"
-    page = Page(page_of(path))
-    assert page.headings[0] == ["h1", "One-dimensional oscillatory-coefficient benchmark"]
-    headings = ["Study", "Run status", "Statistics", "Figures", "Pilot", "Provenance", "Reproduce"]
-    assert [name for tag, name in page.headings if tag == "h2"] == headings
-    for text in ("All 240 runs are ok", "All 600 runs are ok", "Ju & Zhao, Evo-GTransNet for Parabolic PDEs"):
-        assert text in page.text
-    # medians first: the largest of 20 errors of transnet carries a quarter of their mean
-    numbers = [[row[2], *row[5:7]] for row in page.tables if row[:2] == ["gtransnet", "0.1"]]
-    assert ["4.400e-04", "4.361e-04", "2.104e-04"] in numbers
-    assert ["gtransnet", "0.05", "22"] in page.tables  # the pilot's choice
-    data = read_result(path)["main"]
-    assert data.attrs["git_revision"] in page.text
-    assert data.attrs["cpu"] in page.text
-    assert f"numpy {json.loads(data.attrs['versions'])['numpy']}" in page.text
-    assert "evogt run oscillatory_1d.toml -o again/oscillatory_1d.nc" in page.text
-
-
 def test_failures_are_counted_and_grouped_with_the_command_that_shows_one(failing):
     page = Page(page_of(failing))
     assert completeness(read_result(failing)["main"]).describe() in page.text
@@ -214,19 +193,6 @@ def test_commands_are_quoted_and_fit_the_study(failing, tmp_path):
         assert "try" in [
             each.split()[1] for each, _ in list_commands(failing, data.assign_attrs(study_code=code), None)
         ]
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_runs_in_time(tmp_path):
-    """Twelve groups of 8,334 seeds; a page of two megabytes at most."""
-    source = "def method(seed, kind, N):\n    return {'error': (1 + (seed * 7919 % 1000)) / N**2}\n"
-    axes = '[axes]\nkind = ["fast", "slow"]\nN = [10, 20, 40, 80, 160, 320]\nseed = { start = 0, count = 8334 }\n'
-    path = own_result(tmp_path, axes, source)
-    begin = time.process_time()
-    text = page_of(path)
-    assert time.process_time() - begin < 20.0
-    assert "All 100,008 runs are ok" in Page(text).text
-    assert len(text) < 2_000_000
 
 
 @pytest.mark.long
