@@ -86,8 +86,8 @@ def test_texts_have_the_least_and_the_largest_median_and_the_counts(failing):
 
 
 def test_the_documentation_and_the_help_list_all_kinds():
-    studies = (Path(__file__).parents[2] / "studies" / "README.md").read_text()
-    listed = studies.partition("| kind of plot | shows |")[2].partition("\n\n")[0]
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "figures.md").read_text()
+    listed = page.partition("| kind of plot | shows |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(KINDS)
     for text in (plot.callback.__doc__, Result.plot.__doc__):
         named = re.search(r"distribution, dependence[^.]*", " ".join(text.split()))[0]
