@@ -23,7 +23,7 @@ from evogt_study.analysis.performance import performance, share
 from evogt_study.analysis.runs import KEYS, finished_runs
 from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.summary_table import find_variables
+from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.run_metadata import with_status_names

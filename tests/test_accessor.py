@@ -12,7 +12,7 @@ import xarray as xr
 from xarray.backends.file_manager import FILE_CACHE
 
 import evogt_study as evs
-from evogt_study.analysis.reduce import IncompleteWarning
+from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.errors import InputError, ResultError
 
 SOURCE = """

@@ -1,8 +1,7 @@
 """Numbers and tables from a labelled result.  Reads Datasets only.
 
 - `runs`: distinct runs; seeds as sampling units; display names of coordinate values
-- `reduce`: kernels over named dimensions, block by block
-- `statistics`: `summary`: labelled statistics with their counts
+- `statistics`: `summary`: labelled statistics with their counts; kernels over named dimensions, block by block
 - `comparison`: `compare`: the values of an axis on common seeds, in one sentence for each setup
 - `design`: `Design` of a study: axes, samples and their points, random streams, runs
 - `orders`: observed orders of convergence, and their table
@@ -10,6 +9,5 @@
 - `sensitivity`: `sensitivity`, `variance_shares`: shares of parameters and seeds in the variance, and their table
 - `status_counts`: number of runs by status, their messages, and missing runs
 - `export`: one row for each run, as CSV or Parquet; trajectories on a grid, or in contiguous ragged form
-- `tables`: rows and pivots in text, Markdown, LaTeX and CSV
-- `summary_table`: tables of `evogt summary` and `evogt compare`; the choice of a pilot
+- `tables`: statistics in text, Markdown, LaTeX and CSV, by rows or with axes across; the choice of a pilot
 """

@@ -11,9 +11,8 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, dimensions
 from evogt_study.analysis.runs import Layout, join_numbers, layout, mark_first, planned_runs, typed_labels
-from evogt_study.analysis.statistics import kept_coordinates
+from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
@@ -86,20 +85,10 @@ class Question:
 
 
 def compare(
-    values: xr.DataArray,
-    dim: str,
-    over: str | Iterable[str] = "seed",
-    *,
-    estimand: str = "",
-    better: str = "",
-    units: str | Iterable[str] | None = None,
-    margin: float = 0.0,
-    scale: str = "",
-    failures: str = "loss",
-    family: str = "setup",
-    confidence: float = 0.95,
-    planned: xr.DataArray | None = None,
-) -> xr.Dataset:
+    values: xr.DataArray, dim: str, over: str | Iterable[str] = "seed", *, estimand: str = "", better: str = "",
+    units: str | Iterable[str] | None = None, margin: float = 0.0, scale: str = "", failures: str = "loss",
+    family: str = "setup", confidence: float = 0.95, planned: xr.DataArray | None = None,
+) -> xr.Dataset:  # fmt: skip
     """Compare the values of the axis `dim` on common units, such as seeds.
 
     Parameters
@@ -150,14 +139,6 @@ def compare(
     check_confidence(confidence)
     check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
     options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
-    return _compare(values, dim, over, (estimand, better, scale), units, family == "all", planned, options)
-
-
-def _compare(
-    values: xr.DataArray, dim: str, over: str | Iterable[str], chosen: tuple[str, str, str],
-    units: str | Iterable[str] | None, adjusted: bool, planned: xr.DataArray | None, options: dict[str, Any],
-) -> xr.Dataset:  # fmt: skip
-    """`compare` by the estimand, direction and scale `chosen` and the options of a question."""
     over_dims = paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
@@ -165,12 +146,12 @@ def _compare(
     laid_out = layout(values, over_dims, units, runs, along=[dim])
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
     setups, names = _split(values, (*rest, dim), laid_out, runs), typed_labels(values, dim)
-    question = _read_question(values, *chosen, laid_out, options)
+    question = _read_question(values, estimand, better, scale, laid_out, options)
     found = [_compare_setup(each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
     more = [f'p-values are not adjusted for the {several} setups (family="all")'] if several > 1 else []
-    if adjusted:
+    if family == "all":
         levels, p = tests.holm_levels(p, question.alpha), tests.holm(p)
         more = [f"tests are adjusted for {several} setups together (Holm)"]
         found = [
@@ -187,9 +168,9 @@ def _compare(
         data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
     data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
     made = xr.Dataset(data).assign_coords(kept_coordinates(values, over_dims) | {BOUND: ["lower", "upper"]})
-    better = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
+    direction = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
     return made.assign_attrs(
-        dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=better,
+        dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=direction,
         scale=question.scale, unit=question.unit, confidence=1.0 - question.alpha,
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.reduce import check_array
 from evogt_study.analysis.runs import DRAWN, KEYS, each_once
+from evogt_study.analysis.statistics import check_array
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.methods.streams import ALL, NONE, STREAMS

@@ -26,20 +26,13 @@ from evogt_study.storage.untrusted import hash_file
 from evogt_study.text import escape_text
 
 SUFFIXES = (".csv", ".parquet", ".json")
-_FIRST = ("run_status", "run_message")
-"""Run metadata that comes right after the parameters.  The rest comes last."""
-_FORMULA = tuple("=+-@＝＋－＠")  # also the wide forms
-"""First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
+_FIRST = ("run_status", "run_message")  # run metadata right after the parameters; the rest comes last
+_FORMULA = tuple("=+-@＝＋－＠")  # first characters of cells that spreadsheets compute, also the wide forms
 Column = npt.NDArray[Any]
 
 
 def run_table(data: xr.Dataset) -> dict[str, Column]:
-    """Return the columns of the table, with one entry for each planned case, in the order of the axes.
-
-    The columns are the axes, dependent parameters, constants, the name of the status, the message, the variables with
-    one value for each run, attempts, wall_seconds, run_key and software.  A missing value is NaN, or None among
-    integers.
-    """
+    """Return the columns of the table, with one entry for each planned case, in the order of the axes."""
     axes = list(map(str, data["run_status"].dims))
     planned, shape = np.flatnonzero(data["run_key"].values.ravel() != ""), data["run_status"].shape
     others = [
@@ -74,26 +67,27 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
 def write_table(data: xr.Dataset, path: Path) -> int:
     """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs.
 
-    The file appears completely or not at all.  There are more rows if several cases share a run.  In CSV a missing
-    value is empty, and the text of a number reads back as the same number.  Text that a spreadsheet would compute as a
-    formula has an apostrophe before it, and characters that are not printable are escapes.  Parquet has all text
-    unchanged.  A file with this table stays: an earlier command may have been killed after its last write.  Raises
-    InputError for another suffix, another file at `path`, or a missing package, and ResultError if the disk refuses.
+    In CSV a missing value is empty.  Text that a spreadsheet would compute as a formula has an apostrophe before it,
+    and characters that are not printable are escapes.  A file with this table stays: an earlier command may have been
+    killed after its last write.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
-    lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
-    if lacking:
-        raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise InputError("a Parquet file needs pyarrow: pip install pyarrow; or write CSV")
     columns = run_table(data)
     try:
         with written_whole(path, tidy=True) as temporary:
-            if path.suffix == ".csv":
-                _write_csv(columns, temporary)
-            elif path.suffix == ".json":
-                _write_json(columns, temporary)
-            else:
+            rows = zip(*map(_to_plain, columns.values()), strict=True)
+            if path.suffix == ".parquet":
                 data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)
+            elif path.suffix == ".json":  # numbers that are not finite are null
+                texts = (json.dumps(dict(zip(columns, map(_finite, row), strict=True))) for row in rows)
+                temporary.write_text("[" + ",\n".join(texts) + "]\n", encoding="utf-8")
+            else:
+                with temporary.open("w", newline="", encoding="utf-8") as file:
+                    # the writer's text of a float reads back as the same float
+                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in (columns, *rows))
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}; choose another place with -o")
@@ -102,19 +96,12 @@ def write_table(data: xr.Dataset, path: Path) -> int:
     return len(set(columns["run_key"].tolist()))
 
 
-def _write_csv(columns: Mapping[str, Column], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(_safe, columns))
-        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
-
-
-def _texts(column: Column) -> list[Any]:
-    """Return the values for the CSV writer, whose text of a float reads back as the same float."""
-    if column.dtype.kind in "Mm":  # as text in ISO 8601
+def _to_plain(column: Column) -> list[Any]:
+    """Return the values of a column; dates and durations as text in ISO 8601, and None for a missing value."""
+    if column.dtype.kind in "Mm":
         texts = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
-        return ["" if missing else text for text, missing in zip(texts, np.isnat(column), strict=True)]
-    return ["" if value != value else _safe(value) for value in column.tolist()]  # only NaN differs from itself
+        return [None if missing else text for text, missing in zip(texts, np.isnat(column), strict=True)]
+    return [None if value != value else value for value in column.tolist()]  # only NaN differs from itself
 
 
 def _safe(value: Any) -> Any:
@@ -128,17 +115,8 @@ def _safe(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _write_json(columns: Mapping[str, Column], path: Path) -> None:
-    """Write a list of objects, one for each row; numbers that are not finite are null, dates are strings."""
-    texts = {name: _texts(column) if column.dtype.kind in "Mm" else column.tolist() for name, column in columns.items()}
-    rows = [
-        {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in zip(texts, row, strict=True)
-        }
-        for row in zip(*texts.values(), strict=True)
-    ]
-    path.write_text("[" + ",\n".join(map(json.dumps, rows)) + "]\n", encoding="utf-8")
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import product
 
 import numpy as np
 import xarray as xr
-from scipy.special import stdtrit
 
-from evogt_study.analysis.reduce import BOUND, check_array, dimensions, reduce_blocks
-from evogt_study.analysis.runs import Layout, Numbers, across, each_once, layout, planned_runs, typed_labels
-from evogt_study.analysis.statistics import kept_coordinates, summary
-from evogt_study.analysis.summary_table import TableRequest, find_variables, select_runs
-from evogt_study.analysis.tables import NumberFormat, check_format, render_table
+from evogt_study.analysis.runs import Numbers, across, each_once, layout, planned_runs, typed_labels
+from evogt_study.analysis.statistics import BOUND, check_array, dimensions, kept_coordinates, reduce_blocks, summary
+from evogt_study.analysis.tables import (
+    NumberFormat,
+    TableRequest,
+    check_format,
+    find_variables,
+    render_table,
+    select_runs,
+)
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Counts, kernel_of
-from evogt_study.inference.means import resampled_statistic
+from evogt_study.inference.means import resampled_statistic, student_quantile
 
-EOC = "EOC"
-"""Heading of an order: experimental order of convergence."""
+EOC = "EOC"  # heading of an order: experimental order of convergence
 
 
 def observed_orders(
-    values: xr.DataArray,
-    along: str,
-    over: str | Iterable[str] = (),
-    *,
-    of: str = "mean",
-    interval: Interval = Interval(),
-    units: str | Iterable[str] | None = None,
-    missing: str = "warn",
+    values: xr.DataArray, along: str, over: str | Iterable[str] = (), *, of: str = "mean",
+    interval: Interval = Interval(), units: str | Iterable[str] | None = None, missing: str = "warn",
     planned: xr.DataArray | None = None,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Return the exponents p of values ~ h^p along an axis, or a parameter that follows it.
 
     Parameters
@@ -77,46 +74,54 @@ def observed_orders(
     array([nan,  2.])
     """
     check_array(values)
-    values, steps = _along_parameter(values, along), _steps(_along_parameter(values, along), along)
-    runs = planned_runs(values, planned if planned is None else _along_parameter(planned, along))
-    kernel_of(of)
-    dims = each_once(over)
+    values = _along_parameter(values, along)
+    planned = planned if planned is None else _along_parameter(planned, along)
+    steps, runs, dims, kernel = _steps(values, along), planned_runs(values, planned), each_once(over), kernel_of(of)[0]
     if dims:
-        plan = planned if planned is None else _along_parameter(planned, along)
-        data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=plan)
+        data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
         numbers = values.astype(float).load()
         wanted = xr.ones_like(numbers) if runs is None else xr.DataArray(runs >= 0).broadcast_like(numbers)
         counts = {"n_ok": numbers.notnull(), "n_planned": wanted.transpose(*numbers.dims)}
         data = xr.Dataset({of: numbers, **{name: each.astype(np.int64) for name, each in counts.items()}})
         data = data.assign_coords(kept_coordinates(values, ()))
-    return _add_orders(data, values, steps, along, dims, of, interval, units, runs)
-
-
-def _add_orders(
-    data: xr.Dataset, values: xr.DataArray, steps: Array, along: str, over: list[str], of: str, interval: Interval,
-    units: str | Iterable[str] | None, runs: xr.DataArray | None,
-) -> xr.Dataset:  # fmt: skip
-    """The statistic with its orders, slopes and, over units, their intervals."""
     errors = data[of].transpose(..., along)
-    order, slope, points = orders(errors.values, steps)
     names = {
         "order": f"observed order in {along}, positive where values fall with it",
         "slope": f"least-squares slope of log {of} against log {along}",
         "n_points": "number of values that the slope rests on",
     }
-    for name, numbers in zip(names, (order, slope, points), strict=True):
-        data[name] = (errors.dims[: numbers.ndim], numbers, {"long_name": names[name]})
-    if not over:
+    for name, found in zip(names, orders(errors.values, steps), strict=True):
+        data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})
+    if not dims:
         return data
-    laid_out = layout(values, dimensions(values, over), units, runs, along=[along])
-    found = _find_errors(values, steps, along, laid_out, of, interval, runs)
+    laid_out = layout(values, dimensions(values, dims), units, runs, along=[along])
+
+    def on_points(samples: Array, cells: Numbers) -> list[Array]:
+        pooled = laid_out.units(samples, cells)
+        shape = pooled.shape[:-3]
+        of_order, of_slope, counts = np.full((*shape, len(steps)), np.nan), np.full(shape, np.nan), np.zeros(shape)
+        for place in np.ndindex(*shape):
+            there = (~np.isnan(pooled[place])).any(axis=(0, 2))
+            counts[place] = there.sum()
+            if counts[place] < interval.min_units or np.isinf(pooled[place]).any():
+                continue
+            resampled = resampled_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
+            order, slope, _ = orders(resampled.T, steps)
+            known = np.isfinite(order).any(axis=0)
+            of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
+            of_slope[place] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
+        return [of_order, of_slope, counts]
+
+    outputs = {"order_se": (along,), "slope_se": (), "units": ()}
+    errors_of = reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
     # for n - 1 = 0 there is no quantile, and the standard error is NaN
-    t = stdtrit(np.maximum(found["units"] - 1.0, 1.0), (1.0 + interval.confidence) / 2.0)
+    t = student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
     for name in ("order", "slope"):
-        error = found[f"{name}_se"].transpose(*data[name].dims)
+        error = errors_of[f"{name}_se"].transpose(*data[name].dims)
         data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")
-        ends = xr.concat([data[name] - t * error, data[name] + t * error], dim=BOUND).transpose(..., BOUND)
+        half = error * xr.DataArray(t, dims=errors_of["units"].dims)
+        ends = xr.concat([data[name] - half, data[name] + half], dim=BOUND).transpose(..., BOUND)
         text = f"{100.0 * interval.confidence:g}% confidence interval of the {names[name]}"
         data[f"{name}_ci"] = ends.drop_attrs(deep=False).assign_attrs(long_name=text)
     return data.assign_coords({BOUND: ["lower", "upper"]})
@@ -154,38 +159,8 @@ def orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
     return order, slope, n
 
 
-def _find_errors(
-    values: xr.DataArray, steps: Array, along: str, laid_out: Layout, of: str, how: Interval, runs: xr.DataArray | None
-) -> xr.Dataset:
-    """Standard errors of orders and slopes over resamples of the units, and the number of units."""
-    kernel = kernel_of(of)[0]
-
-    def on_points(samples: Array, cells: Numbers) -> list[Array]:
-        units = laid_out.units(samples, cells)
-        shape = units.shape[:-3]
-        of_order, of_slope, counts = np.full((*shape, len(steps)), np.nan), np.full(shape, np.nan), np.zeros(shape)
-        for place in np.ndindex(*shape):
-            there = (~np.isnan(units[place])).any(axis=(0, 2))
-            counts[place] = there.sum()
-            if counts[place] < how.min_units or np.isinf(units[place]).any():
-                continue
-            resampled = resampled_statistic(units[place][:, there], kernel, how.resamples, how.seed)
-            order, slope, _ = orders(resampled.T, steps)
-            known = np.isfinite(order).any(axis=0)
-            of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
-            of_slope[place] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
-        return [of_order, of_slope, counts]
-
-    outputs = {"order_se": (along,), "slope_se": (), "units": ()}
-    return reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
-
-
 def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
-    """The table of observed orders of the first variable of a request along an axis ("": the one numeric axis).
-
-    Over the dimensions `over` that the variable has; the statistic is the first of the request, or the mean.  Raises as
-    `summary_table`, and InputError if there is no such axis, or several.
-    """
+    """The table of observed orders of the first variable of a request along an axis ("": the one numeric axis)."""
     values = select_runs(data[find_variables(data, *request.variables)[0]], request.at)
     over = [dim for dim in request.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
@@ -204,39 +179,26 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
 def orders_table(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
-    """The table of `observed_orders` in one of `FORMATS`; its last row has the least-squares slopes.
-
-    found: the statistic `of` over `along` and other dimensions.  Each point of the others is a series with two columns:
-    the statistic, with k/n if runs are missing, and the order between this row and the row above.  Series without any
-    run are left out.
-    """
+    """The table of `observed_orders`; its last row has the least-squares slopes."""
     check_format(form)
-    rest = [str(dim) for dim in found["slope"].dims]
-    labels = [" ".join(each) for each in product(*(across(found, dim) for dim in rest))]
-    header, body = [along], [[label] for label in [*typed_labels(found, along), "slope"]]
-    for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
-        one = found.isel(dict(zip(rest, place, strict=True)))
-        if (one["n_planned"] > 0).any():
-            header += [f"{label} {name}".strip() for name in (of, EOC)]
-            for row, cells in zip(body, _series(one, along, of, numbers, form), strict=True):
-                row += cells
-    return render_table(header, body, form, 1)
-
-
-def _series(one: xr.Dataset, along: str, of: str, numbers: NumberFormat, form: str) -> list[Sequence[str]]:
-    """Number and order of each row of one series, then nothing and the slope with its interval."""
-    none = {"latex": "--", "csv": ""}.get(form, "-")
+    rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 
     def show(value: float, text: str) -> str:
         return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
 
-    cells: list[Sequence[str]] = []
-    for value, order, n_ok, n_planned in zip(
-        *(one[name].transpose(along).values.tolist() for name in (of, "order", "n_ok", "n_planned")), strict=True
-    ):
-        number = show(value, numbers.latex(value) if form == "latex" else numbers.text(value))
-        cells.append((number + (f" {n_ok}/{n_planned}" if n_ok < n_planned else ""), show(order, f"{order:.2f}")))
-    slope = show(float(one["slope"]), f"{float(one['slope']):.2f}")
-    if "slope_ci" in one and bool(np.isfinite(one["slope_ci"]).all()) and form != "csv":
-        slope += " [{:.2f}, {:.2f}]".format(*one["slope_ci"].values.tolist())
-    return [*cells, ("", slope)]
+    labels = [" ".join(each) for each in product(*(across(found, dim) for dim in rest))]
+    header, body = [along], [[label] for label in [*typed_labels(found, along), "slope"]]
+    for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
+        one = found.isel(dict(zip(rest, place, strict=True)))
+        if not (one["n_planned"] > 0).any():
+            continue
+        header += [f"{label} {name}".strip() for name in (of, EOC)]
+        columns = (one[name].transpose(along).values.tolist() for name in (of, "order", "n_ok", "n_planned"))
+        for row, value, order, n_ok, n_planned in zip(body[:-1], *columns, strict=True):
+            number = show(value, numbers.latex(value) if form == "latex" else numbers.text(value))
+            row += [number + (f" {n_ok}/{n_planned}" if n_ok < n_planned else ""), show(order, f"{order:.2f}")]
+        slope = show(float(one["slope"]), f"{float(one['slope']):.2f}")
+        if "slope_ci" in one and bool(np.isfinite(one["slope_ci"]).all()) and form != "csv":
+            slope += " [{:.2f}, {:.2f}]".format(*one["slope_ci"].values.tolist())
+        body[-1] += ["", slope]
+    return render_table(header, body, form, 1)

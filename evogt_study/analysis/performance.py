@@ -13,9 +13,8 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.reduce import BOUND, check_confidence, check_options, dimensions
 from evogt_study.analysis.runs import DRAWN, layout, planned_runs
-from evogt_study.analysis.statistics import kept_coordinates
+from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
@@ -33,17 +32,10 @@ _MEASURES = {
 
 
 def performance(
-    estimate: xr.DataArray,
-    truth: xr.DataArray | float,
-    over: str = "seed",
-    *,
-    se: xr.DataArray | None = None,
-    lower: xr.DataArray | None = None,
-    upper: xr.DataArray | None = None,
-    null: xr.DataArray | float = 0.0,
-    confidence: float = 0.95,
-    planned: xr.DataArray | None = None,
-) -> xr.Dataset:
+    estimate: xr.DataArray, truth: xr.DataArray | float, over: str = "seed", *, se: xr.DataArray | None = None,
+    lower: xr.DataArray | None = None, upper: xr.DataArray | None = None, null: xr.DataArray | float = 0.0,
+    confidence: float = 0.95, planned: xr.DataArray | None = None,
+) -> xr.Dataset:  # fmt: skip
     """Return the performance measures of an estimator, each with its Monte Carlo standard error.
 
     Parameters
@@ -85,16 +77,8 @@ def performance(
     """
     (dim,) = dimensions(estimate, [over])
     check_confidence(confidence)
-    return _performance(estimate, truth, dim, (se, lower, upper), null, confidence, planned)
-
-
-def _performance(
-    estimate: xr.DataArray, truth: xr.DataArray | float, dim: str, reported: tuple[xr.DataArray | None, ...],
-    null: xr.DataArray | float, confidence: float, planned: xr.DataArray | None,
-) -> xr.Dataset:  # fmt: skip
-    """`performance` with the standard error, the lower and the upper end that runs report."""
-    design, (se, lower, upper) = Design.of(estimate, planned=planned), reported
-    given = [each.notnull() for each in (estimate, *reported) if each is not None]
+    design = Design.of(estimate, planned=planned)
+    given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
     runs = (design.planned & xr.ones_like(ok)) if dim in design.planned.dims else xr.ones_like(ok)
     ok = ok & runs
@@ -242,16 +226,9 @@ def _evaluate(node: ast.AST, data: xr.Dataset, used: list[xr.DataArray], conditi
 
 
 def over_problems(
-    values: xr.DataArray,
-    dim: str,
-    problem: str = "problem",
-    over: str = "seed",
-    *,
-    better: str = "",
-    units: str = "seed",
-    factors: Iterable[float] = (1.0, 2.0, 5.0, 10.0),
-    confidence: float = 0.95,
-) -> xr.Dataset:
+    values: xr.DataArray, dim: str, problem: str = "problem", over: str = "seed", *, better: str = "",
+    units: str = "seed", factors: Iterable[float] = (1.0, 2.0, 5.0, 10.0), confidence: float = 0.95,
+) -> xr.Dataset:  # fmt: skip
     """Compare methods over many problems: problems led, mean rank, interquartile mean, performance profile.
 
     Parameters
@@ -296,16 +273,10 @@ def over_problems(
     direction = better or declared_attributes(values)[0] or LOWER
     check_options(better=(direction, (LOWER, HIGHER)))
     check_confidence(confidence)
-    v = values.transpose(dim, problem, over).astype(float)
-    if bool((v <= 0.0).any()):
-        raise ParameterError("values", "positive", float(v.min()))
-    made = _over_problems(1.0 / v if direction == HIGHER else v, np.array([*factors], float), units, confidence)
-    return made.assign_coords(kept_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)
-
-
-def _over_problems(values: xr.DataArray, factor: Array, units: str, confidence: float) -> xr.Dataset:
-    """Numbers of values (methods, problems, seeds), the lower ones ahead."""
-    v, dim, lost = values.values, values.dims[0], int(values.isnull().sum())
+    v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)
+    if (v <= 0.0).any():
+        raise ParameterError("values", "positive", float(np.nanmin(v)))
+    v, lost = 1.0 / v if direction == HIGHER else v, int(np.isnan(v).sum())
     losses = np.where(np.isnan(v), np.inf, v)
     middle = np.nanmedian(np.where(np.isfinite(v), v, np.nan), axis=(0, 2), keepdims=True)
     ranks, logs = scipy.stats.rankdata(losses, axis=0), np.log(losses / middle)
@@ -325,10 +296,11 @@ def _over_problems(values: xr.DataArray, factor: Array, units: str, confidence: 
         half = (student_quantile(freedom + 1, confidence) if freedom else np.nan) * np.sqrt(variance)
         ends = np.stack([whole - half, whole + half], axis=-1)
     medians = np.median(losses, axis=-1)
-    return xr.Dataset({
+    made = xr.Dataset({
         "problems_led": (dim, ((medians == medians.min(axis=0)) & np.isfinite(medians)).sum(axis=-1)),
         "mean_rank": (dim, whole[0]), "mean_rank_ci": ((dim, BOUND), ends[0].clip(1.0, len(v))),
         "iqm": (dim, np.exp(whole[1])), "iqm_ci": ((dim, BOUND), np.exp(ends[1])),
         "profile": (("factor", dim), whole[2:]), "profile_ci": (("factor", dim, BOUND), ends[2:].clip(0.0, 1.0)),
         "note": f"{lost} of {v.size} runs have no value; they have the last rank" if lost else "",
     }, {"factor": factor, BOUND: ["lower", "upper"]})  # fmt: skip
+    return made.assign_coords(kept_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)

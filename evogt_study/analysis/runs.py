@@ -33,8 +33,7 @@ DRAWN = "seed"  # the dimension whose points are sampling units by default, if i
 def run_numbers(planned: xr.DataArray) -> Numbers:
     """Number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
 
-    planned: run keys, "" if no run is planned; or booleans, with which each planned cell has a run.  Keys are read slab
-    by slab.  64 bits of each hash are kept: the probability that two of a million runs collide is 3e-8.
+    planned: run keys, or booleans.  Of the hash of a key 64 bits are kept: two of a million runs collide with 3e-8.
     """
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
@@ -52,10 +51,9 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
 
 
 def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """Return `run_numbers` of `planned`, or of the case keys that the values carry; None without either."""
-    if planned is None:
-        planned = values.coords.get(KEYS)
-    return None if planned is None else xr.DataArray(run_numbers(planned), dims=planned.dims)
+    """Return `run_numbers` of `planned`, or of the run keys that the values carry; None without either."""
+    keys = values.coords.get(KEYS) if planned is None else planned
+    return None if keys is None else xr.DataArray(run_numbers(keys), dims=keys.dims)
 
 
 def finished_runs(data: xr.Dataset) -> xr.DataArray | None:
@@ -119,10 +117,7 @@ class Layout:
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
     def units(self, samples: Array, cells: Numbers) -> Array:
-        """Return values of distinct runs by units, (..., n) -> (..., count, within).
-
-        A unit that lacks a run is NaN: its other values would give some pooled points more weight than others.
-        """
+        """Return values of distinct runs by units, (..., n) -> (..., count, within)."""
         values = self.blocks(keep_first(samples, cells))
         if self.within == 1:
             return values
@@ -151,10 +146,7 @@ def layout(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
     along: Sequence[str] = (),
 ) -> Layout:  # fmt: skip
-    """Lay out the pooled dimensions `over` of values that are compared `along` others; `units` are among them.
-
-    Default: seed if it is pooled, else each run is a unit.
-    """
+    """Lay out the pooled dimensions `over` of values that are compared `along` others; `units` are among them."""
     own = [] if runs is None else [dim for dim in (*along, *over) if dim not in runs.dims]  # like time
     if units is None:
         named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
@@ -191,8 +183,6 @@ def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 def position(values: xr.DataArray, dim: str, label: object) -> int:
     """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
-    if dim not in values.dims:
-        raise InputError(f"`dim` must be one of {', '.join(map(str, values.dims))}, got {dim!r}")
     found = find([canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {listed(typed_labels(values, dim))}", label)
@@ -200,11 +190,7 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
 
 
 def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The dimensions among `names`, in their order, and for each point of them the labels of all `names`.
-
-    A name is one of `dims`, or of a coordinate over some of them: a parameter that follows.  A dimension of one value
-    may be left out.  Raises InputError if another is, and for an unknown name or a name that occurs twice.
-    """
+    """The dimensions among `names`, in their order, and for each point of them the labels of all `names`."""
     order = [name for name in names if name in dims]
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
     unknown = [name for name in names if name not in dims and name not in followers]

@@ -1,6 +1,6 @@
 """Shares of parameters and seeds in the variance of a variable: axes of a grid, or parameters of a sample.
 
-Both use one mechanism (`inference.variance_components`) with seeds as units, and know whether seeds are common streams.
+Both use one mechanism (`inference.sensitivity`) with seeds as units, and know whether seeds are common streams.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import reduce
+from evogt_study.analysis import statistics
 from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
-from evogt_study.analysis.reduce import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning
 from evogt_study.analysis.runs import DRAWN, Numbers, planned_runs
-from evogt_study.analysis.statistics import kept_coordinates
-from evogt_study.analysis.summary_table import TableRequest, find_variables, select_runs
-from evogt_study.analysis.tables import NumberFormat, make_table, render_table
+from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning, kept_coordinates
+from evogt_study.analysis.tables import (
+    NumberFormat,
+    TableRequest,
+    find_variables,
+    make_table,
+    render_table,
+    select_runs,
+)
 from evogt_study.errors import InputError, warn
 from evogt_study.inference import sensitivity as estimates
-from evogt_study.inference import variance_components as components
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, Bools, logarithms, without_infinite
+from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, declared_attributes, status_codes
 
@@ -53,18 +57,10 @@ class CornerWarning(IncompleteWarning):
 
 
 def sensitivity(
-    values: xr.DataArray,
-    over: str | Iterable[str] | None = None,
-    *,
-    method: str = "",
-    estimand: str = RUN,
-    parameters: Sequence[str] | None = None,
-    log: bool = False,
-    interval: Interval = Interval(),
-    missing: str = "warn",
-    planned: xr.DataArray | None = None,
-    design: Design | None = None,
-) -> xr.Dataset:
+    values: xr.DataArray, over: str | Iterable[str] | None = None, *, method: str = "", estimand: str = RUN,
+    parameters: Sequence[str] | None = None, log: bool = False, interval: Interval = Interval(),
+    missing: str = "warn", planned: xr.DataArray | None = None, design: Design | None = None,
+) -> xr.Dataset:  # fmt: skip
     """Return Sobol indices over a sample, Shapley effects, or elementary effects of Morris' trajectories.
 
     Parameters
@@ -108,25 +104,17 @@ def sensitivity(
     >>> sensitivity(y).first_order.values.round(1) + 0.0
     array([1., 0.])
     """
-    reduce.check_array(values)
+    statistics.check_array(values)
     values = _as_numbers(values, log)
-    sample = sample_dimensions(values)[:1]
-    if over is None and not sample:
+    default = sample_dimensions(values)[:1]
+    if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
         raise InputError(f"`over` must be given where no dimension is of a sample ({dims}); use e.g. over={dims!r}")
-    default = [*sample, *([DRAWN] if DRAWN in values.dims else [])]
-    pooled = reduce.dimensions(values, default if over is None else over)
-    reduce.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
-    design = design or Design.of(values, planned=planned)
-    points = find_points(values, pooled, parameters)
-    return _sensitivity(values, points, design, method, estimand == RUN, interval, missing, planned)
-
-
-def _sensitivity(
-    values: xr.DataArray, sample: SamplePoints, design: Design, method: str, of_run: bool, interval: Interval,
-    missing: str, planned: xr.DataArray | None,
-) -> xr.Dataset:  # fmt: skip
-    """`sensitivity` of a sample."""
+    default += [DRAWN] if DRAWN in values.dims else []
+    pooled = statistics.dimensions(values, default if over is None else over)
+    statistics.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
+    design, of_run = design or Design.of(values, planned=planned), estimand == RUN
+    sample = find_points(values, pooled, parameters)
     name = choose_method(method, sample)
     notes = _check_independent(values, sample, design, name)
     fresh = design.is_fresh(sample.dims) if sample.seeds else False
@@ -146,8 +134,8 @@ def _sensitivity(
     outputs |= dict.fromkeys(("n_planned", *RUNS, "infinite"), ())
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
-    found = reduce.reduce_blocks(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
-    found = reduce.report_missing_runs(values, found, runs, missing)
+    found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
+    found = statistics.report_missing_runs(values, found, runs, missing)
     if (
         name == CHAOS
         and len(sample.names) > 3
@@ -156,19 +144,8 @@ def _sensitivity(
         notes.append("Sobol points can show an interaction of four parameters as one of fewer")
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
     notes += [*estimator.notes, *design.assumptions]
-    corners = xr.apply_ufunc(
-        sample.describe_corner, found["failure_p"], found["failure_range"],
-        input_core_dims=[[PARAMETER], [PARAMETER, BOUND]], vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
-    texts = [text for text in np.ravel(corners.values).tolist() if text]
-    if texts and missing != "drop":
-        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
-    found[NOTE] = xr.apply_ufunc(
-        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *notes])),
-        corners, found["infinite"], vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
+    found = _add_notes(found, sample, notes, missing)
     of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
-    found = found.drop_vars("infinite")
     for key in map(str, found.data_vars):
         text = _LONG_NAMES.get(key) or f"interval of the {_LONG_NAMES[key.removesuffix('_ci')]}"
         own = units if key.startswith(("mu", "sigma")) else "1"
@@ -180,7 +157,7 @@ def _sensitivity(
 
 def choose_method(method: str, sample: SamplePoints) -> str:
     """Return the method, or for "" the one that the points are made for.  Raises InputError if it does not suit."""
-    reduce.check_options(method=(method, ("", *_METHODS)))
+    statistics.check_options(method=(method, ("", *_METHODS)))
     fitting = [CHAOS, SHAPLEY]
     if estimates.is_morris(sample.points):
         fitting.insert(0, MORRIS)
@@ -210,7 +187,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
         points, own_names = sample.points[kept][first][:, own], [sample.names[i] for i in own]
         reason = reason or estimates.dependence(points, own_names)
         if not reason and method != SHAPLEY:
-            least = estimates.detectable_correlation(len(points), len(own_names))
+            least = estimates.detectable_correlation(*points.shape)
             text = f"independence of {', '.join(own_names)} is tested"
             notes.append(f"{text}, correlations below {least:.2f} may pass")
     if reason and method not in (SHAPLEY, MORRIS):
@@ -219,10 +196,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
 
 
 class _Estimator:
-    """The estimator of a sample: names and dimensions of its numbers, and how they are computed.
-
-    members: points of a unit (a block, a trajectory, a point).  notes: findings of the computation.
-    """
+    """The estimator of a sample: names and dimensions of its numbers, and how they are computed."""
 
     def __init__(self, sample: SamplePoints, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
         self.sample, self.method, self.fresh, self.of_run, self.how = sample, method, fresh, of_run, how
@@ -249,21 +223,26 @@ class _Estimator:
         sizes, cells = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}, []
         for each in values:
             empty = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
-            cells.append(empty | (self._estimate_morris(each) if self.method == MORRIS else self._estimate(each)))
+            cells.append(empty | self._estimate(each))
         return [np.array([cell[name] for cell in cells], dtype=float) for name in [*self.outputs, "n_ok"]]
 
     def _estimate(self, y: Array) -> dict[str, Any]:
-        """Sobol indices or Shapley effects of values (n, R)."""
+        """Sobol indices, Shapley effects or elementary effects of values (n, R)."""
+        if self.method == MORRIS:  # of the mean over the seeds that the whole trajectory has
+            paths = y.reshape(-1, self.members, y.shape[1])
+            there = np.isfinite(paths).all(axis=1, keepdims=True)
+            means = divide(np.where(there, paths, 0.0).sum(axis=-1), there.sum(axis=-1) * np.ones(self.members))
+            return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
         known, seeds, d = np.asarray(np.isfinite(y).any(axis=1)), np.isfinite(y).any(axis=0), len(self.sample.names)
         empty = {"n_ok": int(known.reshape(-1, self.members).any(axis=1).sum())}
-        if not components.varies(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
+        if not estimates.varies(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
             return empty
         if self.method == SHAPLEY:
             means = np.nanmean(y[known], axis=1)
             effects, alone = shapley_effects(self.sample.points[known], means, self.how.confidence)
             return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
         whole, kept = np.full((len(y), int(seeds.sum())), np.nan), y[known][:, seeds]
-        whole[known] = components.fill(kept, common=not self.fresh, least=1)
+        whole[known] = estimates.fill(kept, common=not self.fresh, least=1)
         unseen = 0.0
         if self.method == SALTELLI:
             moments = estimates.moments_of_blocks(whole.reshape(-1, self.members, whole.shape[1]), d)
@@ -275,7 +254,7 @@ class _Estimator:
             moments, unseen = moments_of_fit(self.bases[1], d, whole[known], runs, fresh=self.fresh)
         if moments is None:
             return empty
-        if self.fresh and whole.shape[1] > 1 and (p := components.common_effect_p(whole[known])) < 1e-3:
+        if self.fresh and whole.shape[1] > 1 and (p := estimates.common_effect_p(whole[known])) < 1e-3:
             message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
         parts = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
@@ -289,14 +268,6 @@ class _Estimator:
         total = moments.variance + self.of_run * moments.seed
         unexplained = np.array(unseen / total if total > 0.0 else np.nan)
         return found | {"unexplained": unexplained, "n_ok": moments.n_ok}
-
-    def _estimate_morris(self, y: Array) -> dict[str, Array]:
-        """Elementary effects of the mean over the seeds, of the seeds that the whole trajectory has."""
-        paths = y.reshape(-1, self.members, y.shape[1])
-        there = np.asarray(np.isfinite(paths).all(axis=1))
-        sums, counts = np.where(there[:, None], paths, 0.0).sum(axis=-1), there.sum(axis=-1)[:, None]
-        means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-        return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
 
 
 def _to_columns(name: str, parts: Array) -> dict[str, Array]:
@@ -346,13 +317,26 @@ def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array
     return [p, ends]
 
 
+def _add_notes(found: xr.Dataset, sample: SamplePoints, notes: Sequence[str], missing: str) -> xr.Dataset:
+    """The numbers with notes on failures in a corner and with `notes`, and a warning of the first corner."""
+    corners = xr.apply_ufunc(
+        sample.describe_corner, found["failure_p"], found["failure_range"],
+        input_core_dims=[[PARAMETER], [PARAMETER, BOUND]], vectorize=True, output_dtypes=[object],
+    )  # fmt: skip
+    texts = [text for text in np.ravel(corners.values).tolist() if text]
+    if texts and missing != "drop":
+        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
+    note = xr.apply_ufunc(
+        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *notes])),
+        corners, found["infinite"], vectorize=True, output_dtypes=[object],
+    )  # fmt: skip
+    return found.drop_vars("infinite").assign({NOTE: note})
+
+
 def shares_table(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
-    """The table of the sensitivity of a variable over a sample (None: the one there is).
-
-    Raises as `summary_table`, and InputError if there is no sample, or if values are all equal.
-    """
+    """The table of the sensitivity of a variable over a sample (None: the one there is)."""
     names = (variable,) if variable == STATUS else find_variables(data, variable)
     values = select_runs(data[names[0]], request.at)
     found = sensitivity(
@@ -363,11 +347,7 @@ def shares_table(
 
 
 def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """The tables of `sensitivity` in one of `FORMATS`, the largest parameters first, pairs of parameters below.
-
-    The row `seed` has the share of the seed.  Lines below the text name the parameters on which failures depend, and
-    the share that the polynomials do not explain.
-    """
+    """The tables of `sensitivity`: the largest parameters first, the seed last, pairs of parameters and notes below."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")
@@ -405,17 +385,10 @@ def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberForm
 
 
 def variance_shares(
-    values: xr.DataArray,
-    axes: Sequence[str] | None = None,
-    over: str = DRAWN,
-    *,
-    estimand: str = RUN,
-    order: int = 2,
-    log: bool | None = None,
-    confidence: float = 0.95,
-    planned: xr.DataArray | None = None,
+    values: xr.DataArray, axes: Sequence[str] | None = None, over: str = DRAWN, *, estimand: str = RUN,
+    order: int = 2, log: bool | None = None, confidence: float = 0.95, planned: xr.DataArray | None = None,
     design: Design | None = None,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Return the shares of crossed axes, their interactions and the seeds in the variance of a variable.
 
     Parameters
@@ -460,23 +433,16 @@ def variance_shares(
     >>> variance_shares(x).source.values.tolist()
     ['a', 'seed', 'seed:setups']
     """
-    reduce.check_options(estimand=(estimand, (RUN, _MEAN)))
-    reduce.check_confidence(confidence)
+    statistics.check_options(estimand=(estimand, (RUN, _MEAN)))
+    statistics.check_confidence(confidence)
     given = [str(dim) for dim in values.dims if dim != over] if axes is None else list(axes)
-    dims = [dim for dim in reduce.dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
+    dims = [dim for dim in statistics.dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
     if not dims:
         raise InputError(f"`axes` must name an axis beside {over}, got none")
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
     log = declared_attributes(values)[1] == GEOMETRIC_MEAN if log is None else log
-    return _variance_shares(values, dims, over, design, log, estimand == RUN, order, confidence)
-
-
-def _variance_shares(
-    values: xr.DataArray, dims: Sequence[str], over: str, design: Design, log: bool, of_run: bool, order: int,
-    confidence: float,
-) -> xr.Dataset:  # fmt: skip
-    """`variance_shares` of the axes `dims`."""
+    of_run = estimand == RUN
     rest = [str(dim) for dim in values.dims if dim not in (*dims, over)]
     seeded = values if over in values.dims else values.expand_dims(over)
     numbers = seeded.transpose(*rest, *dims, over).values.astype(float)
@@ -494,21 +460,19 @@ def _variance_shares(
     total = np.full((*shape, len(dims), 3), np.nan)
     for place in np.ndindex(*shape):
         table = numbers[place]
-        if np.isinf(table).any() or not components.varies(table):
+        if np.isinf(table).any() or not estimates.varies(table):
             continue
         if np.isnan(table).all(axis=-1).any():
             raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
-        own, seeds = components.grid_components(table, fresh=fresh, confidence=confidence)
+        own, seeds = estimates.grid_components(table, fresh=fresh, confidence=confidence)
         every = [(named[u], u, part) for u, part in own.items()]
         every += [(name, (), part) for name, part in seeds.items() if of_run]
-        component[place] = [components.add_parts(part for name, _, part in every if name == each) for each in sources]
+        component[place] = [estimates.add_parts(part for name, _, part in every if name == each) for each in sources]
         for i, part in enumerate(component[place]):
-            share[place][i] = components.divide_parts(
-                part, components.add_parts(np.delete(component[place], i, axis=0))
-            )
+            share[place][i] = estimates.divide_parts(part, estimates.add_parts(np.delete(component[place], i, axis=0)))
         for j in range(len(dims)):
             with_axis, others = ([part for _, u, part in every if (j in u) == inside] for inside in (True, False))
-            total[place][j] = components.divide_parts(*map(components.add_parts, (with_axis, others)))
+            total[place][j] = estimates.divide_parts(*map(estimates.add_parts, (with_axis, others)))
     no_interval = 1.0 if several else np.nan
     more = [f"of log({values.name})" if log else "", "" if several else "one value for each setup, so no intervals"]
     made = xr.Dataset({
@@ -519,4 +483,4 @@ def _variance_shares(
         NOTE: design.note(*more, streams=several),
     }, {SOURCE: sources, AXIS: list(dims), BOUND: ["lower", "upper"]})  # fmt: skip
     kept = {name: coord for name, coord in kept_coordinates(values, [*dims, over]).items() if name not in made.coords}
-    return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=RUN if of_run else _MEAN)
+    return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=estimand)

@@ -16,9 +16,7 @@ from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
 
-MOST_MESSAGES = 20
-_MOST_VALUES = 12
-"""Number of axis values to name, among those with runs that are not ok or not run."""
+MOST_MESSAGES, _MOST_VALUES = 20, 12  # messages, and axis values to name among those with runs that are not ok
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -34,10 +32,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Runs in one state, "not run" or "not ok", by the values of one axis.
-
-    values: (value, runs in the state, planned runs) for the first values with such runs.  more: number of the others.
-    """
+    """Runs in one state, "not run" or "not ok", by the values of one axis."""
 
     state: str
     axis: str
@@ -47,10 +42,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Planned runs, counts by status without zeros, missing runs by axis, and messages, the most frequent first.
-
-    A run that is at several of the study's `points` counts once.
-    """
+    """Planned runs, counts by status without zeros, missing runs by axis, and messages, the most frequent first."""
 
     points: int
     planned: int

@@ -1,4 +1,4 @@
-"""Format statistics as text, Markdown, LaTeX or CSV: one row for each setup, or axes across.
+"""Tables of statistics as text, Markdown, LaTeX or CSV: one row for each setup, or axes across; the choice of a pilot.
 
 A `Table` has row labels and columns of numbers.  Without axes across, and in CSV, each number is a cell, followed by
 k/n: of n planned runs or units, k have a value.  With axes across, a cell has all statistics, and k/n if runs are
@@ -8,32 +8,60 @@ missing.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import product
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.reduce import BOUND, COUNTS, NOTE
-from evogt_study.analysis.runs import across, heads
+from evogt_study.analysis.comparison import paired_dimensions
+from evogt_study.analysis.runs import (
+    Numbers,
+    across,
+    heads,
+    join_numbers,
+    layout,
+    mark_first,
+    planned_runs,
+    position,
+    typed_labels,
+)
+from evogt_study.analysis.statistics import BOUND, COUNTS, DEFAULT, NOTE, kept_coordinates, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference import kernels
+from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import HEAVY, Array, Counts
+from evogt_study.schema.variables import (
+    BOOKKEEPING,
+    CANDIDATE,
+    HEADLINE,
+    Status,
+    declared_attributes,
+    status_codes,
+    to_losses,
+)
 from evogt_study.text import escape_text
 
 NOTATIONS = ("auto", "scientific", "plain")
 FORMATS = ("text", "markdown", "latex", "csv")
-PLAIN_FROM, PLAIN_BELOW = 1e-3, 1e4
-"""Sizes of numbers that are plain in the notation "auto"."""
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: "\\" + character for character in "_%&#${}"
 }
 # \providecommand, because a document may have several tables with this definition
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 """The paper's two-line entry."""
+DEFAULT_OVER, _NONE = ("seed",), "none"
+"""Dimensions to reduce over, and the word for each run by itself."""
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,7 +117,7 @@ class NumberFormat:
         return mantissa if int(exponent) == 0 else rf"{mantissa}\times10^{{{int(exponent)}}}"
 
     def _is_plain(self, value: float, scientific: str) -> bool:
-        inside = value == 0.0 or PLAIN_FROM <= abs(float(scientific)) < PLAIN_BELOW
+        inside = value == 0.0 or 1e-3 <= abs(float(scientific)) < 1e4
         return math.isfinite(value) and (self.notation == "plain" or (self.notation == "auto" and inside))
 
 
@@ -100,13 +128,15 @@ def format_ratio(value: float, form: NumberFormat) -> str:
     return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
 
 
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Statistics of all rows under one heading: names with 1 number or 2, the numbers (rows, K), and the counts."""
+    """Statistics of all rows under one heading: numbers (rows,) or intervals (rows, 2) by name, and the counts."""
 
     heading: str
-    sizes: dict[str, int]
-    numbers: Array
+    numbers: Mapping[str, Array]
     n_ok: Counts
     n_planned: Counts
     is_ratio: bool = False
@@ -115,18 +145,13 @@ class Column:
         """All statistics of a row: "mean (std) [interval] k/n"."""
         if not self.n_planned[row]:
             return "--" if latex else ""
-        single, intervals, place = list[str](), list[str](), 0
-        for size in self.sizes.values():
-            values = self.numbers[row, place : place + size].tolist()
-            texts = [
-                format_ratio(each, form) if self.is_ratio else form.latex(each) if latex else form.text(each)
-                for each in values
-            ]
-            if size == 1:
-                single += texts
-            elif not math.isnan(values[0]) and not (latex and self.is_ratio):
-                intervals.append(f"[{', '.join(texts)}]")
-            place += size
+
+        def show(value: float) -> str:
+            return format_ratio(value, form) if self.is_ratio else form.latex(value) if latex else form.text(value)
+
+        single = [show(float(each[row])) for each in self.numbers.values() if each.ndim == 1]
+        limits = [each[row].tolist() for each in self.numbers.values() if each.ndim == 2 and not np.isnan(each[row][0])]
+        intervals = [] if latex and self.is_ratio else [f"[{', '.join(map(show, ends))}]" for ends in limits]
         inside = [f"({', '.join(single[1:])})"] if single[1:] else []
         parts = [*single[:1], *inside, *intervals]
         some = f"{self.n_ok[row]}/{self.n_planned[row]}" if self.n_ok[row] < self.n_planned[row] else ""
@@ -135,12 +160,6 @@ class Column:
         two = len(single) == 2 and not intervals
         text = rf"\meanstd{{{single[0]}}}{{{single[1]}}}" if two else " ".join(f"${part}$" for part in parts)
         return text + (rf"\,{{\scriptsize {some}}}" if some else "")
-
-    @property
-    def number_names(self) -> list[str]:
-        """A name for each number; an interval has "NAME lower" and "NAME upper"."""
-        ends = (" lower", " upper")
-        return [f"{name}{end}".strip() for name, size in self.sizes.items() for end in (ends if size == 2 else ("",))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +174,11 @@ class Table:
     @property
     def legend(self) -> str:
         """Contents of a cell: "mean (std), k/n: of n planned runs, k have a value"."""
-        first, *others = [name for name, size in self.columns[0].sizes.items() if size == 1] or [""]
-        wide = [f"[{name}]" for name, size in self.columns[0].sizes.items() if size == 2]
+        numbers = self.columns[0].numbers if self.columns else {}
+        first, *others = [name for name, each in numbers.items() if each.ndim == 1] or [""]
+        wide = [f"[{name}]" for name, each in numbers.items() if each.ndim == 2]
         text = " ".join(filter(None, [first, f"({', '.join(others)})" if others else "", *wide]))
-        if any(each.is_ratio and bool(np.isfinite(each.numbers[:, 1]).any()) for each in self.columns):
+        if any(each.is_ratio and bool(np.isfinite(each.numbers[" "]).any()) for each in self.columns):
             text += "; ratio of means [its interval]"
         some = any(bool((each.n_ok < each.n_planned).any()) for each in self.columns)
         return text + ("; k/n: of n planned runs, k have a value" if some else "")
@@ -167,23 +187,24 @@ class Table:
         """Header and rows with one cell for each number, each column followed by its k/n."""
         header, body = [*self.names], [[*head] for head in self.heads]
         for column in self.columns:
-            header += [f"{column.heading} {name}".strip() for name in (*column.number_names, "n")]
-            for row, values, ok, planned in zip(body, column.numbers, column.n_ok, column.n_planned, strict=True):
-                row += [form.text(float(value)) if planned else "" for value in values]
-                row.append(f"{ok}/{planned}" if planned else "")
+            ends = {1: ("",), 2: (" lower", " upper")}
+            names = [f"{name}{end}" for name, each in column.numbers.items() for end in ends[each.ndim]]
+            header += [f"{column.heading} {name.strip()}".strip() for name in (*names, "n")]
+            values = np.column_stack([*column.numbers.values()])
+            for row, numbers, ok, planned in zip(body, values.tolist(), column.n_ok, column.n_planned, strict=True):
+                row += [*map(form.text, numbers), f"{ok}/{planned}"] if planned else [""] * (len(numbers) + 1)
         if any(self.notes):
-            header.append(NOTE)
-            body = [[*row, note] for row, note in zip(body, self.notes, strict=True)]
+            return [*header, NOTE], [[*row, note] for row, note in zip(body, self.notes, strict=True)]
         return header, body
 
     def render(self, form: str, numbers: NumberFormat = NumberFormat()) -> str:
         """The table with axes across in one of `FORMATS`, with its legend except in CSV."""
         if form == "csv":
             return render_table(*self.flatten(numbers), form)
-        latex, places = form == "latex", range(len(self.heads))
+        latex = form == "latex"
         body = [
-            [*self.heads[row], *(column.show_cell(row, numbers, latex=latex) for column in self.columns)]
-            for row in places
+            [*head, *(column.show_cell(row, numbers, latex=latex) for column in self.columns)]
+            for row, head in enumerate(self.heads)
         ]
         header = [*self.names, *(column.heading for column in self.columns)]
         if not latex:
@@ -196,9 +217,8 @@ class Table:
 def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None) -> Table:
     """Return the table of a summary, with the dimensions `columns` across.
 
-    names: dimensions that go down, in their order, and parameters that follow them; by default all others.  Rows
-    without a planned run are left out.  If a mean is unknown, the medians come first.  Raises InputError if a dimension
-    is neither down nor across, or a name is unknown.
+    names: dimensions that go down, and parameters that follow them; by default all others.  Rows without a planned run
+    are left out.  If a mean is unknown, the medians come first.
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
@@ -215,38 +235,22 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
     order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
     headings = [" ".join(each) for each in product(*(across(statistics, name) for name in columns))]
     data = statistics.transpose(*order, *columns, ...)
-    sizes = {name: data[name].sizes.get(BOUND, 1) for name in _headline_first(statistics)}
-    shape = (len(labels), len(headings), -1)
-    numbers = np.concatenate([data[name].values.reshape(shape) for name in sizes], axis=-1).astype(float)
-    counts = [data[name].values.reshape(shape[:2]) for name in COUNTS]
-    kept = np.flatnonzero(counts[1].any(axis=1))
+    shape = (len(labels), len(headings))
+    n_ok, n_planned = (data[name].values.reshape(shape) for name in COUNTS)
+    kept = np.flatnonzero(n_planned.any(axis=1))
+    values = {
+        str(name): np.reshape(each.values, (*shape, *([2] if BOUND in each.dims else []))).astype(float)
+        for name, each in data.data_vars.items()
+        if name not in (*COUNTS, "largest_share", "tail_index", NOTE)
+    }
+    if NOTE in data and "tail_index" in data and bool((data["tail_index"] < HEAVY).any()):  # a mean is not known
+        values = dict(sorted(values.items(), key=lambda item: not item[0].startswith("median")))
     notes = data[NOTE].values.ravel()[kept].tolist() if NOTE in data and not columns else []
     found = [
-        Column(heading, sizes, numbers[kept, i], *(each[kept, i] for each in counts))
+        Column(heading, {name: each[kept, i] for name, each in values.items()}, n_ok[kept, i], n_planned[kept, i])
         for i, heading in enumerate(headings)
     ]
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
-
-
-def with_ratios(table: Table, heading: str, ratios: xr.Dataset) -> Table:
-    """The table with one more column: ratios of means, with their intervals and units of their own."""
-    dims = [str(dim) for dim in ratios["n_ok"].dims]
-    order, labels = heads(ratios, [name for name in table.names if name in ratios.coords or name in dims], dims)
-    places = [labels.index(head) for head in table.heads]
-    data = ratios.transpose(*order, ...)
-    ends = data["ratio_ci"].values.reshape(-1, 2)
-    numbers = np.column_stack([data["ratio_of_means"].values.ravel(), ends])[places]
-    n_ok, n_planned = (data[name].values.ravel()[places] for name in COUNTS)
-    column = Column(heading, {"": 1, " ": 2}, numbers, n_ok, n_planned, is_ratio=True)
-    return replace(table, columns=(*table.columns, column))
-
-
-def _headline_first(statistics: xr.Dataset) -> list[str]:
-    """Names of the statistics of a table, medians first if a mean is not known."""
-    names = [str(name) for name in statistics.data_vars if name not in (*COUNTS, "largest_share", "tail_index", NOTE)]
-    if NOTE not in statistics or not bool((statistics["tail_index"] < HEAVY).any()):
-        return names
-    return sorted(names, key=lambda name: not name.startswith("median"))
 
 
 def check_format(form: str) -> None:
@@ -258,8 +262,7 @@ def check_format(form: str) -> None:
 def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
     """Return a table in one of `FORMATS`.  No cell acts on a terminal or adds a row.
 
-    n_heads: in LaTeX only so many cells of a row are text, without labels that repeat those above, and the others are
-    LaTeX already.  Raises ParameterError for an unknown format.
+    n_heads: in LaTeX so many cells of a row are text, without labels that repeat, and the others are LaTeX already.
     """
     check_format(form)
     kept = "\n" if form == "csv" else ""  # which is quoted there
@@ -282,18 +285,208 @@ def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str
 
 def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads: int | None) -> str:
     """A tabular of booktabs."""
+
+    def escape(cells: Sequence[str]) -> list[str]:
+        return ["".join(_LATEX.get(character, character) for character in cell) for cell in cells]
+
     count, lines, above = len(header) if n_heads is None else n_heads, list[str](), list[str]()
     for row in body:
         same = [n_heads is not None and row[: i + 1] == above[: i + 1] and i + 1 < count for i in range(count)]
-        labels = ["" if repeats else escape_latex(cell) for cell, repeats in zip(row[:count], same, strict=True)]
+        labels = ["" if repeats else cell for cell, repeats in zip(escape(row[:count]), same, strict=True)]
         lines.append(" & ".join([*labels, *row[count:]]) + r" \\")
         above = [*row[:count]]
     columns = "l" * count + "c" * (len(header) - count)
-    first = " & ".join(map(escape_latex, header)) + r" \\"
+    first = " & ".join(escape(header)) + r" \\"
     start = [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"\toprule", first, r"\midrule"]
     return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def escape_latex(cell: str) -> str:
-    """The cell with every character that means something to LaTeX written out."""
-    return "".join(_LATEX.get(character, character) for character in cell)
+# --- tables of a result -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """Statistics of variables over dimensions, at coordinate values, and their layout: the options of `evogt summary`.
+
+    over: dimensions, or "none" for the runs themselves.  rows, columns: dimensions that are left ("variable" if there
+    are several), and parameters that follow rows.  ratio: "first/second", two values of the one column axis.
+    """
+
+    variables: tuple[str, ...] = ()
+    over: tuple[str, ...] = DEFAULT_OVER
+    statistics: tuple[str, ...] = ()
+    at: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    ratio: str = ""
+    form: str = "text"
+    numbers: NumberFormat = NumberFormat()
+    interval: Interval = Interval()
+    units: tuple[str, ...] | None = None
+    missing: str = "warn"
+    incomplete: str = "blocks"
+
+
+def summary_table(data: xr.Dataset, request: TableRequest) -> str:
+    """The table of a request, in its format.  Raises InputError for unknown names, with those there are."""
+    check_format(request.form)
+    values, statistics = summaries(data, request)
+    table = make_table(_join(statistics), request.columns, request.rows)
+    if not request.ratio:
+        if not request.columns:
+            return render_table(*table.flatten(request.numbers), request.form)
+        return table.render(request.form, request.numbers)
+    first, slash, second = request.ratio.partition("/")
+    if not slash or len(request.columns) != 1:
+        message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
+        raise InputError(f"{message}, got {request.ratio!r}")
+    planned, pair = select_runs(data["run_key"], request.at), (first, second)
+    found = {name: ratio_of_means(each, request.columns[0], pair, request, planned) for name, each in values.items()}
+    ratios = _join(found)
+    dims = [str(dim) for dim in ratios["n_ok"].dims]
+    order, labels = heads(ratios, [name for name in table.names if name in ratios.coords or name in dims], dims)
+    places = [labels.index(head) for head in table.heads]
+    data = ratios.transpose(*order, ...)
+    numbers = {"": data["ratio_of_means"].values.ravel()[places], " ": data["ratio_ci"].values.reshape(-1, 2)[places]}
+    n_ok, n_planned = (data[name].values.ravel()[places] for name in COUNTS)
+    columns = (*table.columns, Column(request.ratio, numbers, n_ok, n_planned, is_ratio=True))
+    return replace(table, columns=columns).render(request.form, request.numbers)
+
+
+def summaries(data: xr.Dataset, request: TableRequest) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
+    """The values of the variables of a request, and their statistics.  Raises as `summary_table`."""
+    planned = select_runs(data["run_key"], request.at)
+    values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
+    for name, each in values.items():
+        if request.over == DEFAULT_OVER and "seed" not in each.dims:
+            known = ", ".join([*map(str, each.dims), _NONE])
+            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}; name axes with --over: {known}")
+    if request.over == (_NONE,):
+        values = {name: each.expand_dims(_NONE) for name, each in values.items()}
+    defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT
+    return values, {
+        name: summary(
+            each, request.over, statistics=request.statistics or defaults, interval=request.interval,
+            units=request.units, missing=request.missing, incomplete=request.incomplete, planned=planned,
+        )
+        for name, each in values.items()
+    }  # fmt: skip
+
+
+def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
+    """The values at coordinate values given as text.  Raises InputError, with those there are."""
+    for name, label in at.items():
+        if name not in values.dims:
+            raise InputError(f"`at` must name axes ({', '.join(map(str, values.dims))}), got {name}")
+        values = values.isel({name: position(values, name, label)})
+    return values
+
+
+def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Join the summaries of several variables along a dimension `variable`; return a single one unchanged."""
+    if len(statistics) == 1:
+        return next(iter(statistics.values()))
+    dims = {name: each["n_ok"].dims for name, each in statistics.items()}
+    if len(set(dims.values())) > 1:
+        listing = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
+        raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
+    along = xr.Variable("variable", list(statistics))
+    return xr.concat(
+        list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
+    ).assign_coords({"variable": along})
+
+
+def user_variables(data: xr.Dataset) -> list[str]:
+    """Names of the variables with numbers, without run metadata: headlines first, then one number for each run."""
+    names = [
+        str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in BOOKKEEPING
+    ]
+    axes = data["run_status"].dims if "run_status" in data else data.dims
+    return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))
+
+
+def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
+    """The named variables, by default the first of `user_variables`.  Raises InputError, with a suggestion."""
+    known = user_variables(data)
+    if not names and not known:
+        raise InputError("the result has no variable with numbers")
+    for name in names:
+        if name not in data.data_vars:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f". Did you mean {near[0]}?" if near else ""
+            raise InputError(f"`variable` must be one of {', '.join(known)}, got {name!r}{meant}")
+    return names or (known[0],)
+
+
+def ratio_of_means(
+    values: xr.DataArray, dim: str, pair: tuple[str, str], request: TableRequest, planned: xr.DataArray | None
+) -> xr.Dataset:
+    """Ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if positive."""
+    over = paired_dimensions(values, dim, request.over)
+    places = [position(values, dim, label) for label in pair]
+    values, runs = values.isel({dim: places}), planned_runs(values, planned)
+    runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
+    laid_out = layout(values, over, request.units, runs, along=[dim])
+
+    def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
+        pairs = mark_first(join_numbers(cells))
+        there = pairs & ~np.isnan(samples).any(axis=-2)
+        above, below = (laid_out.means(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
+        rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
+        limits = ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
+        limits[kernels.count(rows[0]) < request.interval.min_units] = np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = kernels.mean(above) / kernels.mean(below)
+        planned_units, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
+        counts = [(planned_units > 0) & (found == planned_units), planned_units > 0]
+        return [ratio, limits.reshape(*ratio.shape, 2), *(each.sum(axis=-1).astype(float) for each in counts)]
+
+    outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
+    found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
+    return found.assign_coords(kept_coordinates(values, [dim, *over]) | {BOUND: ["lower", "upper"]})
+
+
+def comparison_lines(found: xr.Dataset) -> str:
+    """Conclusions of the setups, then a table of the values of each, and the notes."""
+    dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
+    form, names = NumberFormat(3), typed_labels(found, dim)
+    sentences, body, notes = [], [], dict[str, None]()
+    for place, labels in zip(
+        np.ndindex(*found["leader"].shape), product(*(typed_labels(found, each) for each in rest)), strict=True
+    ):
+        cell = found.isel(dict(zip(rest, place, strict=True)))
+        where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
+        sentences.append(f"{where}: {cell['conclusion'].item()}" if where else str(cell["conclusion"].item()))
+        notes |= dict.fromkeys(each for each in str(cell["note"].item()).split("; ") if each)
+        for i, name in enumerate(names):
+            if int(cell["n_planned"][i]):
+                ends = cell["over_leader_ci"].values[i]
+                numbers = [cell["over_leader"].values[i], *ends, cell["p_over_leader"].values[i]]
+                counts = f"{int(cell['n_ok'][i])}/{int(cell['n_planned'][i])}"
+                body.append([*labels, name, counts, *(form.text(float(v)) if v == v else "" for v in numbers)])
+    header = [*rest, dim, f"{found.attrs['unit']}s", f"{found.attrs['scale']} to leader", "lower", "upper", "p"]
+    lines = [f"Note: {each}." for each in notes]
+    return "\n".join([*sentences, "", render_table(header, body, "text"), *lines])
+
+
+def choice_of_pilot(pilot: xr.Dataset) -> xr.DataArray | None:
+    """Mask of the chosen candidate over `by` and the candidates, as `results.decisions` chooses; None if not known."""
+    section: object = None
+    with suppress(tomllib.TOMLDecodeError):
+        section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot")
+    if not isinstance(section, dict) or not section:
+        return None
+    name, by = str(section.get("minimise", "error")), [*map(str, section.get("by", []))]
+    known = {name, "run_status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
+    if not known or pilot[name].dims != pilot["run_status"].dims:
+        return None
+    values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
+    losses = to_losses(values.values.astype(float), declared_attributes(values)[0])
+    others = [dim for dim in values.dims if dim not in (*by, CANDIDATE)]
+    means = values.copy(data=np.where(ok, losses, np.nan)).mean(others, skipna=False)
+    usable = means.notnull() & (abs(means) < np.inf)
+    best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
+    parameter = section.get("parameter")
+    order = pilot[parameter] if isinstance(parameter, str) and parameter in pilot.coords else pilot[CANDIDATE]
+    ranked = order.broadcast_like(best).where(best, np.inf)
+    return best & (ranked == ranked.min(CANDIDATE))

@@ -115,8 +115,7 @@ def summary(
     """
     _check_options(as_json, orders, sensitivity, log)
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.summary_table import TableRequest, describe_pilot, summaries, summary_table
-    from evogt_study.analysis.tables import NumberFormat
+    from evogt_study.analysis.tables import NumberFormat, TableRequest, summaries, summary_table
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import doubts
 
@@ -138,9 +137,6 @@ def summary(
             print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))
-    message = describe_pilot(data) if pilot and not as_json else ""
-    if message:
-        print_line(f"the pilot: {message}")
     print_warning(doubts(data))
 
 
@@ -205,7 +201,7 @@ def compare(
     """
     from evogt_study.analysis.comparison import compare as compare_values
     from evogt_study.analysis.runs import finished_runs
-    from evogt_study.analysis.summary_table import comparison_lines, find_variables, select_runs
+    from evogt_study.analysis.tables import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import doubts
 
     data = runs_of_phase(file, "main")

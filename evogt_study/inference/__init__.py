@@ -5,7 +5,6 @@
 - `intervals`: `Interval`: confidence intervals and standard errors
 - `comparisons`: tests of pairs of samples, and intervals that invert them
 - `sequential`: number of seeds that a target precision needs
-- `variance_components`: components of variance on grids and samples, with seeds as units
-- `sensitivity`: Saltelli's blocks, Morris' trajectories, failures, tests of independence
+- `sensitivity`: components of variance on grids and samples; Saltelli's blocks, Morris' trajectories, failures
 - `polynomial_chaos`: polynomials fitted to any sample; Shapley effects
 """

@@ -255,26 +255,26 @@ def standard_error(samples: Array, of: str) -> Array:
     """
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))
-    return _errors(rows, of).reshape(lead)
-
-
-def _errors(rows: Array, of: str) -> Array:
-    probability, kernel = probability_of(of), kernel_of(of)[0]
-    flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
+    flat, kernel, probability = rows.reshape(len(rows), units * within), kernel_of(of)[0], probability_of(of)
+    found = np.full(len(rows), np.nan)
     if of == "mean":
-        return ratio_error(*unit_sums(rows))
-    if of in ("min", "max"):
-        return np.full(len(rows), np.nan)
-    if of == "geometric_mean":
-        return kernel(flat) * ratio_error(*unit_sums(logarithms(rows)))
-    if (kernels.count(rows) > 1).any():
-        found = np.full(len(rows), np.nan)
+        found = ratio_error(*unit_sums(rows))
+    elif of == "geometric_mean":
+        found = kernel(flat) * ratio_error(*unit_sums(logarithms(rows)))
+    elif (kernels.count(rows) > 1).any() and of not in ("min", "max"):
         for row, values in enumerate(rows):
-            units = values[~np.isnan(values).all(axis=-1)]
-            if len(units) > 1:
-                found[row] = means.resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
-        return found
-    return _std_error(flat) if probability is None else kernels.quantile_error(flat, probability)
+            there = values[~np.isnan(values).all(axis=-1)]
+            if len(there) > 1:
+                found[row] = means.resampled_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
+    elif probability is not None:
+        found = kernels.quantile_error(flat, probability)
+    elif of == "std":  # sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s), with the fourth central moment m4
+        n, s = kernels.count(flat).astype(float), kernels.std(flat)
+        # in units of s: the fourth power of large values may overflow
+        apart = (flat - kernels.mean(flat)[:, None]) / np.where(s > 0.0, s, 1.0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = s * np.sqrt(np.maximum(kernels.mean(apart**4) - (n - 3.0) / (n - 1.0), 0.0) / n) / 2.0
+    return found.reshape(lead)
 
 
 def ratio_error(above: Array, below: Array) -> Array:
@@ -283,13 +283,3 @@ def ratio_error(above: Array, below: Array) -> Array:
     for which, fit, scale in means.fits(above, below, max(1, len(above))):
         found[which] = fit.error * scale
     return found
-
-
-def _std_error(samples: Array) -> Array:
-    """sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s), with the fourth central moment m4."""
-    n, s = kernels.count(samples).astype(float), kernels.std(samples)
-    # in units of s: the fourth power of large values may overflow
-    apart = (samples - kernels.mean(samples)[:, None]) / np.where(s > 0.0, s, 1.0)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error: Array = s * np.sqrt(np.maximum(kernels.mean(apart**4) - (n - 3.0) / (n - 1.0), 0.0) / n) / 2.0
-    return error

@@ -174,7 +174,14 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
         low, high = np.array([ranks[size] for size in n.tolist()], dtype=np.int64).reshape(-1, 2).T
         high = np.minimum(high, n) + 1
     else:  # the limits of Clopper and Pearson
-        effective = _count_effective(values, ordered, n, probability)
+        # the effective number is p (1 - p) / v with the variance v of the share below the quantile: the number of
+        # units if the values of each unit are equal, and the number of values if they are independent
+        below = (values <= quantile(ordered, probability)[:, None, None]).sum(axis=-1)
+        share = below.sum(axis=-1) / np.maximum(n, 1)
+        squares = ((below - share[:, None] * count(values)) ** 2).sum(axis=-1)
+        effective = np.where(squares > 0.0, divide(share * (1.0 - share) * n.astype(float) ** 2, squares), n)
+        # an estimate from few units may leave the range of one value to all of them
+        effective = np.clip(effective, 1.0, np.maximum(n, 1))
         hits = effective * probability
         ends = (hits, effective - hits + 1.0, tail), (hits + 1.0, effective - hits, 1.0 - tail)
         low, high = (np.ceil(scipy.special.betaincinv(*each) * n).astype(np.int64) for each in ends)
@@ -183,19 +190,6 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
         for rank, beyond in ((low, -np.inf), (high, np.inf))
     ]
     return np.stack(limits, axis=-1)
-
-
-def _count_effective(values: Array, ordered: Array, n: Counts, probability: float) -> Array:
-    """Effective number of the n values of dependent units: p (1 - p) / v, v the variance of the share below.
-
-    It is the number of units if the values of each unit are equal, and the number of values if they are independent.
-    """
-    below = (values <= quantile(ordered, probability)[:, None, None]).sum(axis=-1)
-    share = below.sum(axis=-1) / np.maximum(n, 1)
-    squares = ((below - share[:, None] * count(values)) ** 2).sum(axis=-1)
-    # an estimate from few units may leave the range of one value to all of them
-    found = np.where(squares > 0.0, divide(share * (1.0 - share) * n.astype(float) ** 2, squares), n)
-    return np.clip(found, 1.0, np.maximum(n, 1))
 
 
 def quantile_error(values: Array, probability: float) -> Array:

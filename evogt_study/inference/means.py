@@ -57,10 +57,7 @@ def block_fit(values: Array) -> tuple[Array, Array]:
 
 
 def pseudo_values(values: Array) -> Array:
-    """Jackknife pseudo-values (N, R) of the setup means over the units that have values.
-
-    Their mean over the units is the setup mean.  They are the values themselves without gaps.
-    """
+    """Jackknife pseudo-values (N, R) of the setup means over the units that have values."""
     values = values[:, np.isfinite(values).any(axis=0)]
     count = values.shape[1]
     if np.isfinite(values).all() or count < 2:
@@ -84,19 +81,16 @@ def fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np
             which = every[start : start + rows]
             over, under = (each[which][ok[which]].reshape(-1, size) for each in (above, below))
             scales = [np.exp2(np.frexp(np.abs(each).max(axis=-1))[1] - 1.0) for each in (over, under)]
-            yield which, fit_ratio(over / scales[0][:, None], under / scales[1][:, None]), scales[0] / scales[1]
-
-
-def fit_ratio(above: Array, below: Array) -> Fit:
-    """The ratio of sums over n > 1 units, (m, n), with its standard error; exact if all units have one ratio."""
-    n, total = above.shape[-1], below.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio, shares, each = above.sum(axis=-1) / total, below / total[:, None], above / below
-        same = (each == each[:, :1]).all(axis=-1)
-        ratio = np.where(same, each[:, 0], ratio)  # to the last digit
-        residuals = np.where(same[:, None], 0.0, (above - ratio[:, None] * below) / total[:, None])
-    # n/(n - 1): if all weights are equal this is the standard error of a mean, std/sqrt(n)
-    return Fit(ratio, np.sqrt((residuals**2).sum(axis=-1) * n / (n - 1.0)), residuals, shares)
+            over, under = over / scales[0][:, None], under / scales[1][:, None]
+            total = under.sum(axis=-1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio, shares, each = over.sum(axis=-1) / total, under / total[:, None], over / under
+                same = (each == each[:, :1]).all(axis=-1)
+                ratio = np.where(same, each[:, 0], ratio)  # to the last digit
+                residuals = np.where(same[:, None], 0.0, (over - ratio[:, None] * under) / total[:, None])
+            # n/(n - 1): if all weights are equal this is the standard error of a mean, std/sqrt(n)
+            error = np.sqrt((residuals**2).sum(axis=-1) * size / (size - 1.0))
+            yield which, Fit(ratio, error, residuals, shares), scales[0] / scales[1]
 
 
 def resampled_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:

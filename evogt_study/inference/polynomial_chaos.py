@@ -18,7 +18,7 @@ import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
-from evogt_study.inference.variance_components import Moments, noise_grams
+from evogt_study.inference.sensitivity import Moments, noise_grams
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
@@ -120,10 +120,7 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
 
 
 def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
-    """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, each (D, 3).
-
-    Var E[y | x_u] / V is the variance that polynomials in x_u explain.  Limits: the jackknife of groups of points.
-    """
+    """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, as parts."""
     d = points.shape[1]
     if d > MAX_SHAPLEY:
         raise InputError(f"`parameters` must be at most {MAX_SHAPLEY} for Shapley effects, got {d}")
@@ -154,10 +151,7 @@ def _left_out(q: Array, outputs: Array) -> Array:
 
 
 def _polynomials(column: Array) -> Array:
-    """Orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant.
-
-    Of L different values there are L, which hold every function of them; ties share a rank.
-    """
+    """Orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant."""
     values, order, counts = np.unique(column, return_inverse=True, return_counts=True)
     ranks = ((np.cumsum(counts) - 0.5 * counts) / len(column))[order]
     degree = min(_MAX_DEGREE, len(values) - 1)
@@ -176,7 +170,14 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
             terms, ends = list[Term](), list[int]()
             for degree in range(1, _MAX_DEGREE + 1):
                 room = most - len(terms)
-                new = list(islice(_terms(degrees, degree, norm, factors), room + 1))
+                terms_of_degree = (
+                    tuple(zip(chosen, each, strict=True))
+                    for count in range(1, factors + 1)
+                    for chosen in combinations(range(len(degrees)), count)
+                    for each in _exponents(degree, norm, count)
+                    if all(e <= degrees[j] for j, e in zip(chosen, each, strict=True))
+                )
+                new = list(islice(terms_of_degree, room + 1))
                 if len(new) > room:
                     break
                 terms += new
@@ -184,16 +185,6 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
             if terms and tuple(terms) not in seen:
                 seen.add(tuple(terms))
                 yield terms, ends
-
-
-def _terms(degrees: Sequence[int], degree: int, norm: float, factors: int) -> Iterator[Term]:
-    """Terms whose degree is in (degree - 1, degree]."""
-    for count in range(1, factors + 1):
-        exponents = _exponents(degree, norm, count)
-        for chosen in combinations(range(len(degrees)), count) if exponents else ():
-            for each in exponents:
-                if all(e <= degrees[j] for j, e in zip(chosen, each, strict=True)):
-                    yield tuple(zip(chosen, each, strict=True))
 
 
 @lru_cache(maxsize=1024)  # all bases of all numbers have the same, and sorting them out takes longer than a fit

@@ -1,25 +1,29 @@
-"""Measure how parameters and seeds decide a number.
+"""Split a variance among parameters and seeds, and measure how parameters decide a number or a failure.
 
-- Saltelli's blocks and Morris' trajectories, in the order of SALib, are recognised by their points: `saltelli_block`
-  and `is_morris`.
-- Saltelli's blocks give `moments_of_blocks`, and trajectories give elementary effects (`effects`).
-- `find_corners` finds the parameters on which it depends whether a run fails.
-- `dependence` tests whether parameters depend on each other.
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s: an analysis of variance of a grid, or the
+terms of a polynomial of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s) E_u(i, s') is R x R.  Products of two
+different seeds estimate the component of the mean over the seeds, V_u, and the rest of the diagonal what the seeds add.
+Both are without bias whether a seed is one stream in all runs or each run has its own.  Only intervals depend on it.
+
+A part is an array (3,): a component or a share, and its limits.  Limits of a sum add the squared distances of its
+independent parts (Zou & Donner, Stat. Med. 27, 2008).  Saltelli's blocks and Morris' trajectories, in the order of
+SALib, are recognised by their points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # it imports scipy.special at the first use, which takes 0.2 s
+import scipy  # it imports scipy.stats at the first use
 
+from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools
-from evogt_study.inference.means import normal_quantile, resampled_sums
-from evogt_study.inference.variance_components import Moments, noise_grams
+from evogt_study.inference.means import block_fit, normal_quantile, pseudo_values, resampled_sums, student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
 CORNER_LEVEL = 0.01  # level of all tests of a sample together
@@ -27,6 +31,216 @@ CORNER_PERMUTATIONS, CORNER_SEED = 1999, 0  # enough that ten parameters can eac
 CORNER_BINS = 4  # ranges of equally many points: a corner of a tenth of the sample lies in one or two of them
 CORNER_QUANTILES = (0.1, 0.9)  # of the failed points; beside the corner others may fail at random
 DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
+_MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
+Components = dict[tuple[int, ...], Array]
+"""The part of each subset of the axes."""
+
+
+def add_parts(parts: Iterable[Array]) -> Array:
+    """Return the sum of independent parts."""
+    table = np.array([*parts], dtype=float).reshape(-1, 3)
+    down, up = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
+    return np.array([0.0, -down, up]) + float(table[:, 0].sum())
+
+
+def divide_parts(part: Array, rest: Array) -> Array:
+    """Return part / (part + rest); each limit is as far away as the limits of both take it."""
+
+    def ratio(a: float, b: float, none: float) -> float:
+        return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
+
+    value = ratio(part[0], rest[0], np.nan)
+    down = np.hypot(value - ratio(part[1], rest[0], 0.0), value - ratio(part[0], rest[2], 0.0))
+    up = np.hypot(ratio(part[2], rest[0], 1.0) - value, ratio(part[0], rest[1], 1.0) - value)
+    return np.array([value, max(value - down, 0.0), min(value + up, 1.0)])
+
+
+def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
+    """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
+    half = float(student_quantile(units, confidence)) * error
+    bend = half**2 / (4.0 * square) if half < 4.0 * square else half
+    return np.array([square, square - half + bend, square + half + bend]) - noise
+
+
+def _chi_part(value: float, freedom: float, confidence: float) -> Array:
+    """A variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
+    if not value > 0.0:
+        return np.zeros(3)
+    tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
+    return np.append(value, freedom * value / scipy.stats.chi2.ppf(tails, freedom))
+
+
+def _centre(gram: Array) -> Array:
+    found: Array = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    return found
+
+
+def mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
+    """Component of the mean over the seeds, by default from products of seeds, and limits around it."""
+    r = len(gram)
+    noise = float(np.trace(_centre(gram))) / (r - 1) / r
+    # twice the mean of the scores K 1 / R
+    error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
+    part = _square_part(float(gram.mean()), noise, error, r, confidence)
+    return part if value is None else part + (value - part[0])
+
+
+def seed_part(gram: Array, confidence: float) -> Array:
+    """Component that the seeds add.
+
+    The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
+    2005), m = R - 1: m for one pattern that all points share, m n for independent noise at n points.  The kurtosis of
+    the seeds reduces them.  Below five seeds they are m.
+    """
+    centred, r, m = _centre(gram), len(gram), len(gram) - 1
+    trace, freedom = float(np.trace(centred)) / m, float(m)
+    if trace > 0.0 and r >= 5:
+        square = m**2 / ((m + 2.0) * (m - 1.0)) * (float((centred**2).sum()) / m**2 - trace**2 / m)
+        freedom = m * max(1.0, (trace**2 - 2.0 * square / m) / max(square, 1e-12 * trace**2))
+        own = np.diag(centred) / np.diag(centred).mean()
+        freedom = 2.0 / (2.0 / freedom + max(0.0, float(own.var(ddof=1)) - 2.0 * m / freedom) / r)
+    return _chi_part(trace, freedom, confidence)
+
+
+def grid_effects(table: Array) -> Components:
+    """Effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
+    k, found = table.ndim - 1, Components()
+    for subset in (each for size in range(k + 1) for each in combinations(range(k), size)):
+        effect = table
+        for axis in range(k):
+            mean = effect.mean(axis=axis, keepdims=True)
+            effect = effect - mean if axis in subset else np.broadcast_to(mean, effect.shape)
+        found[subset] = effect.reshape(-1, table.shape[-1])
+    return found
+
+
+def fill(values: Array, *, common: bool, least: int = 2) -> Array:
+    """Values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
+
+    What remains of a fit, which filled gaps lack, is enlarged for the lost degrees of freedom.  Raises InputError for a
+    setup with fewer than `least` values.
+    """
+    there = np.isfinite(values)
+    if few := int((there.sum(axis=1) < least).sum()):
+        raise InputError(f"`values` must have {least} seeds with a value at each point, got fewer at {few} points")
+    if there.all():
+        return values
+    base = np.broadcast_to(np.nanmean(values, axis=1, keepdims=True), values.shape)
+    if common:
+        means, units = block_fit(values)
+        base = means[:, None] + units - units.mean()
+    lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
+    found: Array = base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1))
+    return found
+
+
+def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
+    """Components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
+
+    The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
+    """
+    table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
+    shape, r = table.shape[:-1], table.shape[-1]
+    cells = table.reshape(-1, r)
+    n = len(cells)
+    if r == 1:  # sums of squares as they are
+        return {u: np.full(3, (e**2).mean()) for u, e in grid_effects(table).items() if u}, {}
+    full = grid_effects(fill(cells, common=not fresh).reshape(table.shape))
+    if fresh:  # the noise of the means is known from the variances within points
+        within, counts, own = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), Components()
+        noise, freedom = float(within.mean()), float((counts - 1).sum())
+        for u, effect in full.items():
+            mean, part = effect.mean(axis=1), float(np.prod([shape[j] - 1.0 for j in u])) / n
+            error = 2.0 / n * float(np.sqrt((mean**2 * within / counts).sum()))
+            noise_of_mean = part * float((within / counts).mean())
+            own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
+        spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
+        freedom = min(freedom, 2.0 / spread) if spread else freedom
+        return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
+    pseudo = grid_effects(pseudo_values(cells).reshape(table.shape))
+    grams = {u: e.T @ e / n for u, e in full.items()}
+    mixed = seed_part(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
+    alone = seed_part(grams[()], confidence)
+    counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
+    if alone[0] > 0.0:  # the mean of fewer points has more of the interaction in it
+        alone = alone * max(0.0, 1.0 - mixed[0] * float((1.0 / counts - 1.0 / n).mean()) / alone[0])
+    own = {u: mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
+    return own, {"seed": alone, "seed:setups": mixed}
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Moments of n points or blocks and R seeds, from which the shares of K indices follow.
+
+    own (K,), variance, seed: components of the indices, of the mean over the seeds and of the seeds.  left: the same
+    without each point, (n, K), (n,), (n,).  grams: for each index the Gram matrix of its own part; whole: of all parts.
+    noise: Gram matrices of the common effect of the seeds and of the rest.  above, below: variance that a fit does not
+    see, by which limits are wider.  n_ok: points or blocks of the index with the fewest.
+    """
+
+    own: Array
+    variance: float
+    seed: float
+    left: tuple[Array, Array, Array]
+    grams: Sequence[Array]
+    whole: Array
+    noise: Sequence[Array]
+    n_ok: int
+    above: float = 0.0
+    below: float = 0.0
+
+    def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
+        """Shares of the indices, then of the seeds, (K + 1, 3).
+
+        Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
+        of one run with a fresh seed, else of the variance of the mean over the seeds.
+        """
+        n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
+        whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
+        if not whole > 0.0 or n < 2:
+            return np.full((len(self.own) + 1, 3), np.nan)
+        values = np.append(self.own, self.seed) / whole
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.column_stack([self.left[0], self.left[2]]) / wholes[:, None]
+        half = student_quantile(n, confidence) * np.sqrt((n - 1) * left.var(axis=0))
+        unseen = np.append(np.ones(len(self.own)), 0.0) / whole
+        down, up = half + self.below * unseen, half + self.above * unseen
+        if r > 1 and not fresh:
+            noise = add_parts(seed_part(gram, confidence) for gram in self.noise)
+            still = []
+            for own, gram in zip(self.own.tolist(), self.grams, strict=True):
+                others = mean_part(self.whole - gram, confidence, variance - own)
+                rest = add_parts([others, noise] if of_run else [others])
+                still.append(divide_parts(mean_part(gram, confidence, own), rest))
+            still.append(divide_parts(noise, mean_part(self.whole, confidence, variance)))
+            value, low, high = np.nan_to_num(still).T
+            down, up = np.hypot(down, value - low), np.hypot(up, high - value)
+        kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
+        return np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
+
+
+def noise_grams(y: Array) -> list[Array]:
+    """Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
+    rest = y - y.mean(axis=1, keepdims=True)
+    common = rest.mean(axis=0)
+    return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
+
+
+def common_effect_p(y: Array) -> float:
+    """p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
+    (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
+    below = float(((apart - apart.mean(axis=0)) ** 2).sum())
+    above = n * (n - 1.0) * float((apart.mean(axis=0) ** 2).sum())
+    return float(scipy.stats.f.sf(above / below, r - 1, (n - 1) * (r - 1))) if below > 0.0 and n > 1 and r > 1 else 1.0
+
+
+def varies(values: Array) -> bool:
+    """Test whether finite numbers differ by more than rounding."""
+    known = values[np.isfinite(values)]
+    return bool(known.size and np.ptp(known) > _MAX_ROUNDING * np.abs(known).max())
+
+
+# --- designs of samples ---------------------------------------------------------------------------------------------
 
 
 def saltelli_block(points: Array) -> int:
@@ -170,10 +384,7 @@ def _bins(column: Array) -> npt.NDArray[np.int64]:
 
 
 def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
-    """Say which two parameters of points (n, D) depend on each other, "" if none do.
-
-    Each pair has two tests, rank correlation and chi^2 over `CORNER_BINS` ranges each, at level / (number of tests).
-    """
+    """Say which two parameters of points (n, D) depend on each other, "" if none do."""
     (n, d), least, text = points.shape, 1.0, ""
     ranks, bins = scipy.stats.rankdata(points, axis=0), [_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):

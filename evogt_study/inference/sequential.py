@@ -104,10 +104,7 @@ def decide(values: Array, goal: Goal) -> Decision:
 
 
 def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
-    """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,).
-
-    The interval has the confidence of `confidence_of_a_look`.  A mean of two different values has Wilson's interval.
-    """
+    """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,)."""
     how = Interval("median" if goal.statistic == "median" else "mean", "", confidence_of_a_look(goal.confidence))
     if goal.statistic == "ratio":
         there = ~np.isnan(samples).any(axis=1, keepdims=True)
@@ -147,28 +144,21 @@ def next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
 
 @lru_cache
 def confidence_of_a_look(confidence: float) -> float:
-    """Return the confidence of the interval at each look that gives `confidence` over all looks.
-
-    A rule that stops at a narrow interval stops early if the spread is small by chance.  The boundary of O'Brien and
-    Fleming (Biometrics 35, 1979) for `LOOKS` looks limits the probability that the estimate at any look is further from
-    the true value than the boundary allows.  At the final look the boundary is 2.087 standard errors instead of 1.960
-    at 95 %.
-    """
+    """Return the confidence of each look that gives `confidence` over all looks (O'Brien & Fleming 1979)."""
     return float(2.0 * scipy.special.ndtr(boundary(confidence, LOOKS)) - 1.0)
 
 
 def boundary(confidence: float, looks: int) -> float:
     """Constant c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal numbers."""
-    return float(scipy.optimize.brentq(lambda c: _stays_inside(c, looks) - confidence, 0.1, 10.0, xtol=1e-8))
-
-
-def _stays_inside(constant: float, looks: int) -> float:
-    """Probability that sums stay within constant * sqrt(looks), by recursive integration (Armitage et al. 1969)."""
     points, weights = np.polynomial.legendre.leggauss(200)  # more change the boundary by less than 1e-9
-    edge = constant * np.sqrt(looks)
-    nodes = edge * points
-    density = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
-    steps = np.exp(-0.5 * (nodes[:, None] - nodes) ** 2) / np.sqrt(2.0 * np.pi)
-    for _ in range(looks - 1):
-        density = steps @ (edge * weights * density)
-    return float(edge * weights @ density)
+
+    def outside(constant: float) -> float:  # by recursive integration (Armitage et al. 1969)
+        edge = constant * np.sqrt(looks)
+        nodes = edge * points
+        density = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
+        steps = np.exp(-0.5 * (nodes[:, None] - nodes) ** 2) / np.sqrt(2.0 * np.pi)
+        for _ in range(looks - 1):
+            density = steps @ (edge * weights * density)
+        return float(edge * weights @ density) - confidence
+
+    return float(scipy.optimize.brentq(outside, 0.1, 10.0, xtol=1e-8))

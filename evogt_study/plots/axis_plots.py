@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from evogt_study.analysis.design import along_sample, drawn_dimensions, find_points, sample_dimensions
 from evogt_study.analysis.runs import DRAWN
-from evogt_study.analysis.summary_table import choice_of_pilot
+from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import style

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.design import drawn_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
-from evogt_study.analysis.summary_table import user_variables
+from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, shortened
 from evogt_study.plots.array_plots import (
     DIRECTIONS,

@@ -25,7 +25,6 @@ from markupsafe import Markup
 from evogt_study.analysis.design import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import Completeness, completeness
-from evogt_study.analysis.summary_table import describe_pilot
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError
 from evogt_study.methods.problem_kind import problem_kind_of
@@ -138,7 +137,6 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         study_file=_file_name(str(main.attrs.get("study_file", ""))),
         unshown=names[MAX_TABLES:],
         shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
-        distance=describe_pilot(groups["pilot"]) if "pilot" in groups else "",
         dependent=list_dependent(main),
         provenance=collect_provenance(path, main),
         commands=list_commands(path, main, study),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.analysis import reduce as blocks
+from evogt_study.analysis import statistics as blocks
 from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import IncompleteWarning, summary

@@ -1,7 +1,5 @@
 """Points of a study that are one run: it counts once, and enters each statistic once."""
 
-import warnings
-
 import dask
 import numpy as np
 import pytest
@@ -9,8 +7,7 @@ import xarray as xr
 from conftest import SMALL_NUMBERS, written_result
 
 import evogt_study as evs
-from evogt_study.analysis.reduce import IncompleteWarning
-from evogt_study.analysis.runs import count_runs, join_numbers, keep_first, run_numbers
+from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
@@ -122,33 +119,3 @@ def test_the_status_of_runs_counts_them_once(tmp_path, result_of):
     assert {each.axis: list(each.values) for each in made.lacking} == {
         "dictionary": [("transnet", 1, 2)], "N1": [("24", 1, 4), ("48", 1, 4)], "seed": [("1", 1, 3)],
     }  # fmt: skip
-
-
-def test_a_new_result_knows_its_runs(client):
-    made = evs.run(evs.Study.from_text(STUDY), client=client)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert counts(evs.summary(made["error"], BOTH)) == ([2, 2], [2, 2])
-
-
-def test_first_cells_are_those_of_a_search_one_by_one():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        numbers = rng.integers(-1, 6, size=(3, 2, rng.integers(1, 9)))
-        samples = np.where(rng.random(numbers.shape) < 0.3, np.nan, numbers.astype(float))
-        once, tuples = keep_first(samples, numbers), join_numbers(numbers)
-        for row, column in np.ndindex(3, 2):
-            seen: list[int] = []
-            for place, number in enumerate(numbers[row, column]):
-                new = bool(number >= 0 and np.isfinite(samples[row, column, place]) and number not in seen)
-                assert np.isfinite(once[row, column, place]) == new
-                seen += [number] * new
-        columns = [tuple(column) for column in numbers.transpose(0, 2, 1).reshape(-1, 2).tolist()]
-        found = tuples.ravel().tolist()
-        assert [number < 0 for number in found] == [min(column) < 0 for column in columns]
-        known = {(number, column) for number, column in zip(found, columns, strict=True) if number >= 0}
-        assert len(known) == len({number for number, _ in known}) == len({column for _, column in known})
-    keys = xr.DataArray(np.array([["a", "", "b"], ["a", "c", ""]], dtype=object), dims=("p", "seed"))
-    assert run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
-    assert count_runs(run_numbers(keys)) == 3
-    assert run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]

@@ -12,7 +12,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.analysis.performance import share
-from evogt_study.analysis.reduce import IncompleteWarning
+from evogt_study.analysis.statistics import IncompleteWarning
 
 SETUPS, SEEDS, DRAWS = 4, 20, 100
 DISTRIBUTIONS = {

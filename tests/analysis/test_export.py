@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.analysis import export
@@ -127,12 +125,3 @@ def test_another_file_is_kept_and_the_same_table_may_be_written_again(own_study,
         assert (code, "`--output` must be a new file, got" in err) == (2, True)
     assert (tmp_path / "own.csv").read_text() == "mine"
     assert sorted(each.name for each in tmp_path.glob("*csv*")) == ["folder.csv", "new.csv", "own.csv"]
-
-
-@given(st.text() | st.sampled_from(["=x", "+x", "-x", "@x", "-", "=1", "\uff1dx", "\uff0b1+1", "-1", "+1e-3", "a=b"]))
-def test_no_text_acts_on_a_terminal_or_a_spreadsheet(text):
-    made = export._safe(text)
-    assert made.isprintable()
-    assert made[:1] not in {*"=+-@＝＋－＠"} or float(made) is not None
-    assert made == text or made[:1] == "'" or not text.isprintable()
-    assert [export._safe(value) for value in (-1.5, None, 3)] == [-1.5, None, 3]

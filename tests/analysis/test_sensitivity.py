@@ -11,8 +11,8 @@ from SALib.sample import morris as trajectories
 from SALib.sample import sobol as blocks
 
 import evogt_study as evs
-from evogt_study.analysis.reduce import IncompleteWarning
 from evogt_study.analysis.sensitivity import CornerWarning, sensitivity_table
+from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.schema.variables import Status
 

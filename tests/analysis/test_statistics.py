@@ -91,15 +91,6 @@ def test_infinite_values_belong_to_the_sample():
     assert one["note"].item() == "infinite values; interval of std too short for skewed values"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
-def test_numbers_of_every_kind(dtype):
-    found = summary(labelled(np.array([[0, 1, 1, 1], [1, 0, 0, 1]]).astype(dtype)))
-    np.testing.assert_allclose(found["mean"], [0.75, 0.5])
-    np.testing.assert_allclose(found["std"], [0.5, np.sqrt(1 / 3)])
-    single = np.full(1000, 0.1, dtype=np.float32)  # summed in double precision
-    assert float(summary(labelled(single))["mean"]) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
-
-
 # --- few, equal and missing runs --------------------------------------------------------------------------------------
 
 

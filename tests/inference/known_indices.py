@@ -8,8 +8,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from evogt_study.inference.polynomial_chaos import Bases, moments_of_fit
-from evogt_study.inference.sensitivity import moments_of_blocks
-from evogt_study.inference.variance_components import fill
+from evogt_study.inference.sensitivity import fill, moments_of_blocks
 
 
 def named(moments, d, unseen=0.0, fresh=False):

@@ -5,9 +5,12 @@ docs/statistics.md; `test_simulations` holds them.
 """
 
 import sys
+import warnings
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import scipy.stats
 import xarray as xr
 
 from evogt_study.analysis.statistics import summary
@@ -192,17 +195,55 @@ def leaders(studies, estimand="win"):
     return np.array(found)
 
 
-def false_leaders(name, estimand, seeds, studies=1_000):
+def tukey(studies):
+    """Tukey's intervals of logarithms with seeds as blocks: the leader of each study, -1 without one."""
+    x = np.log(studies)
+    _, count, n = x.shape
+    rest = x - x.mean(-1, keepdims=True) - x.mean(1, keepdims=True) + x.mean((1, 2), keepdims=True)
+    freedom, means = (count - 1) * (n - 1), np.sort(x.mean(-1))
+    quantile = scipy.stats.studentized_range.ppf(0.95, count, freedom)
+    apart = quantile * np.sqrt((rest**2).sum((1, 2)) / freedom / n)
+    return np.where(means[:, 1] - means[:, 0] > apart, x.mean(-1).argmin(-1), -1)
+
+
+def nemenyi(studies):
+    """Friedman's mean ranks and Nemenyi's critical difference."""
+    _, count, n = studies.shape
+    ranks = scipy.stats.rankdata(studies, axis=1).mean(-1)
+    apart = scipy.stats.studentized_range.ppf(0.95, count, np.inf) * np.sqrt(count * (count + 1) / (12 * n))
+    return np.where(np.diff(np.sort(ranks)[:, :2])[:, 0] > apart, ranks.argmin(-1), -1)
+
+
+def wilcoxon(studies):
+    """Signed-rank tests of all pairs, adjusted by Holm's method: the method with the least median leads."""
+    pairs, found = list(combinations(range(studies.shape[1]), 2)), []
+    for values in studies:
+        p = [scipy.stats.wilcoxon(d).pvalue if (d := values[i] - values[j]).any() else 1.0 for i, j in pairs]
+        lead = int(np.median(values, -1).argmin())
+        adjusted = zip(comparisons.holm(np.array(p)), pairs, strict=True)
+        found.append(lead if all(each <= 0.05 for each, pair in adjusted if lead in pair) else -1)
+    return np.array(found)
+
+
+OTHERS = {"Tukey, logarithms": tukey, "Nemenyi": nemenyi, "Wilcoxon, Holm": wilcoxon}
+"""Other procedures, for comparison.  They are no part of the package."""
+
+
+def find_leaders(studies, way):
+    return OTHERS[way](studies) if way in OTHERS else leaders(studies, way)
+
+
+def false_leaders(name, way, seeds, studies=1_000):
     """Share of studies with a significant leader although the first places tie."""
     count, draw, _ = LAWS[name]
-    return float((leaders(draw(np.random.default_rng(1), (studies, count, seeds)), estimand) >= 0).mean())
+    return float((find_leaders(draw(np.random.default_rng(1), (studies, count, seeds)), way) >= 0).mean())
 
 
-def power(count, seeds, estimand, studies=1_000):
+def power(count, seeds, way, studies=1_000):
     """Share of studies in which the method that is five times better (lognormal 0.8) is the significant leader."""
     values = np.exp(0.8 * np.random.default_rng(2).standard_normal((studies, count, seeds)))
     values[:, 0] /= 5.0
-    return float((leaders(values, estimand) == 0).mean())
+    return float((find_leaders(values, way) == 0).mean())
 
 
 def failing_leaders(seeds, studies=1_000, omit=False):
@@ -317,17 +358,27 @@ def main():
 
 def print_comparisons():
     """Tables of comparisons: false leaders, power, failures; shares and the stopping rule."""
+    warnings.simplefilter("ignore")  # of SciPy's Wilcoxon test of ties
     print("| distribution, methods | estimand | " + " | ".join(f"n = {n}" for n in SEEDS) + " |")
     print("|---" * (len(SEEDS) + 2) + "|")
     for name, (count, _, estimands) in LAWS.items():
         for estimand in estimands:
             cells = (f"{100 * false_leaders(name, estimand, n):.1f}" for n in SEEDS)
             print(f"| {name}, {count} | {estimand} | {' | '.join(cells)} |", flush=True)
-    print("\n| methods, seeds | win | geometric mean | mean |\n|---|---|---|---|")
+    print("\n| methods, seeds | " + " | ".join([*ALL, *OTHERS]) + " |\n" + "|---" * 7 + "|")
     for count, n in ((2, 3), (2, 5), (2, 6), (4, 6), (4, 10), (10, 10), (10, 15), (10, 20)):
-        print(
-            f"| {count}, {n} | " + " | ".join(f"{100 * power(count, n, each):.0f}" for each in ALL) + " |", flush=True
+        cells = (
+            f"{100 * power(count, n, each, 100 if each == 'Wilcoxon, Holm' else 1_000):.0f}" for each in (*ALL, *OTHERS)
         )
+        print(f"| {count}, {n} | " + " | ".join(cells) + " |", flush=True)
+    print("\n| distribution, methods | " + " | ".join(OTHERS) + " |\n|---|---|---|---|")
+    for name, (count, _, estimands) in LAWS.items():
+        ways = {way: way != "Tukey, logarithms" or "geometric_mean" in estimands for way in OTHERS}
+        cells = (
+            "; ".join(f"{100 * false_leaders(name, way, n, 200):.1f}" for n in SIZES) if fits else ""
+            for way, fits in ways.items()
+        )
+        print(f"| {name}, {count} | {' | '.join(cells)} |", flush=True)
     print("\nfailures, n: share in which the failing, the other method leads")
     for n in (10, 20, 50, 200):
         print(n, "{:.3f} {:.3f}; omitted {:.3f} {:.3f}".format(*failing_leaders(n), *failing_leaders(n, omit=True)))

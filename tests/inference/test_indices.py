@@ -15,24 +15,14 @@ from known_indices import (
 )
 from SALib.analyze import morris as salib_morris
 from SALib.analyze import sobol as salib
-from SALib.sample import morris, sobol
+from SALib.sample import morris
 
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.polynomial_chaos import shapley_effects
-from evogt_study.inference.sensitivity import effects, find_corners, is_morris, moments_of_blocks, saltelli_block
+from evogt_study.inference.sensitivity import effects, find_corners, moments_of_blocks
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
-
-
-def test_salibs_designs_are_recognised_and_other_points_are_not():
-    blocks = sobol.sample(PROBLEM, 8, seed=1)
-    assert saltelli_block(blocks) == 8
-    assert saltelli_block(sobol.sample(PROBLEM, 8, calc_second_order=False, seed=1)) == 5
-    assert saltelli_block(blocks[:-1]) == saltelli_block(blocks[::-1]) == 0
-    assert saltelli_block(points("random", 40, 3, 0)) == saltelli_block(0 * blocks) == 0
-    paths = morris.sample(PROBLEM, 5, seed=1)
-    assert [is_morris(each) for each in (paths, paths[1:], blocks)] == [True, False, False]
 
 
 def test_effects_are_salibs_and_a_trajectory_with_a_missing_run_is_left_out():

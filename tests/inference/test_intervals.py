@@ -76,13 +76,6 @@ def test_percentiles_are_those_of_scipy(name):
         np.testing.assert_allclose(limits, [expected.low, expected.high], rtol=1e-10)
 
 
-def test_percentiles_are_exact_if_the_resamples_can_be_counted():
-    """Of the means of two values' resamples a quarter are the lower, a quarter the upper and half the middle."""
-    how = {"method": "percentile", "min_units": 2}
-    np.testing.assert_allclose(of([[1.0, 3.0], [2.0, 6.0]], Interval(**how)), [[1.0, 3.0], [2.0, 6.0]], rtol=1e-15)
-    np.testing.assert_allclose(of([1.0, 3.0], Interval(confidence=0.3, **how)), [2.0, 2.0], rtol=1e-15)
-
-
 def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
     values = drawn(2, 3, 30)
     kept = resampling.resampled_sums(values, 200, 5)

@@ -37,33 +37,6 @@ def test_each_kernel_is_its_reference_on_the_values_that_are_there(samples, prob
         np.testing.assert_allclose(kernels.quantile(row, probability), expected, rtol=1e-12)
 
 
-@RELAXED
-@given(value=POSITIVE, count=st.integers(1, 30), missing=st.integers(0, 3))
-def test_of_equal_values_each_kernel_gives_the_value_and_no_deviation(value, count, missing):
-    sample = np.array([value] * count + [np.nan] * missing)
-    for name in REFERENCES:
-        expected = (0.0 if count > 1 else np.nan) if name == "std" else value
-        rtol = 1e-12 if name == "geometric_mean" else 0.0
-        np.testing.assert_allclose(getattr(kernels, name)(sample), expected, rtol=rtol)
-    np.testing.assert_array_equal(kernels.quantile(sample, 0.37), value)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        ([1.0, np.inf, 3.0, np.nan], [np.inf, np.nan, 3.0, 1.0, np.inf]),
-        ([1.0, -np.inf, 3.0], [-np.inf, np.nan, 1.0, -np.inf, 3.0]),
-        ([-np.inf, np.inf], [np.nan, np.nan, np.nan, -np.inf, np.inf]),
-        ([np.inf, np.inf], [np.inf, np.nan, np.inf, np.inf, np.inf]),
-    ],
-)
-def test_infinite_values_are_values(sample, expected):
-    names = ("mean", "std", "median", "minimum", "maximum")
-    np.testing.assert_array_equal([getattr(kernels, name)(np.array(sample)) for name in names], expected)
-    assert int(kernels.count(np.array(sample))) == int((~np.isnan(sample)).sum())
-
-
 def test_zero_and_negative_values_and_no_values():
     assert float(kernels.geometric_mean(np.array([0.0, 4.0]))) == 0.0
     assert np.isnan(kernels.geometric_mean(np.array([-1.0, 4.0])))
@@ -119,10 +92,3 @@ def test_units_of_several_values_are_one_draw_each():
     assert standard_error(copies, "mean") == pytest.approx(standard_error(values, "mean"))
     assert standard_error(copies, "median") == pytest.approx(standard_error(values, "median"), rel=0.15)
     assert standard_error(copies, "mean") > 1.5 * standard_error(copies.reshape(-1, 1), "mean")
-
-
-def test_of_one_value_and_of_extremes_there_is_no_standard_error():
-    assert np.isnan(standard_error(np.array([[1.0]]), "mean"))
-    assert np.isnan(standard_error(np.array([[1.0], [2.0], [3.0]]), "max"))
-    assert standard_error(np.full((5, 1), 0.1), "std") == 0.0
-    assert standard_error(np.full((5, 1), 0.1), "median") == pytest.approx(0.0, abs=1e-17)

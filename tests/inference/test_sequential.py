@@ -14,8 +14,6 @@ from evogt_study.inference.sequential import (
     boundary,
     confidence_of_a_look,
     decide,
-    look,
-    next_sizes,
 )
 
 VALUES = np.random.default_rng(4).lognormal(-5.0, 0.7, 3000)
@@ -114,14 +112,6 @@ def test_a_mean_of_two_values_has_the_interval_of_a_share():
     assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17
     assert last.looks[-1].low >= 0.0
     assert last.looks[-1].half_width <= 0.1
-
-
-def test_setups_of_one_size_are_looked_at_together():
-    rows = VALUES[:120].reshape(4, 1, 30)
-    together = np.array(look(rows, Goal()))
-    for row in range(4):
-        np.testing.assert_allclose(np.array(look(rows[row : row + 1], Goal()))[:, 0], together[:, row], rtol=1e-12)
-    assert next_sizes(np.array([0.1001, 0.2, 9.0, np.inf]), 100, Goal()).tolist() == [106, 209, 209, 209]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import evogt_study as evs
 from evogt_study.analysis.design import Design
 from evogt_study.errors import InputError
 from evogt_study.inference.means import block_fit, pseudo_values
-from evogt_study.inference.variance_components import grid_components
+from evogt_study.inference.sensitivity import grid_components
 
 
 def by_hand(y):

@@ -18,7 +18,7 @@ from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.analysis.summary_table import pilot_distance
+from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import PilotError
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
@@ -327,7 +327,7 @@ def test_pilot_chooses_several_parameters_by_any_scalar(own_study, client, tmp_p
         assert data.error.sel(target=6, seed=0) == 5.0
     pilot = read_result(tmp_path / "own.nc")["pilot"]
     assert (pilot.gamma.values.tolist(), pilot.level.values.tolist()) == ([1, 2, 2, 6], [8, 4, 3, 1])
-    assert pilot_distance(pilot).values.tolist() == pytest.approx([1.0, 9.0 / 5.0])
+    assert choice_of_pilot(pilot).argmax("candidate").values.tolist() == [2, 0]
 
 
 def test_pilot_does_not_choose_on_survivors(own_study, client):

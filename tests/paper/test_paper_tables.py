@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from evogt_study.accessor import open as opened
-from evogt_study.analysis.summary_table import TableRequest, summary_table
-from evogt_study.analysis.tables import NumberFormat
+from evogt_study.analysis.tables import NumberFormat, TableRequest, summary_table
 
 DATA = Path(__file__).parents[2] / "data"
 
