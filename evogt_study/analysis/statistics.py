@@ -44,7 +44,6 @@ _PLAIN = {
     "tail_index": "Hill's estimate of the tail index",
     "largest_share": "share of the mean that the largest value carries",
 }  # fmt: skip
-"""Long names of the numbers beside the statistics."""
 _METHODS = {
     "bootstrap-t": "bootstrap-t", "student": "Student", "order": "order statistics", "bonett": "Bonett",
     "percentile": "percentile bootstrap",
@@ -63,11 +62,9 @@ def reduce_blocks(
     """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
     kernel: takes values and the numbers of their runs, each (..., sizes of `along`, n), and returns one array for each
-    output, with the shape (...) and the output's own dimensions; counts become integers.  runs: `planned_runs` of the
-    values, or None if each value has its own run.  Values without a run are NaN.  A dimension that `runs` does not
-    have, such as time, belongs to the values only: the number at place i of the m places of such dimensions in run k is
-    k m + i.  sizes: of dimensions of `outputs` that the values do not have.  Dask arrays are reduced by their chunks,
-    others in blocks of `BLOCK_BYTES`.
+    output, with the shape (...) and the output's own dimensions.  runs: `planned_runs`, or None if each value has its
+    own run.  Values without a run are NaN.  The number at place i of the m places of dimensions that runs do not have,
+    such as time, in run k is k m + i.  sizes: of dimensions of `outputs` that the values do not have.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]

@@ -30,8 +30,7 @@ Ends = tuple[float, float]
 class Pairs(NamedTuple):
     """Tests that sample i is better than sample j, each (L, L).
 
-    p: p-value, 1 if i is not ahead of j.  ahead: wins less losses, or by how much the mean is better.  wins, losses:
-    units.  n: common units.  reason: why no test is made, "" if one is.
+    p: 1 if i is not ahead of j.  ahead: wins less losses, or by how much the mean is better.  reason: for no test.
     """
 
     p: Array

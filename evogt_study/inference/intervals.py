@@ -153,11 +153,9 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     """Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
 
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
-    log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
-    out.  If the lower end is not positive and all values are, it is the least value of a unit.
-
-    All n values are above the mean of a distribution that is symmetric, or skewed to the right, with 2^-n at the most:
-    of so few that this is beyond the tail (1 - confidence) / 2, below 6 at 95 %, the lower end is zero.
+    log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values are left out.  If the lower
+    end is not positive and all values are, it is the least value of a unit.  It is zero for fewer than 6 units (at 95
+    %), all of which can be above the mean with a probability of 2^-n.
     """
     n, ratio, tails = (
         fit.residuals.shape[-1],

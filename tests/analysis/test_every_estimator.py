@@ -1,7 +1,4 @@
-"""What every public estimator covers, for distributions x designs x patterns of failures, with the last results.
-
-`python tests/analysis/test_every_estimator.py` prints the table.
-"""
+"""What every public estimator covers, for distributions x designs x patterns of failures, with the last results."""
 
 import itertools
 import warnings
@@ -93,16 +90,3 @@ def test_every_estimator_covers(distribution, design, failures):
     # two Monte Carlo standard errors are an interval of normal values only
     found = {name: value for name, value in found.items() if not name.startswith("performance")}
     assert min(found.values()) >= 0.86, found  # 0.90 less more than a standard error of 100 draws
-
-
-def main():
-    print("| distribution, design, failures | estimator with the least coverage | all |\n|---|---|---|")
-    for case in CASES:
-        found = coverage(*case)
-        least = min(found, key=found.get)
-        every = "; ".join(f"{name} {value:.3f}" for name, value in found.items())
-        print(f"| {', '.join(case)} | {least} {found[least]:.3f} | {every} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

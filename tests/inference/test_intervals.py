@@ -86,23 +86,6 @@ def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
     np.testing.assert_allclose(resampling.resampled_sums(values, 200, 5), kept, rtol=1e-12)
 
 
-def test_units_of_unequally_many_values_are_resampled_whole():
-    values = drawn(9, 3)
-    values[0, 1] = values[4, 0] = values[4, 2] = NAN
-    sums, counts = np.nansum(values, axis=1), np.isfinite(values).sum(axis=1)
-    mean = sums.sum() / counts.sum()
-    error = np.sqrt(9 / 8 * (((sums - mean * counts) / counts.sum()) ** 2).sum())
-    half = scipy.stats.t.ppf(0.975, 8) * error
-    student = interval(values, Interval(method="student"))
-    np.testing.assert_allclose(student, [mean - half, mean + half], rtol=1e-12)
-    places = np.random.default_rng(0).integers(0, 9, (999, 9))
-    means = sums[places].sum(axis=1) / counts[places].sum(axis=1)
-    percentile = interval(values, Interval(method="percentile"))
-    np.testing.assert_allclose(percentile, np.quantile(means, [0.025, 0.975]), rtol=1e-12)
-    low, high = interval(values, Interval())
-    assert low <= student[0] < student[1] <= high
-
-
 def test_bonetts_interval_is_that_of_its_paper():
     """Bonett (2006), formula 2, with z / (2 (n - 4)^(1/2)) trimmed from each end for the kurtosis."""
     sample, n, z = drawn(30), 30, scipy.stats.norm.ppf(0.975)
