@@ -190,7 +190,7 @@ def solve_arrays(
     trajectory, between = _trajectories(run, system, stages, passed)
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     sums = stages("validation features", lambda: feature_sums(space.features, rule.nodes, run.validation.uniform))
-    target = stages("reference", lambda: _target(problem, run, rule, reference))
+    target, reference_error = stages("reference", lambda: _target(problem, run, rule, reference))
     # of a problem whose solution is not known the target has the initial time alone
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = target.errors(raw, sums)
@@ -206,9 +206,7 @@ def solve_arrays(
         ),
         cross_grid=_cross_grid(problem, run, space, system, stages),
         norms=dict(_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
-        reference_error=None if reference is None else share(
-            "reference error", stages.keys["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
-        ),
+        reference_error=reference_error,
     )  # fmt: skip
 
 
@@ -256,14 +254,6 @@ def _norms(
     yield from ((name, known[name]) for name in NORMS if name in wanted and name in known)
 
 
-def _reference_error(reference: Reference, rule: Quadrature, final_time: float) -> float | None:
-    coarser = reference.coarser
-    if coarser is None:
-        return None
-    T = np.array([final_time])
-    return float(relative_errors(coarser(rule.nodes, T), reference(rule.nodes, T), rule.weights)[0])
-
-
 def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
     """Singular values and the retained space; the trial functions are made only if one of the two is not at hand."""
     domain = problem.domain
@@ -280,16 +270,31 @@ def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[Weig
     return svd, stages("retained space", lambda: retain(trial(), svd, run.tau))
 
 
-def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
-    """The target at the observed times, or at the first alone if no more is known; at t = 0 it is u_0 in any case."""
-    times, nodes = run.grid.observed_times, rule.nodes
+def _target(
+    problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None
+) -> tuple[Target, float | None]:
+    """The target at the observed times, or at the first alone if no more is known, and the error of the reference.
+
+    At t = 0 the target is u_0 in any case.
+    """
+    times, nodes, error = run.grid.observed_times, rule.nodes, None
     if reference is None and problem.exact is not None:
         exact = problem.exact(nodes, times)
     else:
         exact = problem.initial(nodes)[None, :]
         if reference is not None:
             exact = np.concatenate([exact, reference(nodes, times[1:])])
-    return Target.of(problem.domain, exact, _lifted(problem, nodes, times[: len(exact)]), rule)
+            error = estimate_error(reference, exact[-1], rule, times[-1:])
+    return Target.of(problem.domain, exact, _lifted(problem, nodes, times[: len(exact)]), rule), error
+
+
+def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:
+    """Largest relative distance of a reference's `values` ([n,] Q) at the final time (1,) from its coarser version."""
+    if reference.coarser is None:
+        return None
+    fine = values.reshape(-1, len(rule.nodes))
+    coarse = reference.coarser(rule.nodes, final).reshape(fine.shape)
+    return float(relative_errors(coarse, fine, rule.weights).max())
 
 
 def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:

@@ -261,7 +261,7 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     return {
         "time": ("time", run.grid.saved_times, VARIABLES["time"].attributes),
         "mode": ("mode", np.arange(solution.space.rank), VARIABLES["mode"].attributes),
-        "feature": ("feature", np.arange(dictionary.N), VARIABLES["feature"].attributes),
+        "feature": ("feature", np.arange(len(solution.svd.singular_values)), VARIABLES["feature"].attributes),
         **constants,
         **own,
     }

@@ -126,8 +126,14 @@ def _deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> 
     return candidates[point, best], local[point, best], depth[point, best]
 
 
-def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
-    """Elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements."""
+def element_space(
+    domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
+    faces: tuple[str, ...] | None = None,
+) -> ElementSpace:  # fmt: skip
+    """Elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements.
+
+    faces: on which the functions are evaluated, by default the natural ones.
+    """
     d = domain.dimension
     check_element_space(domain, size, degree, name)
     if isinstance(domain, Triangulated):
@@ -138,8 +144,10 @@ def element_space(domain: Domain, order: int, size: int, degree: int, name: str 
     # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
     reduction = _reduction(basis, domain)
-    faces = {name: _on_face(basis, domain, name, degree, reduction) for name in domain.natural}
-    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces)
+    on_faces = {
+        face: _on_face(basis, domain, face, degree, reduction) for face in (domain.natural if faces is None else faces)
+    }
+    return ElementSpace(basis, reduction, _sparse(basis, reduction), on_faces)
 
 
 def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:

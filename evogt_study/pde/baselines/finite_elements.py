@@ -4,7 +4,7 @@
 
 with the terms of `galerkin.stiffness` on continuous elements: linear ones as a baseline of the paper (`p1_fem`),
 quadratic ones as a reference.  With a lifting u_b the elements carry u - u_b.  Stages are solved by sparse LU, and
-nonlinear reactions by Newton's method.
+nonlinear ones by Newton's method.  Fields with nonlinear fluxes have a `FluxSystem` on elements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import factorial
 import numpy as np
 import scipy.sparse as sparse
 
-from evogt_study.errors import DivergedError, ParameterError, ProblemError
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.element_space import (
     ElementSpace,
     SparseBasis,
@@ -28,13 +28,16 @@ from evogt_study.pde.baselines.element_space import (
 )
 from evogt_study.pde.domains.box import Box, check_domain
 from evogt_study.pde.domains.triangulated import Triangulated
+from evogt_study.pde.galerkin.flux_system import FieldSpace, FluxSystem
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor, multiply
 from evogt_study.pde.galerkin.stiffness import has_steady_operator
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.integrators.newton import CONVERGED, MOST_ITERATIONS
+from evogt_study.pde.integrators.field_steps import FieldSolution, march_fields
+from evogt_study.pde.integrators.newton import ImplicitSteps
 from evogt_study.pde.integrators.runge_kutta import Tableau
 from evogt_study.pde.numerics.arrays import Array, solver_of
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.problems.fields import FieldData
 
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
 """The implicit midpoint rule: one stage, closed by extrapolation to the end of the step."""
@@ -87,15 +90,38 @@ def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
 ) -> ElementSolution:
     """Advance `problem` in `space` and keep the observed states."""
-    step = _Step(problem, space, grid.dt, tableau)
-    rule, zero = space.interior.rule, np.zeros(1)
+    basis, rule = space.interior, space.interior.rule
     initial = problem.initial(rule.nodes)
     if problem.lifting is not None:
-        initial = initial - problem.lifting.value(rule.nodes, zero)[0]
+        initial = initial - problem.lifting.value(rule.nodes, np.zeros(1))[0]
     # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
-    u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
-    states = grid.observe(accumulate(tableau.times(grid).tolist(), step, initial=u))
-    return ElementSolution(problem, space, grid.observed_times, states)
+    mass = _product(basis.values, basis.values, rule.weights)
+    u = solver_of(mass, symmetric=True)(np.asarray(basis.values.T @ (rule.weights * initial)))
+    steps = ImplicitSteps(ElementSystem(problem, space, u, mass))
+    march = accumulate(tableau.times(grid), lambda u, at: steps.step(tableau, u, at, grid.dt), initial=u)
+    return ElementSolution(problem, space, grid.observed_times, grid.observe(march))
+
+
+def element_fields(
+    data: FieldData, order: int, size: int, degree: int, grid: TimeGrid, tableau: Tableau = SDIRK_4,
+    tolerance: float = 1e-13, keep: bool = True,
+) -> FieldSolution:  # fmt: skip
+    """Solve for fields with nonlinear fluxes by elements of the `order`, with `size` cells a direction."""
+    boxes = [data.problem.box(each) for _, each in data.problem.fields]
+    names = tuple({name: None for box in boxes for name in box.natural})
+    spaces = {box: _field_space(element_space(box, order, size, degree, faces=names)) for box in boxes}
+    return march_fields(FluxSystem(data.terms, [spaces[box] for box in boxes]), tableau, grid, tolerance, keep)
+
+
+def _field_space(space: ElementSpace) -> FieldSpace:
+    rule, values = space.interior.rule, space.interior.values
+    mass = _product(values, values, rule.weights)
+    solve = solver_of(mass, symmetric=True)
+    faces = {name: (face.rule, face.values) for name, face in space.faces.items()}
+    return FieldSpace(
+        rule, (values, *space.interior.gradients), faces, mass,
+        lambda nodal: solve(np.asarray(values.T @ (rule.weights * nodal))), space.evaluate,
+    )  # fmt: skip
 
 
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
@@ -142,14 +168,14 @@ def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -
 class FiniteElementReference:
     """Quadratic elements and SDIRK_4 as a reference; size: cells a direction of a box, or refinements."""
 
-    problem: Problem
+    problem: Problem | FieldData
     size: int
     grid: TimeGrid
 
     def check(self) -> None:
         """Raise ParameterError or ProblemError if it cannot be computed."""
         check_element_space(self.problem.domain, self.size, _DEGREE)
-        if self.problem.potential is not None:
+        if isinstance(self.problem, Problem) and self.problem.potential is not None:
             raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")
 
     @property
@@ -164,83 +190,52 @@ class FiniteElementReference:
         return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, P)."""
-        solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, _DEGREE), self.grid)
-        return solution.evaluate(nodes)[self.grid.positions_of(times)]
+        """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, [n,] P)."""
+        if isinstance(self.problem, Problem):
+            space = element_space(self.problem.domain, 2, self.size, _DEGREE)
+            values = finite_elements(self.problem, space, self.grid).evaluate(nodes)
+        else:
+            values = element_fields(self.problem, 2, self.size, _DEGREE, self.grid).evaluate(nodes)
+        return values[self.grid.positions_of(times)]
 
 
-class _Step:
-    """One step of a diagonally implicit method; `known` holds the solvers of a linear autonomous problem."""
+class ElementSystem:
+    """M u' = F(t) - K(t) u - r(u, t)."""
 
-    def __init__(self, problem: Problem, space: ElementSpace, dt: float, tableau: Tableau) -> None:
-        self.tableau, self.dt, self.symmetric = tableau, dt, problem.advection is None
-        self.autonomous, self.load = has_steady_operator(problem), _load(problem, space)
-        self.stiffness = _stiffness(problem, space)
-        if self.autonomous:
-            constant = self.stiffness(0.0)
-            self.stiffness = lambda t: constant
-        self.problem, self.basis = problem, space.interior
-        self.nonlinear = isinstance(problem.reaction, NonlinearReaction)
-        self.mass = _product(self.basis.values, self.basis.values, self.basis.rule.weights)
-        self.known: dict[float, Callable[[Array], Array]] = {}
-
-    def __call__(self, u: Array, times: list[float]) -> Array:
-        A, d = self.tableau.matrix, self.tableau.closing
-        stages, slopes = list[Array](), list[Array]()
-        for i, t in enumerate(times):
-            side, load = np.asarray(self.mass @ u), self.load(t)
-            # A is lower triangular: only the stages before have slopes yet
-            for a, slope in zip(A[i], slopes, strict=False):
-                side = side + self.dt * a * slope
-            U = self.solved(side, load, u, A[i, i], t)
-            stages.append(U)
-            slopes.append(self.slope(U, load, t))
-        return np.asarray((1.0 - d.sum()) * u + d @ np.stack(stages))
-
-    def slope(self, U: Array, load: Array, t: float) -> Array:
-        """F - K u - r(u)."""
-        linear = load - self.stiffness(t) @ U
-        return np.asarray(linear - self.reacted(U, t)[0] if self.nonlinear else linear)
-
-    def reacted(self, U: Array, t: float) -> tuple[Array, Array]:
-        """(r, phi_i) of r = -g(u, x, t), and w r_u at the nodes."""
-        law, lifting, rule = self.problem.reaction, self.problem.lifting, self.basis.rule
-        assert isinstance(law, NonlinearReaction)  # noqa: S101
-        u = np.asarray(self.basis.values @ U)
-        if lifting is not None:
-            u = u + lifting.value(rule.nodes, np.array([t]))[0]
-        weights = -rule.weights
-        value, slope = law.value(u, rule.nodes, t), law.slope(u, rule.nodes, t)
-        return np.asarray(self.basis.values.T @ (weights * value)), weights * slope
-
-    def solved(self, side: Array, load: Array, u: Array, a: float, t: float) -> Array:
-        """U of M U = side + dt a slope(U)."""
-        if not self.nonlinear:
-            return self.solver(None, a, t)(side + self.dt * a * load)
-        U = u
-        for _ in range(MOST_ITERATIONS):
-            residual = self.mass @ U - side - self.dt * a * self.slope(U, load, t)
-            if not np.isfinite(residual).all():
-                break
-            change = self.solver(U, a, t)(residual)
-            U = U - change
-            if np.linalg.norm(change) <= CONVERGED * np.linalg.norm(U):
-                return U
-        size = float(np.linalg.norm(residual))
-        raise DivergedError(f"Newton's method did not converge at t = {t:.6g}: last residual {size:.3g}")
-
-    def solver(self, U: Array | None, a: float, t: float) -> Callable[[Array], Array]:
-        """Solver of M + dt a (K + r'(U)), made once for a linear autonomous problem."""
-        if a in self.known:
-            return self.known[a]
-        matrix = self.stiffness(t)
-        if U is not None:
-            matrix = matrix + _product(self.basis.values, self.basis.values, self.reacted(U, t)[1])
+    def __init__(self, problem: Problem, space: ElementSpace, initial: Array, mass: SparseMatrix) -> None:
+        self.problem, self.basis, self.initial, self.mass = problem, space.interior, initial, mass
+        self.linear = not isinstance(problem.reaction, NonlinearReaction)
         # a reaction's Jacobian may make the matrix indefinite, which LU without pivoting is not stable for
-        made = solver_of(self.mass + self.dt * a * matrix, symmetric=self.symmetric and U is None)
-        if U is None and self.autonomous:
-            self.known[a] = made
-        return made
+        self.symmetric = problem.advection is None and self.linear
+        self.autonomous = self.linear and has_steady_operator(problem)
+        self._force, self._stiffness = _load(problem, space), _stiffness(problem, space)
+        if has_steady_operator(problem):
+            constant = self._stiffness(0.0)
+            self._stiffness = lambda t: constant
+
+    def load(self, times: Array) -> Array:
+        """F at times, (T,) -> (T, n)."""
+        return np.stack([self._force(t) for t in times.tolist()])
+
+    def rate(self, t: float, U: Array) -> Array:
+        """F - K u - r(u)."""
+        linear = self._force(t) - self._stiffness(t) @ U
+        if isinstance(law := self.problem.reaction, NonlinearReaction):
+            weights, u = self.basis.rule.weights, self._nodal(U, t)
+            linear = linear + self.basis.values.T @ (weights * law.value(u, self.basis.rule.nodes, t))
+        return np.asarray(linear)
+
+    def jacobian(self, t: float, U: Array) -> SparseMatrix:
+        """-(K + r'(u))."""
+        matrix = -self._stiffness(t)
+        if isinstance(law := self.problem.reaction, NonlinearReaction):
+            slope = law.slope(self._nodal(U, t), self.basis.rule.nodes, t)
+            matrix = matrix + _product(self.basis.values, self.basis.values, self.basis.rule.weights * slope)
+        return matrix
+
+    def _nodal(self, U: Array, t: float) -> Array:
+        u, lifting = np.asarray(self.basis.values @ U), self.problem.lifting
+        return u if lifting is None else u + lifting.value(self.basis.rule.nodes, np.array([t]))[0]
 
 
 def _product(left: SparseMatrix, right: SparseMatrix, nodal: Array) -> SparseMatrix:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +19,7 @@ from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
 from evogt_study.storage.arrays import once
 
@@ -45,19 +47,24 @@ def make_reference(
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         return None
     if name == REFINED:
-        return RefinedReference.of(problem, run, dt)
+        return RefinedReference.of(partial(solve_arrays, problem), problem.dimension, run, dt)
     if name not in SIZED:
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
-    grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
     if name == DIFFERENCES:
+        grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
         check_differences(problem, points, run.integrator, "reference_points")
         return FiniteDifferenceReference(problem, points, grid, run.integrator, extrapolated=dt is None)
+    return element_reference(problem, points, run.grid, dt)
+
+
+def element_reference(problem: Any, points: Any, grid: TimeGrid, dt: float | None) -> Reference:
+    """Quadratic elements with `points` cells a direction, for a problem with one field or several."""
     # here: with scikit-fem the import takes 0.2 s in each worker
     from evogt_study.pde.baselines.finite_elements import FiniteElementReference
 
-    reference = FiniteElementReference(problem, points, grid)
+    reference = FiniteElementReference(problem, points, grid.refined(dt or grid.dt / OWN_STEPS[ELEMENTS]))
     reference.check()
     return reference
 
@@ -108,26 +115,28 @@ class ReferenceAmongWorkers:
 
 @dataclass(frozen=True, eq=False)
 class RefinedReference:
-    """More features of another seed, a finer rule and a smaller step; solved when it is called.  `run` is its own."""
+    """More features of another seed, a finer rule and a smaller step.  `solve` solves `run`, its own, when called."""
 
-    problem: Problem
+    solve: Callable[[Discretisation], Any]
     run: Discretisation
     coarser: RefinedReference | None = None
 
     @staticmethod
-    def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
+    def of(
+        solve: Callable[[Discretisation], Any], dimension: int, run: Discretisation, dt: float | None = None
+    ) -> RefinedReference:
         """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
         steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
-        fine, coarse = (refined_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
-        return RefinedReference(problem, fine, RefinedReference(problem, coarse))
+        fine, coarse = (refined_run(run, dimension, level, step) for level, step in enumerate(steps))
+        return RefinedReference(solve, fine, RefinedReference(solve, coarse))
 
     @property
     def key(self) -> Hashable:
         return "refined", self.run
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, P)."""
-        return solve_arrays(self.problem, self.run).evaluate(nodes)[self.run.grid.positions_of(times)]
+        """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, [n,] P)."""
+        return np.asarray(self.solve(self.run).evaluate(nodes)[self.run.grid.positions_of(times)])
 
 
 def refined_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:

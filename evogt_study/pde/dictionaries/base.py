@@ -117,6 +117,8 @@ class Dictionary(Parametrised, ABC):
     """True if the features depend on the seed."""
     PERIODIC: ClassVar[bool] = False
     """True if the features are functions on a periodic box."""
+    HAS_CONSTANT: ClassVar[bool] = False
+    """True if the function 1 is one of the features."""
 
     if TYPE_CHECKING:  # each family has its own parameters
 

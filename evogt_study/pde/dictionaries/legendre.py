@@ -20,6 +20,7 @@ class Legendre(Dictionary):
     """psi_k(x) = prod_l sqrt(2 k_l + 1) P_{k_l}(2 x_l - 1), orthonormal; the first N by total degree."""
 
     RANDOM = False
+    HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
         return TensorProducts(by_total_degree(self.N, dimension), polynomials)

@@ -58,6 +58,7 @@ class Fourier(Dictionary):
 
     RANDOM = False
     PERIODIC = True
+    HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
         """Return the features; there is nothing to draw."""

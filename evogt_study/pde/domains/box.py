@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures
+from evogt_study.pde.domains.base import Domain, MappedFeatures, WithConstant
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
@@ -166,7 +166,10 @@ class Box(Domain):
             inner, periodic = dictionary.sample(seed, self.dimension), (False,) * self.dimension
         else:
             inner = dictionary.sample(seed, self.feature_dimension)
-        return MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
+        features = MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
+        # without given values the space contains the constant, so that the mean is kept
+        has_constant = dictionary.HAS_CONSTANT or len(self.boundary_points())
+        return features if has_constant else WithConstant(features)
 
 
 def as_box(domain: Domain) -> Box:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import scipy  # imports scipy.sparse when it is first used: workers start sooner
 
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
 from evogt_study.pde.numerics.arrays import Array
@@ -39,7 +40,7 @@ class FaceTerm:
     functions: Values
 
 
-class FieldTerms(Protocol):
+class FluxTerms(Protocol):
     """Fluxes and sources of all fields as functions of nodal values.
 
     slots: names of each field and of its derivatives.  values: c_a,p at `places` (a, p).  steady, varying:
@@ -63,80 +64,134 @@ class FieldTerms(Protocol):
         """Liftings, (Q, d) -> (n, Q)."""
 
 
-class FluxSystem:
-    """The coefficients of all fields, one after the other, in one retained space for each."""
+@dataclass(frozen=True, eq=False)
+class FieldSpace:
+    """A space of functions for one field: matrices (Q, r), all dense or all sparse, at the nodes of rules.
 
-    def __init__(self, terms: FieldTerms, spaces: list[RetainedSpace], face_rules: Mapping[str, Quadrature]) -> None:
-        self.terms, self.spaces = terms, spaces
-        ends = np.cumsum([0, *(space.rank for space in spaces)]).tolist()
-        self.parts = [slice(*pair) for pair in pairwise(ends)]
-        self.size, self.rule = int(ends[-1]), spaces[0].quadrature
-        self.bases = [np.concatenate([s.values[None], s.gradients]) for s in spaces]  # (1 + d, Q, r)
-        self.mass = np.concatenate(
-            [np.full(space.rank, 0.0 if each else 1.0) for space, each in zip(spaces, terms.algebraic, strict=True)]
-        )
-        nodal = terms.initial(self.rule.nodes)
-        self.initial = np.concatenate([space.project(v) for space, v in zip(spaces, nodal, strict=True)])
-        self._on_faces = {
-            name: (rule, [trial_values(s.domain, s.features, rule.nodes) @ s.transform for s in spaces])
+    basis: the functions and their derivatives.  faces: rules on faces with the functions there.  mass: its diagonal
+    (r,), or a sparse matrix.  project: nodal values to coefficients.  evaluate: nodes (P, d), states (S, r) -> (S, P).
+    """
+
+    rule: Quadrature
+    basis: tuple[Any, ...]
+    faces: Mapping[str, tuple[Quadrature, Any]]
+    mass: Any
+    project: Callable[[Array], Array]
+    evaluate: Callable[[Array, Array], Array]
+
+    @staticmethod
+    def of(space: RetainedSpace, face_rules: Mapping[str, Quadrature]) -> FieldSpace:
+        """A retained space with the values of its functions on faces."""
+        faces = {
+            name: (rule, trial_values(space.domain, space.features, rule.nodes) @ space.transform)
             for name, rule in face_rules.items()
         }
+        basis = (space.values, *space.gradients)
+        return FieldSpace(space.quadrature, basis, faces, np.ones(space.rank), space.project, space.evaluate)
+
+    @property
+    def size(self) -> int:
+        """r, the number of functions."""
+        return int(self.basis[0].shape[1])
+
+
+class FluxSystem:
+    """The coefficients of all fields, one after the other, in one space for each."""
+
+    linear: ClassVar[bool] = False
+    autonomous: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = False
+
+    def __init__(self, terms: FluxTerms, spaces: list[FieldSpace]) -> None:
+        self.terms, self.spaces = terms, spaces
+        ends = np.cumsum([0, *(space.size for space in spaces)]).tolist()
+        self.parts = [slice(*pair) for pair in pairwise(ends)]
+        self.size, self.rule = int(ends[-1]), spaces[0].rule
+        masses = [0.0 * s.mass if a else s.mass for s, a in zip(spaces, terms.algebraic, strict=True)]
+        self.is_sparse = not isinstance(masses[0], np.ndarray)
+        self.mass: Any = scipy.sparse.block_diag(masses, format="csr") if self.is_sparse else np.concatenate(masses)
+        nodal = terms.initial(self.rule.nodes)
+        self.initial = np.concatenate([space.project(v) for space, v in zip(spaces, nodal, strict=True)])
         self._coordinates = dict(zip("xyz", self.rule.nodes.T, strict=False))
 
-    def residual(self, z: Array, t: float) -> Array:
+    def load(self, times: Array) -> Array:
+        """Raise TypeError: the system is not linear."""
+        raise TypeError
+
+    def rate(self, t: float, z: Array) -> Array:
         """R(alpha, t), (R,)."""
         found, w = np.zeros(self.size), self.rule.weights
-        for (a, p), c in zip(self.terms.places, self.terms.values(self._known(z, t)), strict=True):
-            found[self.parts[a]] += (w * c) @ self.bases[a][p]
-        for term, rule, values, h, _ in self._faces(z, t):
+        for (a, p), c in zip(self.terms.places, self.terms.values(self._known(t, z)), strict=True):
+            found[self.parts[a]] += (w * c) @ self.spaces[a].basis[p]
+        for term, rule, values, h, _ in self._faces(t, z):
             found[self.parts[term.row]] += (rule.weights * h) @ values[term.row]
         return found
 
-    def jacobian(self, z: Array, t: float) -> Array:
-        """dR/d alpha, (R, R)."""
-        J = self._constant.copy()
+    def jacobian(self, t: float, z: Array) -> Any:
+        """dR/d alpha, (R, R), sparse if the spaces are."""
+        blocks = dict(self._constant)
         if self.terms.varying_places:
-            self._add(J, self.terms.varying_places, self.terms.varying(self._known(z, t)))
-        for term, rule, values, _, slopes in self._faces(z, t):
-            test = values[term.row].T * rule.weights
+            self._add(blocks, self.terms.varying_places, self.terms.varying(self._known(t, z)))
+        for term, rule, values, _, slopes in self._faces(t, z):
             for b, slope in zip(term.by, slopes, strict=True):
-                J[self.parts[term.row], self.parts[b]] += test @ (np.reshape(slope, (-1, 1)) * values[b])
+                _accumulate(blocks, (term.row, b), values[term.row].T @ _scale(rule.weights * slope, values[b]))
+        count = len(self.spaces)
+        if self.is_sparse:
+            empty = [[scipy.sparse.csr_array((s.size, other.size)) for other in self.spaces] for s in self.spaces]
+            return scipy.sparse.block_array(
+                [[blocks.get((a, b), empty[a][b]) for b in range(count)] for a in range(count)], format="csr"
+            )
+        J = np.zeros((self.size, self.size))
+        for (a, b), block in blocks.items():
+            J[self.parts[a], self.parts[b]] = block
         return J
 
-    def evaluate(self, z: Array, nodes: Array, t: float) -> Array:
-        """The fields anywhere, (P, d) -> (n, P)."""
-        values = [space.evaluate(nodes, z[part]) for space, part in zip(self.spaces, self.parts, strict=True)]
-        return np.stack(values) + self.terms.lifting(nodes, t)
+    def evaluate(self, states: Array, times: Array, nodes: Array) -> Array:
+        """The fields anywhere, (S, R), (S,) and (P, d) -> (S, n, P)."""
+        values = [space.evaluate(nodes, states[:, part]) for space, part in zip(self.spaces, self.parts, strict=True)]
+        return np.stack(values, axis=1) + np.stack([self.terms.lifting(nodes, t) for t in times.tolist()])
 
     @cached_property
-    def _constant(self) -> Array:
-        J = np.zeros((self.size, self.size))
+    def _constant(self) -> dict[tuple[int, int], Any]:
+        blocks: dict[tuple[int, int], Any] = {}
         if self.terms.steady_places:
-            self._add(J, self.terms.steady_places, self.terms.steady({**self._coordinates, "t": 0.0}))
-        return J
+            self._add(blocks, self.terms.steady_places, self.terms.steady({**self._coordinates, "t": 0.0}))
+        return blocks
 
     # one product of r by Q by r for each pair of fields and each derivative of the test function
-    def _add(self, J: Array, places: list[tuple[int, int, int, int]], coefficients: list[Any]) -> None:
-        trial: dict[tuple[int, int, int], Array] = {}
+    def _add(
+        self, blocks: dict[tuple[int, int], Any], places: list[tuple[int, int, int, int]], coefficients: list[Any]
+    ) -> None:
+        trial: dict[tuple[int, int, int], Any] = {}
         w = self.rule.weights
         for (a, p, b, q), c in zip(places, coefficients, strict=True):
-            weighted = np.broadcast_to(w * c, w.shape)[:, None] * self.bases[b][q]
-            trial[a, p, b] = trial[a, p, b] + weighted if (a, p, b) in trial else weighted
+            if np.any(c):
+                _accumulate(trial, (a, p, b), _scale(np.broadcast_to(w * c, w.shape), self.spaces[b].basis[q]))
         for (a, p, b), weighted in trial.items():
-            J[self.parts[a], self.parts[b]] += self.bases[a][p].T @ weighted
+            _accumulate(blocks, (a, b), self.spaces[a].basis[p].T @ weighted)
 
-    def _known(self, z: Array, t: float) -> dict[str, Any]:
+    def _known(self, t: float, z: Array) -> dict[str, Any]:
         """Values of all slots, coordinates and time at the assembly nodes."""
         known: dict[str, Any] = {**self._coordinates, "t": t}
-        for names, basis, part in zip(self.terms.slots, self.bases, self.parts, strict=True):
-            known.update(zip(names, basis @ z[part], strict=True))
+        for names, space, part in zip(self.terms.slots, self.spaces, self.parts, strict=True):
+            known.update((name, matrix @ z[part]) for name, matrix in zip(names, space.basis, strict=True))
         return known
 
-    def _faces(self, z: Array, t: float) -> Iterator[tuple[FaceTerm, Quadrature, list[Array], Any, list[Any]]]:
+    def _faces(self, t: float, z: Array) -> Iterator[tuple[FaceTerm, Quadrature, list[Any], Any, list[Any]]]:
         for term in self.terms.faces:
-            rule, values = self._on_faces[term.face]
+            rule, values = self.spaces[0].faces[term.face][0], [space.faces[term.face][1] for space in self.spaces]
             known: dict[str, Any] = {**dict(zip("xyz", rule.nodes.T, strict=False)), "t": t}
             for names, value, part in zip(self.terms.slots, values, self.parts, strict=True):
                 known[names[0]] = value @ z[part]
             h, *slopes = (np.broadcast_to(each, len(rule.nodes)) for each in term.functions(known))
             yield term, rule, values, h, slopes
+
+
+def _scale(weights: Array, matrix: Any) -> Any:
+    """diag(weights) matrix."""
+    dense = isinstance(matrix, np.ndarray)
+    return weights[:, None] * matrix if dense else scipy.sparse.diags_array(weights) @ matrix
+
+
+def _accumulate(sums: dict[Any, Any], place: Any, term: Any) -> None:
+    sums[place] = sums[place] + term if place in sums else term

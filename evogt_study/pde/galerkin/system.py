@@ -100,18 +100,13 @@ class Reaction:
 
         return reacted
 
-    def linearised(self, alpha: Array, lifted: Array | None, t: float) -> tuple[Array, Array]:
-        """(r, phi~_i)_q, (r,), and w_q r_u at the nodes, (Q,), of a rate."""
+    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
+        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
         assert self.rate is not None  # noqa: S101  # potentials are never implicit
         u = self.values @ alpha
         if lifted is not None:
             u += lifted
-        negative = -self.weights
-        return (negative * self.rate.value(u, t)) @ self.values, negative * self.rate.slope(u, t)
-
-    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
-        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
-        return weighted_gram(self.values[None], self.linearised(alpha, lifted, t)[1])
+        return weighted_gram(self.values[None], -self.weights * self.rate.slope(u, t))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +131,22 @@ class GalerkinSystem:
     def nodal_lifting(self, t: float) -> Array | None:
         """u_b at the assembly nodes, (Q,); None if there is none."""
         return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
+
+    @property
+    def linear(self) -> bool:
+        """True without a nonlinear term."""
+        return self.reaction is None
+
+    @property
+    def mass(self) -> Array:
+        """The diagonal of the mass matrix: ones."""
+        return np.ones_like(self.initial)
+
+    def jacobian(self, t: float, alpha: Array) -> Array:
+        """d alpha'/d alpha, (r, r)."""
+        if self.reaction is None:
+            return -self.stiffness(t)
+        return -(self.stiffness(t) + self.reaction.jacobian(alpha, self.nodal_lifting(t), t))
 
     def rate(self, t: float, alpha: Array) -> Array:
         """alpha' = b - K alpha - r (eq:retained_ode), (r,)."""

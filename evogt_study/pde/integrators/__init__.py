@@ -2,8 +2,8 @@
 
 - `base`: the contract of an integrator; a start by half steps of the implicit Euler rule
 - `runge_kutta`: implicit Runge-Kutta methods by their tableau
-- `newton`: the stages of one step, by Newton's method if they are nonlinear
-- `newton_steps`: time steps of fields with nonlinear fluxes
+- `newton`: steps of implicit Runge-Kutta methods, by Newton's method if the stages are nonlinear
+- `field_steps`: time steps of fields with nonlinear fluxes
 - `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
 - `implicit_midpoint`: the implicit midpoint rule
 - `semi_implicit`: schemes with an explicit reaction: the stabilised step for gradient flows, and imex_bdf_2

@@ -30,16 +30,10 @@ class AdaptiveRadau(Integrator):
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time and interpolate at the observed times.  Raises DivergedError."""
-
-        def jacobian(t: float, alpha: Array) -> Array:
-            if system.reaction is None:
-                return -system.stiffness(t)
-            return -(system.stiffness(t) + system.reaction.jacobian(alpha, system.nodal_lifting(t), t))
-
         # with its Jacobian, else SciPy takes r more evaluations to find each by differences
         solution = scipy.integrate.solve_ivp(
             system.rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
-            rtol=self.rtol, atol=self.atol, jac=jacobian,
+            rtol=self.rtol, atol=self.atol, jac=system.jacobian,
         )  # fmt: skip
         if not solution.success:
             raise DivergedError(f"adaptive_radau gave up before t = {grid.final_time:g}: {solution.message}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.integrators.newton import solve_definite
+from evogt_study.pde.integrators.newton import factorise
 from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
@@ -57,7 +57,7 @@ def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -
 
     def step(alpha: Array, given: tuple[float, Array]) -> Array:
         half = 0.5 * grid.dt * system.stiffness(given[0])
-        return solve_definite(identity + half, alpha - half @ alpha + given[1], given[0])
+        return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])
 
     each = zip(grid.midpoints.tolist(), loads, strict=True)
     return grid.observe(accumulate(each, step, initial=system.initial))

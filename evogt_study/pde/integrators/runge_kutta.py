@@ -9,16 +9,18 @@ a stiffly accurate method, and is b^T A^{-1} otherwise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
+from evogt_study.pde.galerkin.stiffness import MatrixInTime
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, Start
-from evogt_study.pde.integrators.newton import StageSolver, solve_in_place
+from evogt_study.pde.integrators.newton import ImplicitSteps, factorise
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.schema.parameters import declared
@@ -94,7 +96,7 @@ class RungeKutta(Integrator):
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
     """The observed states of the method with this tableau."""
-    if system.reaction is not None or not system.autonomous:
+    if not (system.linear and system.autonomous):
         states = _by_solves(tableau, system, grid)
     elif system.symmetric:
         states = _in_modes(tableau, system, grid)
@@ -159,7 +161,7 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
     r, count = len(K), len(A)
     stages = np.eye(r * count) + grid.dt * np.kron(A, K)
     sides = np.asarray(np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r)), dtype=np.float64)
-    columns = solve_in_place(stages, sides, 0.0).reshape(count, r, count + 1, r)
+    columns = factorise(stages, 0.0)(sides).reshape(count, r, count + 1, r)
     solved = np.asarray(np.tensordot(d, columns, axes=1).swapaxes(0, 1), dtype=np.float64)
     propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
     loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
@@ -169,7 +171,14 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
 
 def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
     """Stage by stage, or all coupled ones at once."""
-    step, times = StageSolver.of(tableau, system, grid.dt), tableau.times(grid)
-    loads = system.load(times.ravel()).reshape(*times.shape, -1)
-    each = zip(times, loads, strict=True)
-    return grid.observe(accumulate(each, lambda alpha, given: step(alpha, *given), initial=system.initial))
+    times = tableau.times(grid)
+    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, use it again
+    stiffness: MatrixInTime = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
+    if system.autonomous:
+        constant = system.stiffness(0.0)
+        stiffness = lambda t: constant  # noqa: E731
+    loads = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
+    at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([loads[t] for t in at.tolist()]))
+    # to rounding, since the closing of a method may enlarge what Newton's method leaves
+    steps = ImplicitSteps(at_hand, tolerance=1e-15)
+    return grid.observe(accumulate(times, lambda z, at: steps.step(tableau, z, at, grid.dt), initial=system.initial))

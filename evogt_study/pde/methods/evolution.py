@@ -30,7 +30,7 @@ from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.methods.field_evolution import FieldEvolution
+from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, FieldMethod, states_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
@@ -45,7 +45,6 @@ from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, che
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
-from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
@@ -70,8 +69,8 @@ class Evolution(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
-        if isinstance(spec.problem, FieldProblem):
-            return FieldEvolution.of(spec)  # type: ignore[return-value]  # the same method for another kind of problem
+        if states_fields(spec.problem):
+            return FieldMethod.of(spec, FieldEvolutionCase)  # type: ignore[return-value]  # for another kind of problem
         known = {code.reference: code for code in spec.references}
         return Evolution.declared(spec, declared_in(EvolutionParameters), RECORDABLE, references=known)
 
@@ -197,9 +196,7 @@ class EvolutionCase(ProblemCase):
         reference = content_hash(self.reference_content)
         if self.given.reference == REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
-        keys = stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
-        is_measured = "reference_error" in self.method.scalars(self.values)
-        return {**keys, "reference error": keys["reference"]} if is_measured else keys
+        return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
         problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)

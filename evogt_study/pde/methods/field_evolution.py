@@ -1,24 +1,32 @@
-"""The paper's method for several fields or nonlinear fluxes, as a method of a study."""
+"""Methods of a study for several fields or nonlinear fluxes: the paper's method, and P1 finite elements."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.formulas import SPACE
+from evogt_study.methods.code import UserCode
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.pde.baselines.references import EXACT, REFINED, refined_run
+from evogt_study.pde.baselines.references import (
+    ELEMENTS,
+    EXACT,
+    REFINED,
+    ReferenceAmongWorkers,
+    RefinedReference,
+    element_reference,
+)
 from evogt_study.pde.domains import Box
-from evogt_study.pde.domains.base import WithConstant
-from evogt_study.pde.galerkin.flux_system import FluxSystem
+from evogt_study.pde.galerkin.flux_system import FieldSpace, FluxSystem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.integrators.newton_steps import NewtonSteps, check_integrator
+from evogt_study.pde.integrators.field_steps import FieldSolution, check_integrator, march_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
@@ -30,29 +38,20 @@ from evogt_study.pde.methods.problem_method import (
 )
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.pde.pipeline import Discretisation, Share, afresh
+from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, Reference, Share, afresh, estimate_error
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import choice, declared, declared_in, integer, same_as, typed
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Values, canonical_json
+from evogt_study.schema.values import Value, Values, canonical_json
 
-_RECORDABLE = ("error_history", "field", "integral_history")
+RECORDABLE_FIELDS = ("error_history", "field", "integral_history")
 _TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
-@dataclass(frozen=True, eq=False)
-class FieldSolution:
-    """Coefficients of all fields at the observed times."""
-
-    data: FieldData
-    system: FluxSystem
-    trajectory: Trajectory
-
-    def evaluate(self, nodes: Array) -> Array:
-        """The fields at the observed times, (P, d) -> (S, n, P)."""
-        pairs = zip(self.trajectory.coefficients, self.trajectory.times.tolist(), strict=True)
-        return np.stack([self.system.evaluate(z, nodes, t) for z, t in pairs])
+def states_fields(problem: object) -> bool:
+    """Return True if the problem of a study, or the object in a file that it names, has fields or nonlinear fluxes."""
+    return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
 
 
 def solve_fields(
@@ -64,19 +63,15 @@ def solve_fields(
     Newton's method does not converge.
     """
     check_integrator(run.integrator)
-    boxes = [data.problem.box(each) for _, each in data.problem.fields]
-    spaces = [_space(box, run, share) for box in boxes]
+    spaces = [_space(data.problem.box(each), run, share) for _, each in data.problem.fields]
     rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
-    system = FluxSystem(data.terms, spaces, rules)
-    return FieldSolution(data, system, NewtonSteps(system, tolerance, keep).march(run.integrator, run.grid))
+    system = FluxSystem(data.terms, [FieldSpace.of(space, rules) for space in spaces])
+    return march_fields(system, run.integrator, run.grid, tolerance, keep)
 
 
 def _space(box: Box, run: Discretisation, share: Share) -> RetainedSpace:
     def make() -> RetainedSpace:
-        features = box.features(run.dictionary, run.seed)
-        if run.dictionary.RANDOM and not len(box.boundary_points()):
-            features = WithConstant(features)
-        trial = trial_functions(box, features, box.quadrature(run.quadrature))
+        trial = trial_functions(box, box.features(run.dictionary, run.seed), box.quadrature(run.quadrature))
         return retain(trial, weighted_svd(trial), run.tau)
 
     return share("retained space", (run.dictionary, run.seed, run.quadrature, run.tau, box), make)
@@ -133,24 +128,29 @@ class FieldParameters:
     final_time: float = same_as(EvolutionParameters, "final_time")
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")
     reference: str | None = declared(
-        f"{EXACT} or {REFINED} for nonlinear fluxes and several fields", choice((EXACT, REFINED)),
-        "what errors are measured against", "the exact solution where left out", optional=True,
+        f"{EXACT}, {REFINED} or {ELEMENTS} for nonlinear fluxes and several fields",
+        choice((EXACT, REFINED, ELEMENTS)), "what errors are measured against", "the exact solution where left out",
+        optional=True,
     )  # fmt: skip
+    reference_points: int | None = same_as(EvolutionParameters, "reference_points")
+    reference_dt: float | None = same_as(EvolutionParameters, "reference_dt")
     newton: Newton | None = declared(
         '{ tolerance = 1e-13, factors = "kept" or "fresh" }', Newton.read, "Newton's method", optional=True
     )
 
 
 @dataclass(frozen=True, eq=False)
-class FieldEvolution(ProblemMethod):
-    """The method for one problem with several fields or nonlinear fluxes, and one choice of outputs."""
+class FieldMethod(ProblemMethod):
+    """The method of one kind of cases, for one problem with several fields or nonlinear fluxes."""
 
     solves_fields = True
 
+    kind: type[FieldCase]
+
     @staticmethod
-    def of(spec: MethodSpec) -> FieldEvolution:
+    def of(spec: MethodSpec, kind: type[FieldCase]) -> FieldMethod:
         """Make the method of `spec`.  Raises StudyError if an output does not exist."""
-        method = FieldEvolution.declared(spec, declared_in(FieldParameters), _RECORDABLE)
+        method = FieldMethod.declared(spec, declared_in(kind.PARAMETERS), RECORDABLE_FIELDS, kind=kind)
         taken = set(method.problem_names) & set(method.parameters)
         if taken:
             raise StudyError(f"a field must have another name than a parameter, got {min(taken)!r}")
@@ -165,113 +165,115 @@ class FieldEvolution(ProblemMethod):
 
     @cached_property
     def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("quadrature", "dictionary", *self.of_kinds["dictionary"], "seed", "tau")
+        dictionary = ("quadrature", "dictionary", *self.of_kinds.get("dictionary", ()), "seed", "tau")
+        return tuple(name for name in dictionary if name in self.parameters)
 
     def bind(self, values: Values) -> FieldCase:
-        return FieldCase(self, values)
+        return self.kind(self, values)
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        more = ("reference_points",) if values.get("reference") == ELEMENTS else ()
+        return super().required(values) + more
+
+    def is_measured(self, reference: Value | None) -> bool:
+        """Return True if errors are measured."""
+        return bool(self.source.has_exact) or reference in (REFINED, ELEMENTS)
 
     def scalars(self, values: Values) -> tuple[str, ...]:
-        measured = self.source.has_exact or values.get("reference") == REFINED
-        errors = ("error", *(f"error_{name}" for name in self.problem_names)) if measured else ()
-        return (*errors, *(("reference_error",) if values.get("reference") == REFINED else ()), "rank", "mass_defect")
+        reference = values.get("reference")
+        errors = ("error", *(f"error_{name}" for name in self.problem_names)) if self.is_measured(reference) else ()
+        own = ("reference_error",) if reference in (REFINED, ELEMENTS) else ()
+        return (*errors, *own, *self.kind.SCALARS)
 
 
 class FieldCase(ProblemCase):
     """One run for several fields or nonlinear fluxes."""
 
-    NAME = "field_evolution"
+    PARAMETERS: ClassVar[Any]
+    SCALARS: ClassVar[tuple[str, ...]]
+    method: FieldMethod
 
-    def __init__(self, method: FieldEvolution, values: Values) -> None:
+    def __init__(self, method: FieldMethod, values: Values) -> None:
         self.method, self.values = method, values
-        self.integrator = integrator_of(values)
 
     @cached_property
-    def given(self) -> FieldParameters:
+    def given(self) -> Any:
         """The values by their types."""
-        return typed(FieldParameters, self.values)
+        return typed(self.PARAMETERS, self.values)
 
     @cached_property
-    def discretisation(self) -> Discretisation:
-        """Everything except the problem."""
-        given, dictionary = self.given, dictionary_of(self.values)
-        times = self.method.output.times if self.method.output.record else 2
-        return Discretisation(
-            dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
-            quadrature=given.quadrature, validation=given.validation,
-            grid=TimeGrid.of(given.final_time, given.dt, times), integrator=self.integrator,
-        )  # fmt: skip
+    def grid(self) -> TimeGrid:
+        """The time steps.  Raises ParameterError."""
+        output = self.method.output
+        return TimeGrid.of(self.given.final_time, self.given.dt, output.times if output.record else 2)
+
+    @property
+    def newton(self) -> tuple[float, bool]:
+        """Tolerance of Newton's method, and whether its factors are kept."""
+        newton = self.given.newton or Newton()
+        return newton.tolerance, newton.factors == _KEPT
 
     @property
     def times_text(self) -> str:
-        saved = self.discretisation.grid.saved_times.tolist()
-        return canonical_json(saved) if self.method.output.record else "null"
-
-    def list_unused(self) -> tuple[str, ...]:
-        return ("reference",) if self.values.get("reference") in (None, EXACT) else ()
+        return canonical_json(self.grid.saved_times.tolist()) if self.method.output.record else "null"
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        run = self.discretisation
-        return {"retained space": (run.dictionary, run.seed, run.quadrature, run.tau)}
+        return {}
 
     def check(self) -> None:
-        check_integrator(self.integrator)
-        data: Any = self.method.problem(self.values)
-        quadrature_of("quadrature", self.given.quadrature, data.problem)
-        quadrature_of("validation", self.given.validation, data.problem)
-        if not self._is_measured and "error_history" in self.method.output.record:
+        problem: Any = self.method.problem(self.values)
+        len(self.grid.saved_times)  # raises where they do not fit
+        quadrature_of("validation", self.given.validation, problem)
+        if not self.method.is_measured(self.values.get("reference")) and "error_history" in self.method.output.record:
             raise StudyError("`record` must leave out error_history without exact solution or reference")
+        self.check_fields(problem)
 
-    @property
-    def _is_measured(self) -> bool:
-        return bool(self.method.source.has_exact) or self.given.reference == REFINED
+    @abstractmethod
+    def check_fields(self, data: FieldData) -> None:
+        """Raise InputError if the method cannot solve the problem."""
 
-    @property
-    def work(self) -> float | None:
-        run, count = self.discretisation, len(self.method.problem_names)
-        d = self.method.source.dimension or 1
-        r, Q = min(run.dictionary.N, run.quadrature.count(d)), run.quadrature.count(d)
-        space = count * (2 * Q * run.dictionary.N**2 + 20 * run.dictionary.N**3)
-        step = 4 * ((count * r) ** 3 + count * count * (1 + d) ** 2 * Q * r * r)
-        return seconds_of(float(space + run.grid.steps * step))
+    @abstractmethod
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        """The solution at the observed times."""
+
+    def make_reference(self, data: FieldData) -> Reference | None:
+        """The reference in place of the exact solution; by default there is none."""
+        return None
+
+    @abstractmethod
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        """Values of the method's own `SCALARS`."""
 
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
-        newton = self.given.newton or Newton()
-        solution = solve_fields(data, self.discretisation, newton.tolerance, newton.factors == _KEPT, share)
-        variables: dict[str, Datum] = {}
-        if self._is_measured:
-            variables |= self._errors(data, solution, share)
-        system = solution.system
-        variables["rank"] = Datum((), np.asarray(system.size))
-        variables["mass_defect"] = Datum((), np.asarray(max(space.mass_defect for space in system.spaces)))
+        solution = self.solve(data, share)
+        variables = {name: _scalar(value) for name, value in self.diagnose(solution).items()}
+        reference = self.make_reference(data)
+        if reference is not None or data.problem.has_exact:
+            variables |= self._errors(data, solution, reference)
         return finite(self._with_outputs(data, solution, variables))
 
-    def _errors(self, data: FieldData, solution: FieldSolution, share: Share) -> dict[str, Datum]:
-        rule, grid = data.problem.domain.quadrature(self.given.validation), self.discretisation.grid
-        found, variables = solution.evaluate(rule.nodes), dict[str, Datum]()
-        if self.given.reference == REFINED:
-            steps = (8, 4)
-            fine, coarse = (self._reference(data, level, grid.dt / steps[level], share)(rule.nodes) for level in (0, 1))
-            variables["reference_error"] = _scalar(_relative(coarse, fine, rule.weights)[-1].max())
+    def _errors(self, data: FieldData, solution: FieldSolution, reference: Reference | None) -> dict[str, Datum]:
+        rule, times = data.domain.quadrature(self.given.validation), self.grid.observed_times
+        variables = dict[str, Datum]()
+        if reference is not None:
+            reference = ReferenceAmongWorkers(reference, self.method.problem_identity(self.values))
+            known = reference(rule.nodes, times)
+            variables["reference_error"] = _scalar(estimate_error(reference, known[-1], rule, times[-1:]))
         else:
-            fine = np.stack([data.exact(rule.nodes, t) for t in grid.observed_times.tolist()])
-        errors = _relative(found, fine, rule.weights)
+            known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
+        errors = _relative(solution.evaluate(rule.nodes), known, rule.weights)
         variables["error"] = _scalar(errors[-1].max())
         for name, each in zip(data.problem.names, errors[-1], strict=True):
             about = {"long_name": f"relative L2 error of {name} at the final time", "units": "1"}
             variables[f"error_{name}"] = Datum((), np.asarray(each), about)
         if "error_history" in self.method.output.record:
-            variables["error_history"] = Datum(("time",), errors[grid.saved_positions].max(axis=1))
+            variables["error_history"] = Datum(("time",), errors[self.grid.saved_positions].max(axis=1))
         return variables
 
-    def _reference(self, data: FieldData, level: int, dt: float, share: Share) -> Any:
-        run = refined_run(self.discretisation, data.dimension, level, dt)
-        key = (self.method.problem_identity(self.values), replace(self.discretisation, seed=0), level)
-        return share("reference", key, lambda: solve_fields(data, run)).evaluate
-
     def _with_outputs(self, data: FieldData, solution: FieldSolution, variables: dict[str, Datum]) -> Record:
-        wanted, grid = self.method.output.record, self.discretisation.grid
+        wanted, grid = self.method.output.record, self.grid
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
         saved, names = grid.saved_positions, data.problem.names
         if "integral_history" in wanted:
@@ -290,6 +292,66 @@ class FieldCase(ProblemCase):
                 variables[name] = Datum(dims, values[:, a].reshape(shape), about)
             coordinates |= {x: Datum((x,), along) for x, along in zip(SPACE, axes, strict=False)}
         return Record(variables, coordinates)
+
+
+class FieldEvolutionCase(FieldCase):
+    """One run of the paper's method."""
+
+    NAME = "field_evolution"
+    PARAMETERS = FieldParameters
+    SCALARS = ("rank", "mass_defect")
+
+    @cached_property
+    def discretisation(self) -> Discretisation:
+        """Everything except the problem."""
+        given, dictionary = self.given, dictionary_of(self.values)
+        return Discretisation(
+            dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
+            quadrature=given.quadrature, validation=given.validation, grid=self.grid,
+            integrator=integrator_of(self.values),
+        )  # fmt: skip
+
+    def list_unused(self) -> tuple[str, ...]:
+        reference = self.values.get("reference")
+        unused = ("reference", "reference_dt") if reference in (None, EXACT) else ()
+        return unused if reference == ELEMENTS else (*unused, "reference_points")
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        run = self.discretisation
+        return {"retained space": (run.dictionary, run.seed, run.quadrature, run.tau)}
+
+    def check_fields(self, data: FieldData) -> None:
+        check_integrator(self.discretisation.integrator)
+        quadrature_of("quadrature", self.given.quadrature, data)  # type: ignore[arg-type]
+        self.make_reference(data)
+
+    @property
+    def work(self) -> float | None:
+        run, count = self.discretisation, len(self.method.problem_names)
+        d = self.method.source.dimension or 1
+        r, Q = min(run.dictionary.N, run.quadrature.count(d)), run.quadrature.count(d)
+        space = count * (2 * Q * run.dictionary.N**2 + 20 * run.dictionary.N**3)
+        step = 4 * ((count * r) ** 3 + count * count * (1 + d) ** 2 * Q * r * r)
+        return seconds_of(float(space + run.grid.steps * step))
+
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        return solve_fields(data, self.discretisation, *self.newton, share)
+
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        rule, defects = solution.system.rule, []
+        for space in solution.system.spaces:
+            gram = space.basis[0].T @ (rule.weights[:, None] * space.basis[0])
+            defects.append(float(np.linalg.norm(gram - np.eye(space.size), 2)))
+        return {"rank": solution.system.size, "mass_defect": max(defects)}
+
+    def make_reference(self, data: FieldData) -> Reference | None:
+        given, run = self.given, self.discretisation
+        if given.reference == REFINED:
+            return RefinedReference.of(partial(solve_fields, data), data.dimension, run, given.reference_dt)
+        if given.reference == ELEMENTS:
+            return element_reference(data, given.reference_points, run.grid, given.reference_dt)
+        return None
 
 
 def _scalar(value: Any) -> Datum:

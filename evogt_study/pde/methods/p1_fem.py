@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.pde.baselines.finite_elements import DEGREES, check_admitted, check_mesh_size, p1_fem, quadrature_nodes
+from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.pde.baselines.finite_elements import (
+    DEGREES,
+    MIDPOINT,
+    check_admitted,
+    check_mesh_size,
+    element_fields,
+    p1_fem,
+    quadrature_nodes,
+)
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
+from evogt_study.pde.integrators.field_steps import FieldSolution
 from evogt_study.pde.methods.baseline import BaselineCase, with_scalars
 from evogt_study.pde.methods.evolution import time_grid
+from evogt_study.pde.methods.field_evolution import FieldCase, FieldMethod, Newton, states_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters
+from evogt_study.pde.methods.problem_method import seconds_of
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Share
+from evogt_study.pde.problems.fields import FieldData
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Record
 
@@ -30,6 +44,15 @@ class P1Parameters:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class P1FieldParameters(P1Parameters):
+    """Parameters of a case with several fields or nonlinear fluxes."""
+
+    newton: Newton | None = declared(
+        '{ tolerance = 1e-13, factors = "kept" or "fresh" }', Newton.read, "Newton's method", optional=True
+    )
+
+
 class P1FiniteElements(BaselineCase[P1Parameters]):
     """Continuous piecewise-linear finite elements and the implicit midpoint rule (tab:p1_fem)."""
 
@@ -37,6 +60,11 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
     PARAMETERS = P1Parameters
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS = ("initial_error", "degrees_of_freedom")
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:  # type: ignore[override]  # for another kind of problem
+        """The method of these cases, or of `P1Fields`."""
+        return FieldMethod.of(spec, P1Fields) if states_fields(spec.problem) else super().of(spec)
 
     @property
     def observed(self) -> TimeGrid:
@@ -75,3 +103,35 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         solution = p1_fem(problem, self.given.unknowns, self.observed, self.given.degree)
         record = self.measured(problem, solution.evaluate, self.observed)
         return with_scalars(record, {"degrees_of_freedom": solution.dofs})
+
+
+class P1Fields(FieldCase):
+    """The same elements for several fields or nonlinear fluxes."""
+
+    NAME = "p1_fem"
+    PARAMETERS = P1FieldParameters
+    SCALARS = ("degrees_of_freedom",)
+
+    @property
+    def degree(self) -> int:
+        """Polynomial degree that element integrals are exact for."""
+        return int(self.given.degree or DEGREES[self.method.source.dimension or 1])
+
+    def list_unused(self) -> tuple[str, ...]:
+        return ("degree",) if self.given.degree == DEGREES.get(self.method.source.dimension or 0) else ()
+
+    def check_fields(self, data: FieldData) -> None:
+        check_mesh_size(data.dimension, self.given.unknowns, self.given.degree)
+
+    @property
+    def work(self) -> float | None:
+        d = self.method.source.dimension or 1
+        assembled = 500 * quadrature_nodes(d, self.given.unknowns, self.given.degree)
+        return seconds_of(float(len(self.method.problem_names) ** 2 * 4 * assembled * self.grid.steps))
+
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        tolerance, keep = self.newton
+        return element_fields(data, 1, self.given.unknowns + 1, self.degree, self.grid, MIDPOINT, tolerance, keep)
+
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        return {"degrees_of_freedom": solution.system.size}

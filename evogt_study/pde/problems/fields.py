@@ -150,6 +150,11 @@ class FieldProblem:
         """Names in the formulas that need a value."""
         return self.symbolic.parameters
 
+    @property
+    def has_exact(self) -> bool:
+        """True if the exact solution is stated."""
+        return self.symbolic.exact is not None
+
     def box(self, field: Field) -> Box:
         """The box with the periodic directions and natural faces of a field."""
         boundary = self.boundary if field.boundary is None else field.boundary
@@ -405,7 +410,7 @@ class FieldData:
 
 
 class FormulaTerms:
-    """The `FieldTerms` of formulas, with symbolic derivatives."""
+    """The `FluxTerms` of formulas, with symbolic derivatives."""
 
     def __init__(self, data: FieldData) -> None:
         self._data, symbolic = data, data.problem.symbolic

@@ -120,12 +120,12 @@ def test_a_start_longer_than_the_run_is_refused():
         integrator("gauss_2", start=Start(8)).times(TimeGrid(1.0, 3, ()))
 
 
-def test_newton_that_does_not_converge_is_divergence_with_its_last_residual():
+def test_newton_that_does_not_converge_is_divergence_with_its_last_change():
     # u = 1 + u^3 of the implicit Euler step has no root near; its Newton iterates wander
     rate = NodalRate(lambda u, t: u**2 + 1.0, lambda u, t: 2.0 * u)
     law = Reaction(None, np.ones((1, 1)), np.ones(1), rate)
     system = dataclasses.replace(scalar(0.0), reaction=law)
-    with pytest.raises(DivergedError, match=r"Newton's method did not converge at t = 1: last residual \d"):
+    with pytest.raises(DivergedError, match=r"Newton's method did not converge at t = 1: last change \d"):
         final_state(integrator("implicit_euler"), system, 1.0, 1)
 
 

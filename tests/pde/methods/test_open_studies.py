@@ -274,8 +274,8 @@ def test_a_mistake_costs_one_line_and_exit_code_two(refused, name):
     refused(*REFUSED[name])
 
 
-def test_a_divergent_reaction_is_a_run_that_diverged_with_its_residual():
+def test_a_divergent_reaction_is_a_run_that_diverged_with_its_last_change():
     blow_up = {"dimension": 1, "initial": '"50*x*(1-x)"', "reaction": '"u**3"'}
     status, messages, _ = computed(toml(blow_up))
     assert status.tolist() == [Status.diverged] * 2
-    assert all("Newton's method did not converge" in told and "last residual" in told for told in messages)
+    assert all("Newton's method did not converge" in told and "last change" in told for told in messages)

@@ -251,6 +251,57 @@ def test_orders_in_time_on_a_nonlinear_system(integrator, steps, order):
         assert float(run.error) == max(float(run.error_u), float(run.error_v))
 
 
+IN_A_SQUARE = """
+boundary = { x0 = { flux = "0" }, x1 = { flux = "0" }, y0 = { flux = "0" }, y1 = { flux = "0" } }
+[problem.fields.u]
+flux = ["((1 + u)*u_x + v_x)/20", "(1 + u)*u_y/20"]
+reaction = "u*(1 - v)"
+exact = "1 + exp(-t)*cos(pi*x)*cos(pi*y)/2"
+[problem.fields.v]
+flux = ["v_x/10", "(1 + u)*v_y/10"]
+reaction = "-u*v_x"
+exact = "1 - exp(-2*t)*cos(2*pi*x)*cos(pi*y)/3"
+"""
+"""The same in 2-D."""
+
+
+def in_dimension(dimension, given):
+    """The result for `CROSS` or `IN_A_SQUARE`."""
+    text = TEXT.replace("dimension = 1", f"dimension = {dimension}").replace("validation = 100", "validation = 40")
+    text = text.format(problem={1: CROSS, 2: IN_A_SQUARE}[dimension], constants=given)
+    if "unknowns" in given:
+        text = 'method = "p1_fem"\n' + text.replace("seed = [0]", "degree = [6]")
+    data = evs.run(evs.Study.from_text(text), workers=0).squeeze()
+    assert data.run_status.item() == "ok", data.run_message.item()
+    return data
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_p1_elements_for_fields_have_order_two(dimension):
+    given = "unknowns = {}\nvalidation = 60\ndt = {}\nfinal_time = 0.2"
+    errors = [float(in_dimension(dimension, given.format(n - 1, 0.2 / n)).error) for n in (10, 20)]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_quadratic_elements_are_a_reference_of_order_three(dimension):
+    N = {1: 20, 2: 120}[dimension]
+    given = constants("legendre", N, 0.1, 0.0125).replace(f"points = {3 * N}", "points = 40")
+    runs = [in_dimension(dimension, f'{given}\nreference = "finite_elements"\nreference_points = {n}') for n in (8, 16)]
+    errors = [float(run.error) for run in runs]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.2)
+    assert errors[1] < float(runs[1].reference_error) == pytest.approx(errors[0], rel=0.3)
+
+
+def test_elements_keep_the_mass_of_a_porous_medium():
+    problem = (
+        'boundary = { x0 = { flux = "0" }, x1 = { flux = "0" } }\ninitial = "1 + cos(pi*x)/2"\ndiffusion = "3*u**2"'
+    )
+    given = "unknowns = 39\nvalidation = 60\ndt = 0.001\nfinal_time = 0.02"
+    text = 'method = "p1_fem"\n' + TEXT.format(problem=problem, constants=given).replace("seed = [0]", "degree = [8]")
+    assert np.ptp(evs.run(evs.Study.from_text(text), workers=0).integral_u.values) < 1e-13
+
+
 def test_random_features_without_given_values_keep_the_mass():
     faces = 'boundary = { x0 = { flux = "0" }, x1 = { flux = "0" } }\n'
     given = constants("gtransnet", 60, 0.02, 5e-4, factor=2) + "\ngamma = 4\nN1 = 120"
@@ -301,7 +352,7 @@ def test_mistakes_are_named(problem, message):
         computed(problem, constants("legendre", 8, 0.1, 0.01))
 
 
-@pytest.mark.parametrize("method", ["p1_fem", "finite_difference", "space_time_regression"])
+@pytest.mark.parametrize("method", ["finite_difference", "space_time_regression"])
 def test_methods_for_one_linear_field_refuse_others(method):
     text = TEXT.format(problem='diffusion = "1 + u"\ninitial = "0"', constants="final_time = 0.1\nvalidation = 20")
     with pytest.raises(evs.errors.StudyError, match="one field and linear fluxes"):
