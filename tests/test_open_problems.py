@@ -189,7 +189,7 @@ MISTAKES = {
     "words for numbers": ({"domain": {"lower": ["a", 0], "upper": [1, 1]}}, "`domain.lower` must be a list of numbers"),
     "flux on a disk": (
         {"domain": {"disk": {"centre": [0, 0], "radius": 1}}, "boundary": {"x0": {"flux": "0"}}},
-        "`boundary` must be left out on a domain that is not a box",
+        "`boundary` of a disk must name circle, got x0",
     ),
     "coordinates": ({"reaction": "z*u"}, "`reaction` must use the coordinates x, y of a 2-D problem, got z"),
 }  # fmt: skip

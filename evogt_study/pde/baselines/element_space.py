@@ -168,7 +168,9 @@ def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
     """Number the unknown of each degree of freedom; there is none on Dirichlet faces."""
     count, places = int(basis.N), np.asarray(basis.doflocs)
     if isinstance(domain, Triangulated):
-        fixed, master = np.asarray(basis.get_dofs().flatten()), np.arange(count)
+        facets = _facets(basis, domain, domain.natural)
+        fixed = np.asarray(basis.get_dofs(np.setdiff1d(basis.mesh.boundary_facets(), facets)).flatten())
+        master = np.arange(count)
     else:
         fixed, master = _on_box(places, as_box(domain))
     kept = np.setdiff1d(np.unique(master), fixed)
@@ -196,11 +198,23 @@ def _on_box(places: Array, box: Box) -> tuple[npt.NDArray[np.intp], npt.NDArray[
 
 
 def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: SparseMatrix) -> SparseBasis:
-    box, axis, side = as_box(domain), DIRECTIONS.index(name[0]), int(name[1])
-    place, width = (box.lower, box.upper)[side][axis], box.widths[axis]
-    facets = basis.mesh.facets_satisfying(lambda x: np.abs(x[axis] - place) < 1e-9 * width, boundaries_only=True)
-    rule = simplex_rule(box.dimension - 1, degree // 2 + 1) if box.dimension > 1 else (np.zeros((1, 1)), np.ones(1))
+    d, facets = domain.dimension, _facets(basis, domain, (name,))
+    rule = simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
     return _sparse(skfem.FacetBasis(basis.mesh, basis.elem, facets=facets, quadrature=rule), reduction)
+
+
+def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
+    """Facets on these parts of the boundary."""
+    facets = np.asarray(basis.mesh.boundary_facets())
+    middles = basis.mesh.p[:, basis.mesh.facets[:, facets]].mean(axis=1)
+    if isinstance(domain, Triangulated):
+        on = np.array([domain.face_of(middle) in names for middle in middles.T], dtype=bool)
+    else:
+        box, on = as_box(domain), np.zeros(len(facets), dtype=bool)
+        unit = (middles - np.array(box.lower)[:, None]) / box.widths[:, None]
+        for name in names:
+            on |= np.abs(unit[DIRECTIONS.index(name[0])] - int(name[1])) < 1e-9
+    return facets[on]
 
 
 # as sparse matrices: each term of the equation is then a product of two of them with a diagonal of weights

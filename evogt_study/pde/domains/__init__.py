@@ -40,7 +40,11 @@ def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
         remedy = "add an entry point of the group evogt_study.domains"
         raise ParameterError("domain", "of a registered type", domain, remedy=remedy)
     # A field that is not compared is not part of the identity: a mesh is identified by the digest of its arrays.
-    parts = {part.name: getattr(domain, part.name) for part in fields(domain) if whole or part.compare}
+    parts = {
+        part.name: getattr(domain, part.name)
+        for part in fields(domain)
+        if (whole or part.compare) and not ("optional" in part.metadata and getattr(domain, part.name) == part.default)
+    }
     return {"kind": kind} | {
         name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()
     }

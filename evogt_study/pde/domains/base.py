@@ -13,6 +13,9 @@ from evogt_study.pde.dictionaries.base import Dictionary, Features, FirstOrder, 
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
+OPTIONAL = {"optional": True}
+"""Metadata of a field that is part of the identity only if it has another value than its default."""
+
 
 @dataclass(frozen=True)
 class Domain(ABC):
@@ -72,9 +75,15 @@ class Domain(ABC):
         return QuadratureRule("gauss_legendre", 16)
 
 
+def with_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
+    """The features, on a domain without given values with the function 1: then the mean is kept."""
+    has_constant = dictionary.HAS_CONSTANT or len(domain.boundary_points())
+    return features if has_constant else WithConstant(features)
+
+
 @dataclass(frozen=True, eq=False)
 class WithConstant:
-    """Features and the function 1, so that a problem without given values keeps its mean."""
+    """Features and the function 1."""
 
     inner: Features
 
@@ -82,6 +91,11 @@ class WithConstant:
     def count(self) -> int:
         """N + 1."""
         return self.inner.count + 1
+
+    @property
+    def strip(self) -> float:
+        """The strip of the inner features; 0 if they have none."""
+        return float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
         """Evaluate at `nodes`, (Q, d) -> (Q, N + 1)."""

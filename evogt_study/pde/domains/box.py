@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures, WithConstant
+from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
@@ -121,7 +121,10 @@ class Box(Domain):
         columns = [low + width * along for low, width in zip(self.lower, self.widths, strict=True)]
         columns[axis] = np.array([(self.lower, self.upper)[side][axis]])
         others = [width * weights for i, width in enumerate(self.widths) if i != axis]
-        return Quadrature(tensor_points(columns), np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel())
+        nodes, normal = tensor_points(columns), np.zeros(self.dimension)
+        normal[axis] = 2.0 * side - 1.0
+        face_weights = np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel()
+        return Quadrature(nodes, face_weights, normals=np.broadcast_to(normal, nodes.shape))
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l D_l, with D_l = s, 1 - s or s (1 - s) where the lower, the upper or both faces are Dirichlet."""
@@ -167,9 +170,7 @@ class Box(Domain):
         else:
             inner = dictionary.sample(seed, self.feature_dimension)
         features = MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
-        # without given values the space contains the constant, so that the mean is kept
-        has_constant = dictionary.HAS_CONSTANT or len(self.boundary_points())
-        return features if has_constant else WithConstant(features)
+        return with_constant(self, dictionary, features)
 
 
 def as_box(domain: Domain) -> Box:

@@ -1,29 +1,37 @@
-"""The disk, with D = 1 - |x - c|^2 / R^2."""
+"""The disk, with D = 1 - |x - c|^2 / R^2, or D = 1 if its circle is natural."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ParameterError
-from evogt_study.pde.domains.triangulated import EDGE, Triangulated, scikit_fem
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.pde.domains.base import OPTIONAL
+from evogt_study.pde.domains.triangulated import EDGE, Triangulated, constant_factor, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature, TriangleRule
 
 _LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
 """Angles of boundary points: on the axes, where formulas vanish by symmetry, and off them without a pattern."""
 
+CIRCLE = "circle"
+"""Name of the boundary."""
+
 
 @dataclass(frozen=True)
 class Disk(Triangulated):
-    """The open disk.  Raises ParameterError for a wrong centre or radius."""
+    """The open disk.  Raises ParameterError for a wrong centre, radius or part of the boundary."""
 
     centre: tuple[float, ...]
     radius: float
+    natural_faces: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
+        if not set(self.natural_faces) <= {CIRCLE}:
+            raise ProblemError(f"`boundary` of a disk must name {CIRCLE}, got {', '.join(self.natural_faces)}")
         if self.dimension != 2 or len(self.centre) != 2 or not np.isfinite(self.centre).all():
             raise ParameterError("domain.disk.centre", "two numbers", self.centre)
         if not 0.0 < self.radius < np.inf:
@@ -37,18 +45,36 @@ class Disk(Triangulated):
         """Triangles whose sides on the boundary are parabolas through it: the area is right to the fourth order."""
         return scikit_fem().circle(refinements).scaled(self.radius).translated(self.centre)
 
+    @property
+    def natural(self) -> tuple[str, ...]:
+        return self.natural_faces
+
+    def face_of(self, point: Array) -> str:
+        return CIRCLE
+
+    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+        """Equally spaced points, whose error is smaller than any power of their distance."""
+        count = 8 * 2**rule.refinements * (rule.degree // 2 + 1)
+        angles = 2.0 * np.pi * np.arange(count) / count
+        normals = np.column_stack([np.cos(angles), np.sin(angles)])
+        weights = np.full(count, 2.0 * np.pi * self.radius / count)
+        return Quadrature(np.asarray(self.centre) + self.radius * normals, weights, normals=normals)
+
     def bounds(self) -> tuple[Array, Array]:
         centre = np.asarray(self.centre, dtype=float)
         return centre - self.radius, centre + self.radius
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        if self.natural_faces:
+            return constant_factor(nodes)[: order + 1]
         offset, square = (nodes - np.asarray(self.centre)).T, self.radius**2
         jet = [1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset]
         jet.append(np.broadcast_to(-2.0 / square * np.eye(2)[:, :, None], (2, 2, len(nodes))))
         return tuple(jet[: order + 1])
 
     def boundary_points(self) -> Array:
-        return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(_LOOKED_AT), np.sin(_LOOKED_AT)])
+        angles = _LOOKED_AT[:0] if self.natural_faces else _LOOKED_AT
+        return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))

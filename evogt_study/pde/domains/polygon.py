@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import ParameterError
-from evogt_study.pde.domains.triangulated import Segmented, scikit_fem
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.pde.domains.base import OPTIONAL
+from evogt_study.pde.domains.triangulated import Segmented, distances, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, TriangleRule
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9
@@ -20,12 +22,21 @@ STRAIGHT = 1e-9
 
 @dataclass(frozen=True)
 class Polygon(Segmented):
-    """The inside of a closed line through `corners`, which does not cross or touch itself; counterclockwise."""
+    """The inside of a closed line through `corners`, which does not cross or touch itself.
+
+    The side from corner i to the next one is "side0", "side1", ...  Corners run counterclockwise if no side is natural.
+    """
 
     corners: tuple[Point, ...]
+    natural_faces: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+
+    def __post_init__(self) -> None:
+        known = [f"side{i}" for i in range(len(self.corners))]
+        if unknown := [name for name in self.natural_faces if name not in known]:
+            raise ProblemError(f"`boundary` must name sides {known[0]} to {known[-1]}, got {unknown[0]!r}")
 
     @staticmethod
-    def of(raw: Any) -> Polygon:
+    def of(raw: Any, natural_faces: tuple[str, ...] = ()) -> Polygon:
         """The polygon with these corners.  Raises ParameterError if they do not make one."""
         try:
             corners = [(float(x), float(y)) for x, y in raw]
@@ -34,17 +45,48 @@ class Polygon(Segmented):
         if len(set(corners)) != len(corners) or len(corners) < 3 or not np.isfinite(corners).all():
             raise ParameterError("domain.polygon", "at least three different corners [x, y]", raw)
         _check_simple(corners)
-        x, y = np.array(corners).T
-        counterclockwise = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0.0  # twice the area
-        return Polygon(2, tuple(corners if counterclockwise else corners[::-1]))
+        polygon = Polygon(2, tuple(corners), natural_faces)
+        return polygon if natural_faces else Polygon(2, polygon.counterclockwise)
+
+    @property
+    def counterclockwise(self) -> tuple[Point, ...]:
+        """The corners in this order."""
+        x, y = np.array(self.corners).T
+        twice_the_area = float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
+        return self.corners if twice_the_area > 0.0 else self.corners[::-1]
 
     def segments(self) -> tuple[Array, Array]:
         corners = np.array(self.corners)
         return corners, np.roll(corners, -1, axis=0)
 
+    def dirichlet_segments(self) -> tuple[Array, Array]:
+        given = [i for i in range(len(self.corners)) if f"side{i}" not in self.natural_faces]
+        starts, ends = self.segments()
+        return starts[given], ends[given]
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        return self.natural_faces
+
+    def face_of(self, point: Array) -> str:
+        starts, ends = self.segments()
+        away = [float(distances(point[None], *side)[0]) for side in zip(starts[:, None], ends[:, None], strict=True)]
+        return f"side{int(np.argmin(away))}"
+
+    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+        """Gauss points of the degree on the parts of a side after the refinements."""
+        start, end = (points[int(face.removeprefix("side"))] for points in self.segments())
+        along, weights = QuadratureRule("gauss_legendre", rule.degree // 2 + 1).on_unit_interval
+        parts = 2**rule.refinements
+        places = ((np.arange(parts)[:, None] + along) / parts).ravel()
+        length, sign = float(np.linalg.norm(end - start)), 1.0 if self.counterclockwise == self.corners else -1.0
+        normal = sign * np.array([end[1] - start[1], start[0] - end[0]]) / length
+        nodes = start + places[:, None] * (end - start)
+        return Quadrature(nodes, np.tile(length * weights / parts, parts), normals=np.tile(normal, (len(nodes), 1)))
+
     def coarsest(self) -> Any:
         """Triangles between corners, by cutting off one ear after another."""
-        return scikit_fem().triangulation(np.array(self.corners), np.array(_ears(self.corners)))
+        return scikit_fem().triangulation(np.array(self.counterclockwise), np.array(_ears(self.counterclockwise)))
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:

@@ -1,4 +1,4 @@
-"""Domains of the plane with Dirichlet data that are integrated over triangles.
+"""Domains of the plane that are integrated over triangles; parts of the boundary may be natural.
 
 `Segmented` domains have a boundary of segments.  Their factor D is a smooth distance to the boundary, with derivatives.
 scikit-fem makes and refines the triangles.
@@ -7,7 +7,7 @@ scikit-fem makes and refines the triangles.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from scipy.special import roots_jacobi
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures
+from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
 
@@ -28,7 +28,7 @@ EDGE = 1e-9
 
 @dataclass(frozen=True)
 class Triangulated(Domain):
-    """A domain of the plane with Dirichlet data; features see coordinates of its bounding box."""
+    """A domain of the plane; features see coordinates of its bounding box."""
 
     @abstractmethod
     def coarsest(self) -> Any:
@@ -54,11 +54,25 @@ class Triangulated(Domain):
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         lower, upper = self.bounds()
-        return MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
+        features = MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
+        return with_constant(self, dictionary, features)
+
+    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+        """The rule on a natural part of the boundary, with its normals."""
+        raise NotImplementedError
+
+    def face_of(self, point: Array) -> str:
+        """Name of the part of the boundary on which a point is; "" if parts have no names."""
+        return ""
 
     @property
     def usual_rule(self) -> Rule:
         return TriangleRule(2, 8)
+
+
+def constant_factor(nodes: Array) -> tuple[Array, ...]:
+    """D = 1 with its derivatives, of a domain without given values."""
+    return np.ones(len(nodes)), np.zeros((2, len(nodes))), np.zeros((2, 2, len(nodes)))
 
 
 @lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
@@ -68,7 +82,7 @@ def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
     if count > MAX_NODES:
         raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
     found: Quadrature = scikit_fem().on_triangles(domain.refined(rule.refinements), nodes, weights)
-    return found
+    return replace(found, faces={face: domain.on_face(face, rule) for face in domain.natural})
 
 
 # scikit-fem and its part of SciPy take 0.08 s, which would delay each worker and each page of a result.
@@ -107,6 +121,10 @@ class Segmented(Triangulated):
     def segments(self) -> tuple[Array, Array]:
         """Starts and ends of the boundary's segments, (m, 2) each."""
 
+    def dirichlet_segments(self) -> tuple[Array, Array]:
+        """Starts and ends of the segments with given values; by default all."""
+        return self.segments()
+
     def bounds(self) -> tuple[Array, Array]:
         starts, _ = self.segments()
         return starts.min(axis=0), starts.max(axis=0)
@@ -116,13 +134,15 @@ class Segmented(Triangulated):
         # in these units from the start: the distance's formula is not one of lengths alone
         lower, upper = self.bounds()
         scale = float(np.max(upper - lower))
-        starts, ends = ((points - lower) / scale for points in self.segments())
+        starts, ends = ((points - lower) / scale for points in self.dirichlet_segments())
+        if not len(starts):
+            return constant_factor(nodes)[: order + 1]
         jet = approximate_distance((nodes - lower) / scale, starts, ends)
         return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
         """Vertices and others on each segment."""
-        starts, ends = self.segments()
+        starts, ends = self.dirichlet_segments()
         # without a pattern, by which data that vanish in the middle would pass
         parts = np.array([0.0, 0.271, 0.618])[:, None, None]
         return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)

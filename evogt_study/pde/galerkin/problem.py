@@ -288,6 +288,8 @@ class Problem:
         Faces that are not Dirichlet faces.
     exact_gradient : callable, optional
         Nodes (Q, d) and one time -> grad u (d, Q).
+    boundary_tolerance : float, optional
+        Relative difference of data on the boundary that is not refused.
 
     Raises
     ------
@@ -323,6 +325,7 @@ class Problem:
     reaction: SpaceTimeFunction | NonlinearReaction | None = None
     faces: tuple[NaturalFace, ...] = ()
     exact_gradient: Callable[[Array, float], Array] | None = None
+    boundary_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("diffusion", "source", "exact"):

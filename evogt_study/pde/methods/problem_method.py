@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.errors import DivergedError, DoubtWarning, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.function import plain
 from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
@@ -304,7 +305,8 @@ class ProblemMethod(Method):
         key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
             try:
-                self.known_examples[key] = self.problem(values)
+                with quiet_doubts():
+                    self.known_examples[key] = self.problem(values)
             except InputError:
                 self.known_examples[key] = None
         return self.known_examples[key]
@@ -318,7 +320,8 @@ class ProblemMethod(Method):
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
-        return share("problem", self.problem_identity(values), lambda: self.problem(values))
+        with quiet_doubts():  # the check of the study has given them
+            return share("problem", self.problem_identity(values), lambda: self.problem(values))
 
 
 class ProblemCase(BoundCase):
@@ -422,6 +425,14 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
     """
     with users_functions(f"`diffusion` of {name}"):
         check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
+
+
+@contextmanager
+def quiet_doubts() -> Iterator[None]:
+    """Give no `DoubtWarning` about the data of a problem in here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtWarning)
+        yield
 
 
 # The author of the study sees any error of a user function as one line, not as a traceback.

@@ -131,11 +131,12 @@ Rule = QuadratureRule | TriangleRule
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """Nodes and positive weights of a rule on a domain."""
+    """Nodes and positive weights of a rule on a domain, or on a face with its outward `normals` (Q, d)."""
 
     nodes: Array
     weights: Array
     faces: Mapping[str, Quadrature] = field(default_factory=dict)
+    normals: Array | None = None
 
     def integrate(self, values: Array) -> Array:
         """sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""

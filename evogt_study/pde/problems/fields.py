@@ -22,11 +22,13 @@ from evogt_study.pde.domains import Box, UnitCube, domain_content
 from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.flux_system import FaceTerm
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, domain_of
+from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, check_tolerance, domain_of
 
 _TOLERANCE = 1e-9
 """Largest mismatch of boundary values, relative to the largest value: more than rounding of formulas."""
 _TIME = symbol("t")
+_COMMON = ("dimension", "domain", "boundary", "boundary_tolerance", "final_time", "name")
+"""Entries of a problem that all fields have in common."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class FieldProblem:
     boundary: Boundary = ()
     final_time: float | None = None
     name: str = ""
+    boundary_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
@@ -101,6 +104,7 @@ class FieldProblem:
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
         if not isinstance(self.domain, (Box, UnitCube)):
             raise ParameterError("domain", "a box for nonlinear fluxes and several fields", self.domain)
+        check_tolerance(self.boundary_tolerance)
         known = [name for name, each in self.fields if each.exact is not None]
         if known and len(known) < len(self.fields):
             raise FormulaError(f"`exact` must be stated for all fields or for none, got it for {', '.join(known)}")
@@ -125,6 +129,8 @@ class FieldProblem:
         content: dict[str, Any] = {"dimension": self.dimension, "fields": given}
         if self.boundary:
             content["boundary"] = self.boundary
+        if self.boundary_tolerance:
+            content["boundary_tolerance"] = self.boundary_tolerance
         return (
             content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
         )
@@ -184,7 +190,7 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     Raises FormulaError for terms that exclude each other.
     """
     table = {name: value for name, value in given.items() if value is not None}
-    kept = {name: table[name] for name in ("dimension", "domain", "boundary", "final_time", "name") if name in table}
+    kept = {name: table[name] for name in _COMMON if name in table}
     if "fields" in table:
         if beside := sorted({*table} - {*kept, "fields"} - {"diffusion"}):
             raise FormulaError(f"`{beside[0]}` must be stated for each field, in [problem.fields.NAME]")
@@ -344,6 +350,11 @@ class FieldData:
         """The domain of the problem."""
         return self.problem.domain
 
+    @property
+    def tolerance(self) -> float:
+        """Largest mismatch of boundary values, relative to the largest value."""
+        return max(_TOLERANCE, self.problem.boundary_tolerance)
+
     def functions(self, expressions: list[sympy.Expr]) -> Evaluated:
         """The expressions as one function of the values of slots, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
@@ -373,7 +384,7 @@ class FieldData:
                 continue
             for t in (0.0, 0.37 * T, T):
                 value, wanted = self.at_points((symbolic.exact[a], symbolic.lifting[a]), edge, t)
-                if not np.abs(value - wanted).max() <= _TOLERANCE * max(1.0, np.abs(value).max()):
+                if not np.abs(value - wanted).max() <= self.tolerance * max(1.0, np.abs(value).max()):
                     got = f"{value[np.abs(value - wanted).argmax()]:.6g} at t = {t:g}"
                     raise ProblemError(f"`exact` of `{name}` must equal `lifting` on the boundary, got {got}")
         self._check_fluxes(T)
@@ -399,7 +410,7 @@ class FieldData:
             for t in (0.0, 0.37 * T, T):
                 flux, wanted = self.at_points((symbolic.exact_fluxes[a][axis], h.subs(shifted)), points, t)
                 outward = flux if side else -flux
-                if not np.abs(outward - wanted).max() <= _TOLERANCE * max(1.0, np.abs(outward).max()):
+                if not np.abs(outward - wanted).max() <= self.tolerance * max(1.0, np.abs(outward).max()):
                     got = f"{wanted[0]:.6g} where the flux of `exact` is {outward[0]:.6g}, at t = {t:g}"
                     raise ProblemError(f"the flux of `{name}` on {face} must fit `exact`, got {got}")
 

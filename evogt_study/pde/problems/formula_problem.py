@@ -39,6 +39,7 @@ from evogt_study.pde.problems.terms import (
     SplitTerms,
     SymbolicTerms,
     boundary_of,
+    check_tolerance,
     domain_of,
     parse_term,
     symbolic_terms,
@@ -84,6 +85,8 @@ class FormulaProblem:
         T if a run states none, and the name for labels.
     flux, fields : optional
         Flux in place of `diffusion`; or a mapping of names to `Field` for several fields.
+    boundary_tolerance : float, optional
+        Relative difference of boundary values that is not refused.
 
     Raises
     ------
@@ -114,6 +117,7 @@ class FormulaProblem:
     advection: Texts | None = None
     reaction: str | None = None
     boundary: Any = ()
+    boundary_tolerance: float = 0.0
 
     # several fields, or terms that are nonlinear in u or its gradient, are a problem of another form
     def __new__(cls, *values: Any, **given: Any) -> Any:
@@ -140,13 +144,14 @@ class FormulaProblem:
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
+        check_tolerance(self.boundary_tolerance)
         derived(self)
 
     @property
     def content(self) -> dict[str, Any]:
         """Content from which the statement can be made again, JSON-able; defaults are left out."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
-        content = {name: value for name, value in given.items() if value not in (None, (), "")}
+        content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         return (
             content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
         )
@@ -202,6 +207,7 @@ class FormulaProblem:
             reaction=data.split.reaction_at(made, values),
             faces=data.split.faces_at(made),
             exact_gradient=None if data.exact is None else gradient_function(data.exact[0], self.dimension, values),
+            boundary_tolerance=self.boundary_tolerance,
         )
         check_boundary(problem, final_time)
         flux = list(map(made, data.flux or ()))

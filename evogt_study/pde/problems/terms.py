@@ -59,11 +59,13 @@ class ProblemTable(TomlTable):
     reaction: str | None = None
     """Reaction g, a formula also in `u`, the solution, and its derivatives."""
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
-    """Faces of a box that are periodic, or have a flux or a transfer."""
+    """Periodic directions, and parts of the boundary with a flux or a transfer: x0, x1, ..., circle, side0, ..."""
     lifting: str | None = None
     """Boundary values, extended into the domain; zero if left out."""
     potential: str | None = None
     """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
+    boundary_tolerance: float = 0.0
+    """Relative difference of boundary values that is not refused; zero if left out, except for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,22 +258,30 @@ def _face_data(name: str, raw: Any) -> FaceData:
     return tuple((str(key), str(raw[key])) for key in sorted(raw))
 
 
+def check_tolerance(tolerance: Any) -> None:
+    """Raise ParameterError for a boundary tolerance outside of its range."""
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
+        raise ParameterError("boundary_tolerance", "a number in [0, 1)", tolerance)
+
+
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     """The domain that a table means, with the periodic directions and natural faces of `boundary`."""
-    domain = _shape(dimension, raw)
+    periodic = tuple(name for name, data in boundary if data == PERIODIC)
+    natural = tuple(name for name, data in boundary if data != PERIODIC)
+    domain = _shape(dimension, raw, natural)
     # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.
     if not boundary:
         return domain
     if type(domain) is UnitCube:
         domain = Box(dimension, (0.0,) * dimension, (1.0,) * dimension)
+    if isinstance(domain, (Disk, Polygon)) and not periodic:
+        return replace(domain, natural_faces=natural)
     if not isinstance(domain, Box):
-        raise ParameterError("boundary", "left out on a domain that is not a box", dict(boundary))
-    periodic = tuple(name for name, data in boundary if data == PERIODIC)
-    natural = tuple(name for name, data in boundary if data != PERIODIC)
+        raise ParameterError("boundary", "data of faces of a box, a disk or a polygon", dict(boundary))
     return replace(domain, periodic=periodic, natural_faces=natural)  # which keeps a derived type and its fields
 
 
-def _shape(dimension: int, raw: Any) -> Domain:
+def _shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
     if raw is None:
         return UnitCube(dimension)
     if isinstance(raw, Domain):
@@ -287,7 +297,7 @@ def _shape(dimension: int, raw: Any) -> Domain:
         raise ParameterError("domain", f"a box in {dimension}-D", raw)
     if kind == "disk":
         return _disk(raw["disk"])
-    return Polygon.of(raw["polygon"]) if kind == "polygon" else Mesh.read(raw["mesh"])
+    return Polygon.of(raw["polygon"], natural) if kind == "polygon" else Mesh.read(raw["mesh"])
 
 
 def _disk(raw: Any) -> Disk:

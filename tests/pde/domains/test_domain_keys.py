@@ -141,7 +141,7 @@ def test_boundary_data_keep_a_derived_type_or_are_refused():
     domain = DERIVED["derived_box"](1, (0.0,), (2.0,), mark="a")
     given = {"initial": "0", "source": "1", "boundary": {"x1": {"flux": "1"}}}
     assert pde.FormulaProblem(1, domain=domain, **given).domain == replace(domain, natural_faces=("x1",))
-    with pytest.raises(ParameterError, match="^`boundary` must be left out on a domain that is not a box"):
+    with pytest.raises(ParameterError, match="^`boundary` must be data of faces of a box, a disk or a polygon"):
         pde.FormulaProblem(1, domain=DERIVED["derived_unit_cube"](1), **given)
 
 

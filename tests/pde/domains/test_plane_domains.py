@@ -19,10 +19,12 @@ ANNULUS = Mesh.of(
 )
 MIXED = Box(2, (1.0, -1.0), (3.0, 0.5), (), ("x0", "y1"))
 ROLLED = Box(2, (1.0, -1.0), (3.0, 0.5), ("x",), ("y0",))
-PLANE = {"L": L_SHAPE, "disk": DISK, "star": STAR, "annulus": ANNULUS}
+ROUND = Disk(2, (1.0, -2.0), 1.5, ("circle",))
+SIDED = Polygon.of([[0, 2], [3, 1], [-1, 0]], ("side0", "side2"))  # clockwise
+PLANE = {"L": L_SHAPE, "disk": DISK, "star": STAR, "annulus": ANNULUS, "round": ROUND, "sided": SIDED}
 CUBES = {"interval": UnitCube(1), "square": UnitCube(2), "cube": UnitCube(3)}
 ALL = {**PLANE, "mixed": MIXED, "rolled": ROLLED, **CUBES}
-AREAS = {"L": 3.0, "disk": np.pi * 1.5**2, "star": 7.5, "annulus": 12.0}
+AREAS = {"L": 3.0, "disk": np.pi * 1.5**2, "star": 7.5, "annulus": 12.0, "round": np.pi * 1.5**2, "sided": 3.5}
 
 
 def rule_of(domain, refinements=2):
@@ -33,7 +35,7 @@ def rule_of(domain, refinements=2):
 def test_a_rule_on_triangles_integrates_over_the_domain(name):
     rule = PLANE[name].quadrature(TriangleRule(3, 8))
     assert (rule.weights > 0).all()
-    assert rule.weights.sum() == pytest.approx(AREAS[name], rel=1e-5 if name == "disk" else 1e-13)
+    assert rule.weights.sum() == pytest.approx(AREAS[name], rel=1e-5 if name in ("disk", "round") else 1e-13)
     assert PLANE[name].contains(rule.nodes).mean() > 0.999  # a curved side misses the circle by 1e-5
 
 

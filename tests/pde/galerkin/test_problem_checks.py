@@ -40,7 +40,6 @@ LIFTED = {"lifting": Lifting(X, ZERO, (ONE,), (ONE,))}
         (heat(cosine, cosine), "`exact` must vanish on the boundary, got a value of 1 there"),
         (heat(cosine, cosine, parameters={"k": 2.0}),
          "`exact` must vanish on the boundary, got a value of 1 there for k = 2"),
-        (Problem(1, ONE, lambda nodes: nodes[:, 0]), "`initial` must vanish on the boundary, got a value of 1 there"),
         (heat(decaying, lambda x: decaying(x, 0.0), **LIFTED),
          "`exact` must equal `lifting` on the boundary, got a difference of 1 there"),
         (heat(decaying, lambda x: 3.0 * decaying(x, 0.0)),
@@ -49,7 +48,7 @@ LIFTED = {"lifting": Lifting(X, ZERO, (ONE,), (ONE,))}
         (heat(decaying, lambda x: decaying(x, 0.0)), None),
         (heat(lambda x, t: decaying(x, t) + x, lambda x: decaying(x, 0.0) + x, **LIFTED), None),
     ],
-    ids=["exact", "with its parameters", "initial", "lifted", "start", "from zero", "consistent", "consistent, lifted"],
+    ids=["exact", "with its parameters", "lifted", "start", "from zero", "consistent", "consistent, lifted"],
 )  # fmt: skip
 def test_functions_are_checked_as_formulas_are(problem, told):
     """A dictionary can have no boundary values: the run would end with an error of 0.1 and nothing to say why."""

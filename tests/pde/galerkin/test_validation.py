@@ -48,7 +48,7 @@ def test_errors_of_coefficients_are_those_of_the_values_that_they_stand_for(dime
 )
 def test_sums_that_are_interpolated_are_those_of_the_features_at_all_nodes(domain, family, gamma):
     features = domain.features(Dictionary(family, N=40, gamma=gamma, **FAMILIES[family]), seed=7)
-    nodes, raw = domain.quadrature(MIDPOINTS).nodes, np.random.default_rng(3).normal(size=(3, 40))
+    nodes, raw = domain.quadrature(MIDPOINTS).nodes, np.random.default_rng(3).normal(size=(3, features.count))
     sums = feature_sums(features, nodes, MIDPOINTS.uniform)
     # Gaussian features of gamma = 36 on a circle are too steep for fewer than half of the nodes
     assert isinstance(sums, Interpolated) == (features.strip > 0.01 * np.ptp(nodes))

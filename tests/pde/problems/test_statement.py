@@ -1,5 +1,6 @@
 """Statements: which formulas make a problem, what is refused and how, and how the data split into time and space."""
 
+import re
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.errors import DoubtWarning, FormulaError, ParameterError, ProblemError
 from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
@@ -123,13 +124,11 @@ def test_missing_and_unknown_parameters_are_named(named):
     ("dimension", "formulas", "values", "message"),
     [
         (1, {"exact": "cos(pi*x)"}, {}, "`exact` must vanish on the boundary, got a value of 1 there"),
-        (1, {"initial": "x"}, {}, "`initial` must vanish on the boundary, got a value of 1 there"),
         (1, {"exact": "x*(1-x) + 1e-6"}, {}, "`exact` must vanish on the boundary, got a value of 1e-06 there"),
         (1, {"exact": "x*(1-x) + x*t/4"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
         (1, {"exact": "exp(-t)*sin(k*pi*x)", "diffusion": "nu"}, {"k": 1.5, "nu": 2},
          "`exact` must vanish on the boundary, got a value of 1 there for k = 1.5, nu = 2"),
         (2, {"exact": "x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
-        (2, {"initial": "y*(1-y)"}, {}, "`initial` must vanish on the boundary, got a value of 0.25 there"),
         (2, {"exact": "x*y*(1-x)*(2-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
         (3, {"exact": "x*(1-x)*y*(1-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
         (3, {"exact": "z*(1-z)*x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
@@ -144,6 +143,30 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
         FormulaProblem(dimension=dimension, **formulas)(**values)
     assert message in str(caught.value)
     assert str(caught.value).startswith("`")
+
+
+@pytest.mark.parametrize(
+    ("formulas", "message"),
+    [
+        ({"initial": "x"}, "`initial` at t = 0 should vanish on the boundary, got a value of 1 there"),
+        ({"initial": "1"}, "`start = { implicit_euler_half_steps = 4 }`"),
+        ({"initial": "x", "lifting": "1"}, "should equal `lifting` on the boundary, got a difference of 1 there"),
+    ],
+)
+def test_initial_data_that_do_not_meet_the_boundary_values_give_a_warning(formulas, message):
+    with pytest.warns(DoubtWarning, match=re.escape(message)):
+        FormulaProblem(dimension=1, **formulas)()
+
+
+def test_a_tolerance_of_boundary_values():
+    formulas = {"dimension": 1, "exact": "exp(-t)*(x*(1 - x) + 1e-6)"}
+    for tolerance in (0.0, 1e-7):
+        with pytest.raises(ProblemError, match="must vanish on the boundary, got a value of 1e-06"):
+            FormulaProblem(**formulas, boundary_tolerance=tolerance)()
+    problem = FormulaProblem(**formulas, boundary_tolerance=1e-5)
+    assert problem().boundary_tolerance == problem.content["boundary_tolerance"] == 1e-5
+    with pytest.raises(ParameterError, match="`boundary_tolerance` must be a number in"):
+        FormulaProblem(**formulas, boundary_tolerance=-1.0)
 
 
 @pytest.mark.parametrize(
