@@ -35,6 +35,8 @@ from evogt_study.pde.numerics.arrays import Array
 
 VALUES_AT_ONCE = 1 << 18
 """Values of a function at several times that are worked on at once (2 MB), so that they stay in cache."""
+DECAY = 0.9
+"""Part of the decay that counts, since the diffusion may be smaller between the nodes."""
 LEAST_DECAY = 0.05
 """Part of the final time in which the weight for problems without Dirichlet face decays: their bound is larger by the
 factor exp(0.05), and errors of the mean count 20 times."""
@@ -74,11 +76,15 @@ class Growth:
         return np.asarray(np.exp(2.0 * self.rate * (times[-1] - times)))
 
 
-def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
-    """The growth of errors of a linear problem, by the values at grid nodes and the polynomials through them."""
+def growth_of(problem: Problem, grid: TensorGrid, times: Array, decay: bool = False) -> Growth:
+    """The growth of errors of a linear problem, by the values at grid nodes and the polynomials through them.
+
+    decay: the rate may be negative, by || sqrt(A) grad e ||^2 >= lambda || e ||^2.
+    The bound is then of || e(T) || alone.
+    """
     box = UnitBox.of(problem.domain)
     dirichlet = any(map(any, box.ends))
-    if problem.advection is None and problem.reaction is None and dirichlet:
+    if problem.advection is None and problem.reaction is None and dirichlet and not decay:
         return Growth(ends=box.ends)
     data = ProblemData.of(problem, grid, times)
     zero = np.zeros((1, *grid.shape))
@@ -89,10 +95,21 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
         upper = upper + apply_matrices(matrices, b) / 2.0
     most = float(upper.max())
     if dirichlet:
-        return Growth(max(most, 0.0), ends=box.ends)
+        return Growth(most - _decay(data, box.ends) if decay else max(most, 0.0), ends=box.ends)
     # the mean does not decay by diffusion then: a little of the weight does it instead
     rate = max(most + LEAST_DECAY / float(times[-1]), 0.0)
     return Growth(rate, rate - most, box.ends)
+
+
+def _decay(data: ProblemData, ends: tuple[Ends, ...]) -> float:
+    """Half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes."""
+    d, diffusion = data.grid.dimension, data.diffusion
+    least = float(diffusion.min())
+    if diffusion.ndim > d + 1:
+        least = float(np.linalg.eigvalsh(np.moveaxis(diffusion, (1, 2), (-2, -1))).min())
+    # sin(pi x), or sin(pi x / 2) with one Dirichlet end
+    squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in ends)
+    return 0.5 * DECAY * max(least, 0.0) * squares
 
 
 def _differentiation(grid: TensorGrid) -> Array:

@@ -179,22 +179,15 @@ def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool
     if not changing:
         return True
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
-    place, (times, through) = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], _between_times(rule)
+    place, fine = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], rule.times[-1] * _middles(_TIMES)
+    times, known = np.concatenate([rule.times, fine[fine >= rule.times[0]]]), len(rule.times)
     for function in changing:
-        values, known = function(place, times).reshape(len(times), -1), len(rule.times)
+        values = function(place, times).reshape(len(times), -1)
         rounding = _rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
-        if not _near(through @ values[:known], values[known:], rounding):
+        spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=DEGREE)
+        if not _near(spline(times[known:]), values[known:], rounding):
             return False
     return True
-
-
-@lru_cache(maxsize=8)  # the rules of a study's problems
-def _between_times(rule: TimeRule) -> tuple[Array, Array]:
-    """The times of a rule and M between them, (T + M,), and the spline through values at the T, (M, T)."""
-    fine = rule.times[-1] * _middles(_TIMES)
-    fine = fine[fine >= rule.times[0]]
-    spline = scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)
-    return np.concatenate([rule.times, fine]), spline(fine)
 
 
 def _middles(count: int) -> Array:

@@ -33,19 +33,18 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
 
-KNOTS = {1: 10, 2: 7, 3: 6}
-"""States that the reconstruction interpolates, at most.  With 40 (1-D), 20 (2-D) and 12 (3-D) the bounds of runs of the
-paper's oscillatory_1d, operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 20 of 100 steps in
-1-D they are up to 3 % larger: then the fastest modes, which alternate from step to step, are seen.  With 6 in 2-D those
-of nonseparable_2d are 1 % smaller."""
+KNOTS = {1: 500, 2: 7, 3: 6}
+"""Steps whose states the reconstruction interpolates, at most: in 1-D all of usual runs.  With 20 (2-D) and 12 (3-D)
+the bounds of runs of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 6 in 2-D
+the bounds of nonseparable_2d are 1 % smaller."""
 SETTLED = 1e-3
 """Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
 between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
 time that both nearly missed made it 4e-3."""
 _ANY = 2.0
 """More than all of the square: any difference is accepted."""
-_FINER = 8
-"""Intervals between two knots where data change faster than the states do."""
+_FINER = 80
+"""Intervals at least where data change faster than the states do."""
 PANEL = 32
 """Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
 grids are far apart."""
@@ -149,7 +148,8 @@ def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
     # for data that change faster; in 2-D and 3-D it would take too much memory
     if dimension == 1:
         steps = np.arange(len(knots))
-        yield TimeRule.between(np.interp(np.arange(_FINER * steps[-1] + 1) / _FINER, steps, knots)), _ANY
+        times = max(2, -(-_FINER // int(steps[-1])))
+        yield TimeRule.between(np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots)), _ANY
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ def time_factor(rng, T, hard):
     if kind == "decay":
         return f"exp(-{rng.uniform(0.1, 8.0) / T:.4f}*t)"
     if kind == "wave":
-        return f"cos({rng.uniform(1.0, 120.0 if hard else 40.0) / T:.4f}*t)"
+        return f"cos({rng.uniform(1.0, 120.0) / T if hard else rng.uniform(0.5, 20.0):.4f}*t)"
     place, width = T * rng.uniform(0.1, 0.95), T * rng.uniform(0.004, 0.1)
     return (
         f"exp(-((t - {place:.5f})/{width:.5f})**2)" if kind == "pulse" else f"(1 + tanh((t - {place:.5f})/{width:.5f}))"
