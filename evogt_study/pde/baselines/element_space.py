@@ -214,7 +214,7 @@ def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[n
         unit = (middles - np.array(box.lower)[:, None]) / box.widths[:, None]
         for name in names:
             on |= np.abs(unit[DIRECTIONS.index(name[0])] - int(name[1])) < 1e-9
-    return facets[on]
+    return np.asarray(facets[on], dtype=np.intp)
 
 
 # as sparse matrices: each term of the equation is then a product of two of them with a diagonal of weights

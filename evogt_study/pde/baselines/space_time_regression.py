@@ -23,7 +23,7 @@ import scipy.linalg
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
-from evogt_study.pde.dictionaries.base import Dictionary, Features, node_blocks
+from evogt_study.pde.dictionaries.base import Dictionary, SmoothFeatures, node_blocks
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
@@ -87,7 +87,7 @@ class SpaceTimeSolution:
 
     domain: Domain
     initial: Callable[[Array], Array]
-    features: Features
+    features: SmoothFeatures
     final_time: float
     coefficients: Array
     rho: float
@@ -144,7 +144,12 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
 
 # the diffusion is checked with equal weights: only the sign of its values matters here
 def residual_system(
-    strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float, widths: Sequence[int] = ()
+    strong: StrongForm,
+    features: SmoothFeatures,
+    nodes: Array,
+    times: Array,
+    final_time: float,
+    widths: Sequence[int] = (),
 ) -> tuple[Array, Array]:
     """A (L J, N) and b (L J,) of the residual A alpha - b, time by time; the `widths` of layers decide the blocks."""
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
@@ -163,7 +168,7 @@ def residual_system(
     return A, b
 
 
-def _residual_rows(strong: StrongForm, features: Features, nodes: Array, t: float, final_time: float) -> Array:
+def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t: float, final_time: float) -> Array:
     """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
     d, now = nodes.shape[1], np.array([t])
     psi = features.second_order(_in_space_time(nodes, t, final_time))

@@ -43,6 +43,10 @@ class Features(Protocol):
     def first_order(self, nodes: Array) -> FirstOrder:
         """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
 
+
+class SmoothFeatures(Features, Protocol):
+    """Features with second derivatives, which every dictionary samples."""
+
     def second_order(self, nodes: Array) -> Jet:
         """Evaluate psi with its first and second derivatives at `nodes` (Q, d)."""
 
@@ -154,7 +158,7 @@ class Dictionary(Parametrised, ABC):
         return dict(self.values)
 
     @abstractmethod
-    def sample(self, seed: int, dimension: int) -> Features:
+    def sample(self, seed: int, dimension: int) -> SmoothFeatures:
         """Draw the features of `seed` on (0, 1)^`dimension`."""
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ParameterError
-from evogt_study.pde.dictionaries.base import Dictionary, Features, FirstOrder, Jet
+from evogt_study.pde.dictionaries.base import Dictionary, Features, FirstOrder
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
@@ -29,7 +28,7 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """D, positive inside and zero on the boundary, with its derivatives up to `order` (0, 1 or 2).
+        """D, positive inside and zero on the boundary, with its derivatives up to `order` (0 or 1, 2 on the unit cube).
 
         nodes (Q, d) -> D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
         """
@@ -107,10 +106,6 @@ class WithConstant:
         value, slopes = np.column_stack([inner.value, np.ones(len(nodes))]), inner.gradient
         return FirstOrder(value, np.concatenate([slopes, np.zeros((*slopes.shape[:2], 1))], axis=2))
 
-    def second_order(self, nodes: Array) -> Jet:
-        """Raise ParameterError: no method uses second derivatives without given values."""
-        raise ParameterError("order", "0 or 1 for features with the constant", 2)
-
 
 @dataclass(frozen=True, eq=False)
 class MappedFeatures:
@@ -147,12 +142,6 @@ class MappedFeatures:
         if inner.directions is not None:
             return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
-
-    def second_order(self, nodes: Array) -> Jet:
-        if any(self.periodic):
-            raise ParameterError("order", "0 or 1 for periodic features", 2)
-        inner, w = self.inner.second_order(self._mapped(nodes)), self.widths
-        return Jet(inner.value, inner.gradient / w[:, None, None], inner.hessian / np.outer(w, w)[:, :, None, None])
 
     def _mapped(self, nodes: Array) -> Array:
         """The coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""

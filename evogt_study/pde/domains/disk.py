@@ -68,9 +68,8 @@ class Disk(Triangulated):
         if self.natural_faces:
             return constant_factor(nodes)[: order + 1]
         offset, square = (nodes - np.asarray(self.centre)).T, self.radius**2
-        jet = [1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset]
-        jet.append(np.broadcast_to(-2.0 / square * np.eye(2)[:, :, None], (2, 2, len(nodes))))
-        return tuple(jet[: order + 1])
+        jet = (1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset)
+        return jet[: order + 1]
 
     def boundary_points(self) -> Array:
         angles = _LOOKED_AT[:0] if self.natural_faces else _LOOKED_AT

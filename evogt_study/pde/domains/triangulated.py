@@ -72,7 +72,7 @@ class Triangulated(Domain):
 
 def constant_factor(nodes: Array) -> tuple[Array, ...]:
     """D = 1 with its derivatives, of a domain without given values."""
-    return np.ones(len(nodes)), np.zeros((2, len(nodes))), np.zeros((2, 2, len(nodes)))
+    return np.ones(len(nodes)), np.zeros((2, len(nodes)))
 
 
 @lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
@@ -163,62 +163,51 @@ class Segmented(Triangulated):
 
 @dataclass(frozen=True, eq=False)
 class _Jet:
-    """A function of the plane at Q points with its first and second derivatives: (Q,), (2, Q), (2, 2, Q)."""
+    """A function of the plane at Q points with its derivatives: (Q,), (2, Q)."""
 
     value: Array
     gradient: Array
-    hessian: Array
 
     def __add__(self, other: _Jet) -> _Jet:
-        return _Jet(self.value + other.value, self.gradient + other.gradient, self.hessian + other.hessian)
+        return _Jet(self.value + other.value, self.gradient + other.gradient)
 
-    def times(self, number: float) -> _Jet:
-        return _Jet(number * self.value, number * self.gradient, number * self.hessian)
-
-    def through(self, value: Array, slope: Array, curvature: Array) -> _Jet:
-        """h of the function, for h, h' and h'' at its values."""
-        outer = self.gradient[:, None] * self.gradient[None]
-        return _Jet(value, slope * self.gradient, curvature * outer + slope * self.hessian)
+    def through(self, value: Array, slope: Array | float) -> _Jet:
+        """h of the function, for h and h' at its values."""
+        return _Jet(value, slope * self.gradient)
 
     def squared(self) -> _Jet:
-        return self.through(self.value**2, 2.0 * self.value, np.full_like(self.value, 2.0))
+        return self.through(self.value**2, 2.0 * self.value)
 
     def root(self) -> _Jet:
         root = np.sqrt(self.value)
-        return self.through(root, 0.5 / root, -0.25 / root**3)
+        return self.through(root, 0.5 / root)
 
     def inverse(self) -> _Jet:
-        return self.through(1.0 / self.value, -1.0 / self.value**2, 2.0 / self.value**3)
+        return self.through(1.0 / self.value, -1.0 / self.value**2)
 
 
-# derivatives by jets, not by differences: the strong form and the stiffness need them to rounding
-def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """phi with its first and second derivatives, (Q,), (2, Q), (2, 2, Q); on the boundary phi is zero, they are NaN."""
-    zero = np.zeros(len(nodes))
-    total = _Jet(zero, np.zeros((2, len(nodes))), np.zeros((2, 2, len(nodes))))
+# derivatives by jets, not by differences: the stiffness needs them to rounding
+def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """phi with its derivatives, (Q,) and (2, Q); on the boundary phi is zero, they are NaN."""
+    total = _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
     with np.errstate(all="ignore"):  # on the boundary
         for start, end in zip(starts, ends, strict=True):
             total += _to_segment(nodes, start, end).inverse()
         phi = total.inverse()
-    return np.where(np.isfinite(phi.value), phi.value, 0.0), phi.gradient, phi.hessian
+    return np.where(np.isfinite(phi.value), phi.value, 0.0), phi.gradient
 
 
 def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     along, length = end - start, float(np.linalg.norm(end - start))
     normal = np.array([along[1], -along[0]]) / length
-    flat, count = np.zeros((2, 2, len(nodes))), len(nodes)
-    line = _Jet((nodes - start) @ normal, np.repeat(normal[:, None], count, axis=1), flat)
-    centre = (start + end) / 2.0
-    offset = (nodes - centre).T
-    trimming = _Jet(
-        (0.25 * length**2 - np.sum(offset**2, axis=0)) / length,
-        -2.0 / length * offset,
-        np.broadcast_to(-2.0 / length * np.eye(2)[:, :, None], (2, 2, len(nodes))),
-    )
+    line = _Jet((nodes - start) @ normal, np.repeat(normal[:, None], len(nodes), axis=1))
+    offset = (nodes - (start + end) / 2.0).T
+    trimming = _Jet((0.25 * length**2 - np.sum(offset**2, axis=0)) / length, -2.0 / length * offset)
     square = line.squared()
     # (sqrt(t^2 + f^4) - t)/2 for the line's f^2 and a t that is positive within the segment's disk: small there, so
     # that beside the segment only the line counts
-    excess = ((trimming.squared() + square.squared()).root() + trimming.times(-1.0)).times(0.5)
+    root = (trimming.squared() + square.squared()).root()
+    excess = _Jet(0.5 * (root.value - trimming.value), 0.5 * (root.gradient - trimming.gradient))
     return (square + excess.squared()).root()
 
 

@@ -11,6 +11,7 @@ import scipy.linalg
 from evogt_study.errors import EmptySpaceError
 from evogt_study.pde.dictionaries.base import Features, FirstOrder
 from evogt_study.pde.domains import Domain
+from evogt_study.pde.domains.base import WithConstant
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
@@ -73,6 +74,11 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     rule = trial.quadrature
     (D,) = trial.domain.boundary_factor(rule.nodes)
     weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
+    means = None
+    if isinstance(trial.features, WithConstant):  # the last feature, to which the others are made orthogonal
+        weighted, constant = weighted[:, :-1], weighted[:, -1]
+        means = constant @ weighted / (constant @ constant)
+        weighted -= np.outer(constant, means)
     (triangle,) = scipy.linalg.qr(weighted, mode="r", overwrite_a=True, check_finite=False)
     count = weighted.shape[1]
     _, sigma, right = scipy.linalg.svd(triangle[:count], full_matrices=False, overwrite_a=True, check_finite=False)
@@ -81,6 +87,12 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     singular_values[: len(sigma)] = sigma
     if not singular_values[0] > 0.0:
         raise EmptySpaceError("every trial function vanishes at the assembly nodes (sigma_1 = 0)")
+    if means is not None:
+        sizes = np.append(sigma, np.linalg.norm(constant))
+        order = np.argsort(-sizes, kind="stable")
+        right = np.block([[right, -(right @ means)[:, None]], [np.zeros(right.shape[1]), 1.0]])[order]
+        singular_values = np.zeros(count + 1)
+        singular_values[: len(sizes)] = sizes[order]
     # The order in memory decides the last bits of its products.  The shipped results have this order.
     return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
@@ -131,6 +143,10 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
     values, gradients = retained_functions(trial.domain, trial.psi, trial.quadrature.nodes, transform)
+    if isinstance(trial.features, WithConstant):  # rounding leaves means, by which the integral of u would change
+        means = trial.quadrature.weights @ values / trial.quadrature.weights.sum()
+        means *= transform[:-1].any(axis=0)
+        values, transform[-1] = values - means, transform[-1] - means
     return RetainedSpace(trial.domain, trial.features, trial.quadrature, transform, values, gradients, kept)
 
 

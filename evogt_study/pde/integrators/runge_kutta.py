@@ -20,7 +20,7 @@ from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.stiffness import MatrixInTime
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, Start
-from evogt_study.pde.integrators.newton import ImplicitSteps, factorise
+from evogt_study.pde.integrators.newton import ImplicitSteps
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.schema.parameters import declared
@@ -96,12 +96,10 @@ class RungeKutta(Integrator):
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
     """The observed states of the method with this tableau."""
-    if not (system.linear and system.autonomous):
+    if not (system.linear and system.autonomous and system.symmetric):
         states = _by_solves(tableau, system, grid)
-    elif system.symmetric:
-        states = _in_modes(tableau, system, grid)
     else:
-        states = _by_one_matrix(tableau, system, grid)
+        states = _in_modes(tableau, system, grid)
     return Trajectory(grid.observed_times, states)
 
 
@@ -151,22 +149,6 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
         return 1, factor, forcing
     weights, whole = np.ascontiguousarray(powers[-2::-1]), len(forcing) // stride * stride
     return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing[:whole].reshape(-1, stride, len(factor)))
-
-
-# without a symmetric K there is no orthonormal eigenbasis, and another could be ill-conditioned: one propagator is
-# solved for, which all steps share
-def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """alpha <- R alpha + sum_j Q_j b_j, with R and Q_j (r, r) solved for once."""
-    A, d, K = tableau.matrix, tableau.closing, system.stiffness(0.0)
-    r, count = len(K), len(A)
-    stages = np.eye(r * count) + grid.dt * np.kron(A, K)
-    sides = np.asarray(np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r)), dtype=np.float64)
-    columns = factorise(stages, 0.0)(sides).reshape(count, r, count + 1, r)
-    solved = np.asarray(np.tensordot(d, columns, axes=1).swapaxes(0, 1), dtype=np.float64)
-    propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
-    loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
-    forcing = np.einsum("njl,jkl->nk", loads, solved[1:], optimize=True)
-    return grid.observe(accumulate(forcing, lambda alpha, force: propagator @ alpha + force, initial=system.initial))
 
 
 def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
+from evogt_study.pde.integrators.newton import factorise
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.schema.parameters import declared, real
@@ -128,25 +128,13 @@ def _factorised(system: GalerkinSystem, dt: float) -> ImplicitPart:
     def solve(shift: float, rhs: Array, t: float) -> Array:
         solver = factors.get(shift)
         if solver is None:
-            solver = _factor(shift * np.eye(len(rhs)) + dt * system.stiffness(t), system.symmetric, t)
+            matrix = shift * np.eye(len(rhs)) + dt * system.stiffness(t)
+            solver = factorise(matrix, t, definite=system.symmetric)
             if system.autonomous:
                 factors[shift] = solver
         return solver(rhs)
 
     return ImplicitPart(solve, lambda alpha, t: float(alpha @ system.stiffness(t) @ alpha))
-
-
-def _factor(matrix: Array, symmetric: bool, t: float) -> Callable[[Array], Array]:
-    try:
-        if not symmetric:
-            lu = scipy.linalg.lu_factor(matrix, check_finite=False)
-            return lambda rhs: np.asarray(scipy.linalg.lu_solve(lu, rhs, check_finite=False))
-        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-    except np.linalg.LinAlgError as error:
-        raise IndefiniteStiffnessError(
-            f"(1 + S dt) I + dt K is not positive definite at t = {t:.6g}: {error}"
-        ) from None
-    return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,8 @@ def test_a_step_without_stiffness_keeps_the_state(name, autonomous, size):
 REFUSED = {
     "implicit_midpoint": ("is not positive definite", 2),
     "implicit_euler": ("is not positive definite", 4),
-    "stabilised 0.0": (r"\(1 \+ S dt\) I \+ dt K is not positive definite", 4),
-    "stabilised 2.5": (r"\(1 \+ S dt\) I \+ dt K is not positive definite", 1),
+    "stabilised 0.0": ("is not positive definite", 4),
+    "stabilised 2.5": ("is not positive definite", 1),
     "imex_bdf_2": ("is not positive definite", 4),
 }
 
