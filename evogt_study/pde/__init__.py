@@ -47,13 +47,14 @@ if TYPE_CHECKING:
         Tensor,
     )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
-    from evogt_study.pde.problems.fields import Field
+    from evogt_study.pde.problems.fields import Field, FieldTerms
     from evogt_study.pde.problems.formula_problem import FormulaProblem
     from evogt_study.pde.single_run import evaluate, solve
 
 __all__ = [
-    "Dictionary", "Field", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable", "NonlinearReaction", "Potential",
-    "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate", "problems", "solve",
+    "Dictionary", "Field", "FieldTerms", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable",
+    "NonlinearReaction", "Potential", "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate", "problems",
+    "solve",
 ]  # fmt: skip
 
 _named = lazy_names(
@@ -64,7 +65,7 @@ _named = lazy_names(
             "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
         ),
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",
-        "evogt_study.pde.problems.fields": "Field",
+        "evogt_study.pde.problems.fields": "Field FieldTerms",
         "evogt_study.pde.problems.formula_problem": "FormulaProblem",
         "evogt_study.pde.single_run": "evaluate solve",
     },

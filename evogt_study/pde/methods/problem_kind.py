@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evogt_study.errors import StudyError
+from evogt_study.errors import StudyError, cut
 from evogt_study.methods.problem_kind import ProblemKind
 from evogt_study.pde import problems
+from evogt_study.text import escape_text
 
 if TYPE_CHECKING:
     from evogt_study.pde.methods.solver import UserSolver
@@ -34,6 +35,8 @@ class FormulaProblems(ProblemKind):
         mesh = table.get("domain", {}).get("mesh")
         if isinstance(mesh, str):  # a path relative to the study
             table["domain"] = {"mesh": str(folder / mesh)}
+        if str(table["diffusion"]).endswith(".csv"):
+            table["diffusion"] = str(folder / table["diffusion"])
         return problems.FormulaProblem(**table)
 
     def make(self, content: Mapping[str, Any]) -> FormulaProblem:
@@ -46,9 +49,37 @@ class FormulaProblems(ProblemKind):
         return UserSolver
 
     def describe(self, stated: str | Mapping[str, Any]) -> str:
-        from evogt_study.pde.problems.typeset import typeset
+        from markupsafe import Markup
 
-        return typeset(stated)
+        from evogt_study.pde.problems.terms import ProblemTable
+        from evogt_study.study.model import validated
+
+        if isinstance(stated, str):
+            stated = problems.BUILT_IN[stated].table if stated in problems.BUILT_IN else {}
+        try:
+            table = validated(ProblemTable, stated, "problem").model_dump(exclude_defaults=True)
+        except StudyError:
+            return ""
+        item = Markup('<li><span class="quiet">{}</span> <code>{}</code></li>\n')
+        equation = "u_t = div F + g" if "fields" in table or "flux" in table else _equation(table)
+        lines = {"equation": equation, **dict(_entries(table, ""))}
+        return Markup("").join(item.format(*(escape_text(cut(text, 200)) for text in line)) for line in lines.items())
+
+
+def _equation(table: Mapping[str, Any]) -> str:
+    """The equation of one field with the terms that a table states."""
+    terms = {"advection": " - b . grad u", "reaction": " + g", "potential": " - F'(u)"}
+    others = "".join(term for name, term in terms.items() if name in table)
+    return f"u_t = div(A grad u){others}" + (" + f" if {"exact", "source"} & table.keys() else "")
+
+
+def _entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Names and texts of the entries of a table and of tables in it."""
+    for name, value in table.items():
+        if isinstance(value, Mapping) and name != "domain":
+            yield from _entries(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value if isinstance(value, str) else str(value)
 
 
 pde = FormulaProblems()

@@ -36,6 +36,7 @@ from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
+from evogt_study.pde.problems.terms import GridTable
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, get_defaults, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
@@ -76,7 +77,9 @@ class ProblemSource:
             raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
         loaded = given.load()
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
-            return _from_statement(loaded)
+            source = _from_statement(loaded)
+            has_code = isinstance(loaded, FieldProblem) and loaded.terms is not None
+            return replace(source, content={**source.content, "code": dict(given.identity)}) if has_code else source
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
         parameters, make = signature_parameters(loaded, name), _checked(loaded, name, given)
@@ -93,6 +96,8 @@ def _from_statement(statement: FormulaProblem | FieldProblem) -> ProblemSource:
         return _source_of(statement, statement.content, statement.symbolic.exact is not None)
     # not its name: the same formulas are the same problem
     content = {key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")}
+    if isinstance(statement.diffusion, GridTable):
+        content["diffusion"] = {"table": statement.diffusion.digest}
     optional = {key: getattr(statement, key) for key in ("lifting", "potential", "advection", "reaction", "boundary")}
     content |= {key: value for key, value in optional.items() if value}
     if type(statement.domain) is not UnitCube:

@@ -10,7 +10,6 @@
 - `terms`: the shape of a problem in a study file; terms of the equation; domain and boundary data
 - `expressions`: separation of time and space
 - `weak_form`: symbolic derivatives checked against weak derivatives
-- `typeset`: the equation of a study for a page
 
 The names below are imported when they are first used, because SymPy takes half a second to import.
 """

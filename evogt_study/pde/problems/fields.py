@@ -7,10 +7,11 @@ m_a is 1, or 0 for an algebraic field.  In formulas, `u_x` is the derivative of 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,14 @@ from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare,
 from evogt_study.pde.domains import Box, UnitCube, domain_content
 from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.flux_system import FaceTerm
+from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable, Problem
+from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, check_tolerance, domain_of
 
-_TOLERANCE = 1e-9
-"""Largest mismatch of boundary values, relative to the largest value: more than rounding of formulas."""
+_DIFFERENCE, _FAR = 1e-5, 1e-5
+"""Step of the differences that derivatives are compared with, and the largest difference from them."""
+_SOME = np.array([0.113, 0.271, 0.618])
 _TIME = symbol("t")
 _COMMON = ("dimension", "domain", "boundary", "boundary_tolerance", "final_time", "name")
 """Entries of a problem that all fields have in common."""
@@ -38,7 +42,8 @@ class Field:
     Parameters
     ----------
     flux : tuple of str
-        F, one formula for each direction.  It may hold all fields and their derivatives.
+        F, one formula for each direction.  It may hold all fields and their derivatives.  Left out beside `FieldTerms`,
+        like `reaction`.
     reaction, source : str
         Their sum is g.  `source` depends on x and t only.
     initial, exact : str, optional
@@ -58,7 +63,7 @@ class Field:
     1
     """
 
-    flux: tuple[str, ...]
+    flux: tuple[str, ...] = ()
     reaction: str = "0"
     source: str = "0"
     initial: str | None = None
@@ -77,9 +82,90 @@ class Field:
             raise FormulaError("a field must state one of `exact` and `initial`, got neither")
 
 
+def _missing(*arguments: Any) -> Any:
+    raise ProblemError("the functions of `FieldTerms` are in the file of the study, not in its result")
+
+
+@dataclass(frozen=True, eq=False)
+class FieldTerms:
+    """Fluxes and sources of all fields, and their derivatives, as Python functions.
+
+    One array `s` (n, 1 + d, Q) holds n fields in d directions at Q nodes: s[b, 0] is the field u_b, and s[b, l] its
+    derivative in direction l.  Arguments of the functions after `s`, `nodes` and `t` are parameters of the problem.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(s, nodes, t, ...)``, with nodes (Q, d), returns (n, 1 + d, Q): for each field its source g and flux F.
+    slope : callable
+        ``slope(s, nodes, t, ...)`` returns the derivative of value[a, p] by s[b, q], (n, 1 + d, n, 1 + d, Q).
+
+    Notes
+    -----
+    A problem with functions is an object in a Python file: ``problem = "file.py:NAME"``.  Initial values, liftings and
+    boundary fluxes are formulas.  `exact` does not change the source: the functions contain it.  A result stores the
+    `names` of the parameters instead of the functions.
+
+    Examples
+    --------
+    Burgers' equation, with the flux nu u_x - u^2/2:
+
+    >>> import numpy as np
+    >>> from evogt_study import pde
+    >>> def value(s, nodes, t, nu):
+    ...     u, u_x = s[0]
+    ...     return np.array([[0 * u, nu * u_x - u**2 / 2]])
+    >>> def slope(s, nodes, t, nu):
+    ...     u, _ = s[0]
+    ...     return np.array([[[[0 * u, 0 * u]], [[-u, nu + 0 * u]]]])
+    >>> fields = {"u": pde.Field(initial="sin(pi*x)")}
+    >>> problem = pde.FormulaProblem(dimension=1, fields=fields, terms=pde.FieldTerms(value, slope))
+    >>> sorted(problem.parameters)
+    ['nu']
+    """
+
+    value: Callable[..., Any]
+    slope: Callable[..., Any]
+    names: tuple[str, ...] | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters of both functions."""
+        if self.names is not None:  # of a result, which has no functions
+            return self.names
+        names = [tuple(inspect.signature(function).parameters)[3:] for function in (self.value, self.slope)]
+        if names[0] != names[1]:
+            raise FormulaError(f"`slope` must have the arguments of `value`, got {names[1]} and {names[0]}")
+        return names[0]
+
+    def evaluate(self, s: Array, nodes: Array, t: float, values: Mapping[str, float]) -> tuple[Array, Array]:
+        """Values and slopes.  Raises ProblemError for other shapes."""
+        given, shapes = {name: values[name] for name in self.parameters}, (s.shape, (*s.shape[:2], *s.shape))
+        found = tuple(np.asarray(each(s, nodes, t, **given), dtype=float) for each in (self.value, self.slope))
+        for name, each, shape in zip(("value", "slope"), found, shapes, strict=True):
+            if each.shape != shape:
+                raise ProblemError(f"`{name}` of FieldTerms must return an array {shape}, got {each.shape}")
+        return found[0], found[1]
+
+    def check(self, count: int, nodes: Array, values: Mapping[str, float]) -> None:
+        """Raise ProblemError if `slope` is not the derivative of `value`, by differences at some values."""
+        d = nodes.shape[1]
+        s = 0.5 + np.random.default_rng(0).random((count, 1 + d, len(nodes)))
+        _, slopes = self.evaluate(s, nodes, 0.0, values)
+        for place in np.ndindex(count, 1 + d):
+            step = np.zeros(s.shape)
+            step[place] = _DIFFERENCE
+            ahead, back = (self.evaluate(s + sign * step, nodes, 0.0, values)[0] for sign in (1.0, -1.0))
+            wrong = np.abs((ahead - back) / (2.0 * _DIFFERENCE) - slopes[:, :, *place])
+            if not wrong.max() <= _FAR * max(1.0, float(np.abs(slopes).max())):
+                a, p, _ = np.unravel_index(np.argmax(wrong), wrong.shape)
+                at = ", ".join(map(str, (a, p, *place)))
+                raise ProblemError(f"`slope` of FieldTerms must be the derivative of `value`, got another at [{at}]")
+
+
 @dataclass(frozen=True)
 class FieldProblem:
-    """A problem for one or several fields in formulas.
+    """A problem for one or several fields in formulas, or with fluxes and sources from functions.
 
     Raises FormulaError for a formula outside the grammar, and ParameterError for an invalid domain or boundary.
     """
@@ -93,6 +179,7 @@ class FieldProblem:
     final_time: float | None = None
     name: str = ""
     boundary_tolerance: float = 0.0
+    terms: FieldTerms | None = None
 
     def __post_init__(self) -> None:
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
@@ -100,6 +187,8 @@ class FieldProblem:
         pairs = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
         made = tuple((str(name), _field(name, each)) for name, each in pairs)
         object.__setattr__(self, "fields", made)
+        if isinstance(self.terms, (list, tuple)):  # from a result
+            object.__setattr__(self, "terms", FieldTerms(_missing, _missing, tuple(self.terms)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
         if not isinstance(self.domain, (Box, UnitCube)):
@@ -131,13 +220,17 @@ class FieldProblem:
             content["boundary"] = self.boundary
         if self.boundary_tolerance:
             content["boundary_tolerance"] = self.boundary_tolerance
+        if self.terms is not None:
+            content["terms"] = self.terms.parameters
         return (
             content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
         )
 
     @property
     def table(self) -> dict[str, Any]:
-        """Section ``[problem]`` of a study file."""
+        """Section ``[problem]`` of a study file.  Raises FormulaError for a problem with functions."""
+        if self.terms is not None:
+            raise FormulaError("a problem with `FieldTerms` must be named by its file, problem = 'file.py:NAME'")
         table = self.content
         for part in (table, *table["fields"].values()):
             if "boundary" in part:
@@ -153,8 +246,8 @@ class FieldProblem:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names in the formulas that need a value."""
-        return self.symbolic.parameters
+        """Names in the formulas, and of arguments of functions, that need a value."""
+        return self.symbolic.parameters.union(() if self.terms is None else self.terms.parameters)
 
     @property
     def has_exact(self) -> bool:
@@ -181,6 +274,9 @@ class FieldProblem:
             raise ParameterError(name, wanted, values.get(name))
         data = FieldData(self, {name: float(value) for name, value in values.items()})
         data.check(final_time or 1.0)
+        if self.terms is not None:
+            lower, upper = np.asarray(as_box(self.domain).lower), np.asarray(as_box(self.domain).upper)
+            self.terms.check(len(self.fields), lower + (upper - lower) * _SOME[:, None], data.values)
         return data
 
 
@@ -192,9 +288,9 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     table = {name: value for name, value in given.items() if value is not None}
     kept = {name: table[name] for name in _COMMON if name in table}
     if "fields" in table:
-        if beside := sorted({*table} - {*kept, "fields"} - {"diffusion"}):
+        if beside := sorted({*table} - {*kept, "fields", "terms"} - {"diffusion"}):
             raise FormulaError(f"`{beside[0]}` must be stated for each field, in [problem.fields.NAME]")
-        return FieldProblem(fields=table["fields"], **kept)
+        return FieldProblem(fields=table["fields"], terms=table.get("terms"), **kept)
     d = table.get("dimension")
     solution = ("u", *(f"u_{x}" for x in SPACE))
     terms = table.get("diffusion", "1"), table.get("advection", ()), table.get("boundary", ())
@@ -293,13 +389,15 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
     at_exact = _derivatives(slots, exact) if exact else {}
     rows, faces, initial, fluxes = [], {}, [], []
     for a, (name, each) in enumerate(problem.fields):
-        if len(each.flux) != d:
+        if problem.terms is not None and (each.flux or each.reaction != "0"):
+            raise FormulaError(f"`fields.{name}` must have no `flux` and `reaction` beside `terms`")
+        if len(each.flux) != d and problem.terms is None:
             raise FormulaError(f"`fields.{name}.flux` must have {d} formulas in {d}-D, got {len(each.flux)}")
         flux = [read(text, f"fields.{name}.flux", solution=True) for text in each.flux]
         g = read(each.reaction, f"fields.{name}.reaction", solution=True)
         g += read(each.source, f"fields.{name}.source", solution=False)
         rate = 0 if each.algebraic else 1
-        if exact is not None:
+        if exact is not None and problem.terms is None:
             fluxes.append(tuple(F.subs(at_exact) for F in flux))
             divergence = sum((sympy.diff(F, symbol(x)) for F, x in zip(fluxes[-1], SPACE, strict=False)), sympy.S.Zero)
             g += rate * sympy.diff(exact[a], _TIME) - divergence - g.subs(at_exact)
@@ -350,11 +448,6 @@ class FieldData:
         """The domain of the problem."""
         return self.problem.domain
 
-    @property
-    def tolerance(self) -> float:
-        """Largest mismatch of boundary values, relative to the largest value."""
-        return max(_TOLERANCE, self.problem.boundary_tolerance)
-
     def functions(self, expressions: list[sympy.Expr]) -> Evaluated:
         """The expressions as one function of the values of slots, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
@@ -372,52 +465,55 @@ class FieldData:
         return self.at_points(self.problem.symbolic.exact, nodes, t)
 
     def check(self, T: float) -> None:
-        """Raise ProblemError if the data contradict each other on the boundary up to T, or are not finite."""
+        """Raise ProblemError if the data of a field contradict each other up to T, or are not finite."""
         symbolic = self.problem.symbolic
+        at_exact = {} if symbolic.exact is None else _derivatives(symbolic.slots, symbolic.exact)
+        shift = {slot: value - known for (slot, value), known in zip(at_exact.items(), self.lifted, strict=False)}
         for a, (name, each) in enumerate(self.problem.fields):
             box = self.problem.box(each)
+            faces = [
+                (face, h.subs(shift) if shift else sympy.S.Zero) for (b, face), h in symbolic.faces.items() if a == b
+            ]
+            problem = Problem(
+                self.dimension, self._function(sympy.S.One), partial(self._initial, a),
+                exact=None if symbolic.exact is None else self._function(symbolic.exact[a]),
+                lifting=Lifting(self._function(symbolic.lifting[a]), self._function(sympy.S.Zero), (), ()),
+                domain=box, faces=tuple(NaturalFace(face, self._function(h)) for face, h in faces),
+                boundary_tolerance=self.problem.boundary_tolerance,
+            )  # fmt: skip
             inside = np.asarray(box.lower) + box.widths * np.linspace(0.03, 0.97, 24)[:, None]
-            if not np.isfinite(self.at_points((symbolic.initial[a],), inside, 0.0)).all():
+            if not np.isfinite(problem.initial(inside)).all():
                 raise ProblemError(f"the initial value of `{name}` must be finite in the domain")
-            edge = box.boundary_points()
-            if symbolic.exact is None or not len(edge):
+            if each.algebraic and problem.exact is None:
                 continue
-            for t in (0.0, 0.37 * T, T):
-                value, wanted = self.at_points((symbolic.exact[a], symbolic.lifting[a]), edge, t)
-                if not np.abs(value - wanted).max() <= self.tolerance * max(1.0, np.abs(value).max()):
-                    got = f"{value[np.abs(value - wanted).argmax()]:.6g} at t = {t:g}"
-                    raise ProblemError(f"`exact` of `{name}` must equal `lifting` on the boundary, got {got}")
-        self._check_fluxes(T)
+            try:
+                check_boundary(problem, T)
+                check_periodic(problem)
+                if shift and self.problem.terms is None:
+                    check_fluxes(problem, [self._function(flux) for flux in symbolic.exact_fluxes[a]])
+            except ProblemError as error:
+                raise ProblemError(f"{error} (field {name})") from None
 
-    def _check_fluxes(self, T: float) -> None:
-        """Compare n . F of the exact solution with the data of natural faces."""
+    @cached_property
+    def lifted(self) -> tuple[sympy.Expr, ...]:
+        """Liftings and their derivatives."""
         symbolic = self.problem.symbolic
-        if symbolic.exact is None:
-            return
-        shifted = {
-            slot: value - known
-            for (slot, value), known in zip(
-                _derivatives(symbolic.slots, symbolic.exact).items(),
-                _derivatives(symbolic.slots, symbolic.lifting).values(),
-                strict=True,
-            )
-        }
-        for (a, face), h in symbolic.faces.items():
-            name, each = self.problem.fields[a]
-            box, axis, side = self.problem.box(each), SPACE.index(face[0]), int(face[1])
-            points = np.asarray(box.lower) + box.widths * np.linspace(0.07, 0.93, 7)[:, None]
-            points[:, axis] = (box.lower, box.upper)[side][axis]
-            for t in (0.0, 0.37 * T, T):
-                flux, wanted = self.at_points((symbolic.exact_fluxes[a][axis], h.subs(shifted)), points, t)
-                outward = flux if side else -flux
-                if not np.abs(outward - wanted).max() <= self.tolerance * max(1.0, np.abs(outward).max()):
-                    got = f"{wanted[0]:.6g} where the flux of `exact` is {outward[0]:.6g}, at t = {t:g}"
-                    raise ProblemError(f"the flux of `{name}` on {face} must fit `exact`, got {got}")
+        return tuple(_derivatives(symbolic.slots, symbolic.lifting).values())
+
+    def at_start(self, nodes: Array) -> Array:
+        """Initial values, (Q, d) -> (n, Q)."""
+        return self.at_points(self.problem.symbolic.initial, nodes, 0.0)
+
+    def _initial(self, a: int, nodes: Array) -> Array:
+        return np.asarray(self.at_start(nodes)[a])
+
+    def _function(self, expression: sympy.Expr) -> NonSeparable:
+        return NonSeparable(lambda nodes, t: self.at_points((expression,), nodes, t)[0])
 
     @cached_property
     def terms(self) -> FormulaTerms:
         """Fluxes and sources as functions of nodal values."""
-        return FormulaTerms(self)
+        return FormulaTerms(self) if self.problem.terms is None else FunctionTerms(self, self.problem.terms)
 
 
 class FormulaTerms:
@@ -449,9 +545,41 @@ class FormulaTerms:
 
     def initial(self, nodes: Array) -> Array:
         """Initial values without the lifting, (Q, d) -> (n, Q)."""
-        symbolic = self._data.problem.symbolic
-        return self._data.at_points(symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
+        return self._data.at_start(nodes) - self.lifting(nodes, 0.0)
 
     def lifting(self, nodes: Array, t: float) -> Array:
         """Liftings, (Q, d) -> (n, Q)."""
         return self._data.at_points(self._data.problem.symbolic.lifting, nodes, t)
+
+
+class FunctionTerms(FormulaTerms):
+    """The `FluxTerms` of functions: the lifting is added to their arguments."""
+
+    def __init__(self, data: FieldData, terms: FieldTerms) -> None:
+        super().__init__(data)
+        self._terms, symbolic = terms, data.problem.symbolic
+        self._others, self._other_places = self.values, self.places
+        self._lifted = None if all(each == 0 for each in data.lifted) else data.lifted
+        count, d = len(symbolic.slots), data.dimension
+        self.places = [(a, p) for a in range(count) for p in range(1 + d)]
+        self.values = self._values
+        self.varying_places = [(*one, *other) for one in self.places for other in self.places]
+        self.varying = lambda known: list(self._evaluate(known)[1].reshape(len(self.varying_places), -1))
+
+    def _values(self, known: Mapping[str, Any]) -> list[Any]:
+        found = list(self._evaluate(known)[0].reshape(len(self.places), -1))
+        # the source in formulas, less the rate of the lifting
+        for place, each in zip(self._other_places, self._others(known), strict=True):
+            found[self.places.index(place)] = found[self.places.index(place)] + each
+        return found
+
+    def _evaluate(self, known: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Sources and fluxes with their derivatives; the weak form has the fluxes with a minus."""
+        nodes = np.column_stack([known[x] for x in SPACE[: self._data.dimension]])
+        s = np.stack([[known[name] for name in group] for group in self.slots])
+        if self._lifted is not None:
+            s = s + self._data.at_points(self._lifted, nodes, known["t"]).reshape(s.shape)
+        values, slopes = self._terms.evaluate(s, nodes, known["t"], self._data.values)
+        values[:, 1:] *= -1.0
+        slopes[:, 1:] *= -1.0
+        return values, slopes

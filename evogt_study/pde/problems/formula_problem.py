@@ -8,7 +8,7 @@ makes the problem a gradient flow.  Names in formulas other than x y z t pi are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, domain_content
-from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, SpaceTimeFunction
+from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, Separable, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, describe_parameters
 from evogt_study.pde.problems.expressions import (
     COORDINATES,
@@ -35,12 +35,14 @@ from evogt_study.pde.problems.expressions import (
 from evogt_study.pde.problems.fields import as_field_problem
 from evogt_study.pde.problems.terms import (
     SOLUTION,
+    GridTable,
     Made,
     SplitTerms,
     SymbolicTerms,
     boundary_of,
     check_tolerance,
     domain_of,
+    is_table,
     parse_term,
     symbolic_terms,
 )
@@ -70,7 +72,7 @@ class FormulaProblem:
     initial, source : str, optional
         u_0(x) and f(x, t), if `exact` is not given.
     diffusion : str or list, default "1"
-        a(x, t), the diagonal of A, or the rows of A.  It may contain u and its derivatives.
+        a(x, t), the diagonal of A, the rows of A, or "FILE.csv".  Formulas may contain u and its derivatives.
     advection : list of str, optional
         Entries of b.
     reaction : str, optional
@@ -85,6 +87,8 @@ class FormulaProblem:
         T if a run states none, and the name for labels.
     flux, fields : optional
         Flux in place of `diffusion`; or a mapping of names to `Field` for several fields.
+    terms : FieldTerms, optional
+        Python functions in place of fluxes and reactions.
     boundary_tolerance : float, optional
         Relative difference of boundary values that is not refused.
 
@@ -108,7 +112,7 @@ class FormulaProblem:
     exact: str | None = None
     initial: str | None = None
     source: str | None = None
-    diffusion: str | Texts = "1"
+    diffusion: str | Texts | GridTable = "1"
     final_time: float | None = None
     name: str = ""
     lifting: str | None = None
@@ -140,6 +144,12 @@ class FormulaProblem:
                 f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow; {remedy} "
                 "and leave `potential` out"
             )
+        if is_table(self.diffusion):
+            object.__setattr__(self, "diffusion", GridTable.of(self.diffusion, self.dimension))
+            if self.exact is not None:
+                raise FormulaError(
+                    "`exact` must be left out beside a table of `diffusion`; state `initial` and `source`"
+                )
         for name in ("diffusion", "advection"):
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
@@ -152,6 +162,8 @@ class FormulaProblem:
         """Content from which the statement can be made again, JSON-able; defaults are left out."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
+        if isinstance(self.diffusion, GridTable):
+            content["diffusion"] = self.diffusion.content
         return (
             content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
         )
@@ -209,6 +221,11 @@ class FormulaProblem:
             exact_gradient=None if data.exact is None else gradient_function(data.exact[0], self.dimension, values),
             boundary_tolerance=self.boundary_tolerance,
         )
+        if isinstance(table := self.diffusion, GridTable):
+            lifting = problem.lifting
+            if lifting is not None:
+                lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
+            problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
         check_boundary(problem, final_time)
         flux = list(map(made, data.flux or ()))
         check_periodic(problem, flux)

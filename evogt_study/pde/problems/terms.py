@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy  # which imports its parts when they are first used
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, shortened
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
 from evogt_study.formulas import SPACE, parse, symbol
 from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
 from evogt_study.pde.domains.box import DIRECTIONS
-from evogt_study.pde.galerkin.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import (
+    NaturalFace,
+    NonlinearReaction,
+    NonSeparable,
+    Separable,
+    SpaceTimeFunction,
+    Tensor,
+)
+from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.problems.expressions import COORDINATES, Split, nodal_function, split
+from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable
 
+MAX_TABLE_BYTES = 64 * 2**20
+"""Size of a table of values: a grid of 1,000 points squared has 50 MB."""
 SOLUTION = symbol("u")
 """The solution's name in a potential and in a reaction."""
 Made = Callable[[Split], SpaceTimeFunction]
@@ -52,8 +68,11 @@ class ProblemTable(TomlTable):
     """Source term f, where there is no `exact`; zero if left out."""
     domain: dict[str, Any] | None = None
     """Box, disk, polygon or mesh; the unit cube if left out."""
-    diffusion: str | list[Any] = "1"
-    """Diffusion: a formula, a list of one for each direction, or a matrix; also in `u` and its derivatives."""
+    diffusion: str | list[Any] | dict[str, Any] = "1"
+    """Diffusion: a formula, a list of one for each direction, a matrix, or "FILE.csv"; also in `u` and its derivatives.
+
+    The file has the columns x, y, z of the problem and `value`, on a grid; between its points the values are linear.
+    """
     advection: list[Any] | None = None
     """Velocity b, a formula for each direction, also in `u` and its derivatives."""
     reaction: str | None = None
@@ -66,6 +85,78 @@ class ProblemTable(TomlTable):
     """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
     boundary_tolerance: float = 0.0
     """Relative difference of boundary values that is not refused; zero if left out, except for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridTable:
+    """Values on a grid, linear between its points; equal tables have equal digests."""
+
+    axes: tuple[tuple[float, ...], ...]
+    values: Array
+
+    @staticmethod
+    def of(given: Any, dimension: int) -> GridTable:
+        """The table of a CSV file, or of its content.  Raises ParameterError."""
+        if isinstance(given, GridTable):
+            return given
+        if isinstance(given, Mapping):
+            axes, values = given.get("axes"), np.asarray(given.get("values"), dtype=float)
+            if not isinstance(axes, (list, tuple)) or tuple(map(len, axes)) != values.shape or len(axes) != dimension:
+                raise ParameterError("diffusion", "a table { axes = [[..], ..], values = [..] }", given)
+            return GridTable(tuple(tuple(map(float, axis)) for axis in axes), values)
+        text = read_text(Path(given), "the table of `diffusion`", max_bytes=MAX_TABLE_BYTES)
+        names, *rows = (line.replace(" ", "").split(",") for line in text.splitlines() if line.strip())
+        wanted = [*SPACE[:dimension], "value"]
+        try:
+            columns = np.array(rows, dtype=float)[:, [names.index(name) for name in wanted]]
+        except (ValueError, IndexError):
+            raise ParameterError(
+                "diffusion", f"a table of numbers with the columns {', '.join(wanted)}", given
+            ) from None
+        places = [np.unique(column, return_inverse=True) for column in columns[:, :-1].T]
+        shape = tuple(len(axis) for axis, _ in places)
+        values = np.full(shape, np.nan)
+        values[tuple(place for _, place in places)] = columns[:, -1]
+        if len(columns) != values.size or not np.isfinite(values).all() or min(shape) < 2:
+            got = f"{len(columns)} points for a grid of {' x '.join(map(str, shape))}"
+            raise ParameterError("diffusion", "a table with one finite value at each point of a grid", got)
+        return GridTable(tuple(tuple(axis.tolist()) for axis, _ in places), values)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Content from which the table can be made again, JSON-able."""
+        return {"axes": self.axes, "values": self.values.tolist()}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all numbers."""
+        return blake2b(repr(self.axes).encode() + self.values.tobytes(), digest_size=16).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridTable) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __call__(self, nodes: Array) -> Array:
+        """Values, (Q, d) -> (Q,).  Raises ProblemError for a node outside of the grid."""
+        lower, upper = np.array([axis[0] for axis in self.axes]), np.array([axis[-1] for axis in self.axes])
+        inside = np.clip(nodes, lower, upper)
+        if not np.abs(inside - nodes).max() <= 1e-9 * (upper - lower).max():
+            outside = nodes[np.abs(inside - nodes).max(axis=1).argmax()].tolist()
+            raise ProblemError(f"the table of `diffusion` must cover the domain, got no value at {outside}")
+        return np.asarray(scipy.interpolate.RegularGridInterpolator(self.axes, self.values)(inside))
+
+    def scale(self, function: SpaceTimeFunction) -> SpaceTimeFunction:
+        """The table times a function of space and time."""
+        if isinstance(function, Separable):
+            return Separable(lambda nodes: self(nodes) * function.profiles(nodes), function.modulations)
+        return NonSeparable(lambda nodes, t: self(nodes) * function.at(nodes, t))
+
+
+def is_table(given: Any) -> bool:
+    """Return True for a table of values, the name of its file, or its content."""
+    return isinstance(given, (GridTable, Mapping)) or (isinstance(given, str) and given.endswith(".csv"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +220,7 @@ def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
         reaction = parse_term(statement.reaction, "reaction", dimension, solution=True)
     return SymbolicTerms(
         dimension,
-        _diffusion(statement.diffusion, dimension),
+        sympy.S.One if isinstance(statement.diffusion, GridTable) else _diffusion(statement.diffusion, dimension),
         tuple(parse_term(text, "advection", dimension) for text in advection),
         reaction,
         _faces(statement.boundary, dimension),
@@ -303,7 +394,8 @@ def _shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
 def _disk(raw: Any) -> Disk:
     if not isinstance(raw, Mapping) or set(raw) != {"centre", "radius"}:
         raise ParameterError("domain.disk", "{ centre = [x, y], radius = r }", raw)
-    return Disk(2, _numbers(raw["centre"], "domain.disk.centre"), *_numbers([raw["radius"]], "domain.disk.radius"))
+    (radius,) = _numbers([raw["radius"]], "domain.disk.radius")
+    return Disk(2, _numbers(raw["centre"], "domain.disk.centre"), radius)
 
 
 def _numbers(raw: Any, name: str) -> tuple[float, ...]:
