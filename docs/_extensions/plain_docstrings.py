@@ -22,7 +22,7 @@ def escaped(line: str) -> str:
 
 
 def _process(app: Sphinx, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
-    if name.partition(".")[0] == "evogt_study":
+    if name.startswith(("evogt_study", "xarray.Dataset.evogt")):
         lines[:] = [escaped(line) for line in lines]
 
 
