@@ -20,7 +20,7 @@ from SALib.sample import morris
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.polynomial_chaos import shapley_effects
-from evogt_study.inference.sensitivity import effects, find_corners, moments_of_blocks
+from evogt_study.inference.sensitivity import effects, find_corners
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
 
@@ -90,49 +90,6 @@ def test_indices_of_blocks_are_salibs(name):
     found = indices_of_blocks(without[..., None], dimension)
     assert_equal(found, by_salib(without, dimension, second_order=False))
     assert not len(found.second)
-
-
-def test_an_index_uses_the_blocks_that_have_its_members():
-    values, dimension = values_of("Ishigami")
-    lost = values.copy()
-    lost[3, 2] = np.nan  # AB_2
-    lost[9, 4] = np.nan  # BA_1
-    found = indices_of_blocks(lost[..., None], dimension)
-    assert found.n_ok == 126  # of S_12
-    whole, part = by_salib(values, dimension), by_salib(np.delete(values, 3, axis=0), dimension)
-    assert found.first[[0, 2]] == pytest.approx(whole["S1"][[0, 2]], abs=1e-3)
-    assert found.total[[0, 2]] == pytest.approx(whole["ST"][[0, 2]], abs=1e-10)
-    assert found.first[1] == pytest.approx(part["S1"][1], abs=1e-3)
-    assert found.second[2] == pytest.approx(part["S2"][1, 2], abs=3e-3)
-    lost = values.copy()
-    lost[[3, 9, 70]] = np.nan
-    found = indices_of_blocks(lost[..., None], dimension)
-    assert found.n_ok == 125
-    assert_equal(found, by_salib(np.delete(values, [3, 9, 70], axis=0), dimension))
-    assert moments_of_blocks(np.full((8, 5, 1), np.nan), 3) is None
-
-
-def test_the_seed_has_a_share_of_its_own_and_does_not_move_the_others():
-    """Noise of variance 4 beside the function's 13.84, a twentieth of the runs missing."""
-    values, dimension = values_of("Ishigami", 1024)
-    rng = np.random.default_rng(0)
-    noisy = values[..., None] + rng.normal(0.0, 2.0, (*values.shape, 4))
-    noisy[rng.random(noisy.shape) < 0.05] = np.nan
-    found = indices_of_blocks(noisy, dimension, fresh=True)
-    for limits, truth in zip((found.first_ci, found.total_ci), FUNCTIONS["Ishigami"][2], strict=True):
-        truth = (1.0 - 4.0 / 17.84) * np.array(truth)
-        assert ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).all()
-    assert found.seed_ci[0] < 4.0 / 17.84 < found.seed_ci[1] < found.seed_ci[0] + 0.05
-    sample, rng = points("sobol", 256, 3, 0), np.random.default_rng(0)
-    values = ishigami(sample)[:, None] + rng.normal(0.0, 2.0, (256, 5))
-    values[rng.random(values.shape) < 0.05] = np.nan
-    found = indices_of_sample(values, sample)
-    assert found.seed_ci[0] < 4.0 / 17.84 < found.seed_ci[1]
-    assert found.unexplained < 0.04  # 0.08 with the noise of the means
-    np.testing.assert_allclose(found.total, (1 - 4.0 / 17.84) * FUNCTIONS["Ishigami"][2][1], atol=0.06)
-    sample = points("sobol", 64, 2, 0)  # a number that the seed does not change
-    equal = np.repeat((sample[:, 0] > 0.5).astype(float)[:, None], 2, axis=1)
-    assert float(indices_of_sample(equal, sample).seed) == 0.0
 
 
 # --- polynomials ------------------------------------------------------------------------------------------------------
