@@ -166,22 +166,23 @@ def describe_records(records: RunRecords) -> dict[str, Any]:
     # the rows of texts that are not empty, and these texts
     messages, outputs = ({row: text for row, text in enumerate(texts) if text}
                          for texts in (records.messages, records.outputs))  # fmt: skip
+    stacks = []
+    for stack in records.stacks:
+        values: Any = stack.values
+        if isinstance(values, Packed):
+            forms = [[form.dtype.str, form.stored.str, form.chunk] for form in values.forms]
+            values = [forms, values.form, values.shapes, values.pieces, values.limits]
+        stacks.append({
+            "name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
+            "attributes": stack.attributes,
+        })  # fmt: skip
     return {
         "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
         "attempts": records.attempts, "messages": [list(messages), list(messages.values())],
         "outputs": [list(outputs), list(outputs.values())], "sets": list(sets),
         "software": np.array([sets[text] for text in records.software], np.int32), "left_out": records.left_out,
-        "stacks": list(map(_describe_stack, records.stacks)),
+        "stacks": stacks,
     }  # fmt: skip
-
-
-def _describe_stack(stack: Stack) -> dict[str, Any]:
-    values: Any = stack.values
-    if isinstance(values, Packed):
-        forms = [[form.dtype.str, form.stored.str, form.chunk] for form in values.forms]
-        values = [forms, values.form, values.shapes, values.pieces, values.limits]
-    return {"name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
-            "attributes": stack.attributes}  # fmt: skip
 
 
 def _records(known: Mapping[str, Any], file: File) -> RunRecords:
@@ -360,20 +361,15 @@ def _damaged_pieces(index: Index, phase: str, records: RunRecords, stack: Stack)
                 held[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
             if not held[at]:
                 wrong.setdefault(at, []).append(int(stack.rows[place]))
+    axes = index.axes.get(phase, {})
     for rows in wrong.values():
-        name = name_run(index, phase, records, rows[0])
+        name = records.keys[rows[0]]
+        if "cases" in axes:
+            labels = axes["labels"]
+            positions = np.unravel_index(int(axes["cases"][rows[0]]), [*map(len, labels.values())])
+            name = ", ".join(f"{axis}={each[at]}" for (axis, each), at in zip(labels.items(), positions, strict=True))
         runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
         yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
-
-
-def name_run(index: Index, phase: str, records: RunRecords, row: int) -> str:
-    """Return the axis values of a run, or its key."""
-    axes = index.axes.get(phase, {})
-    if "cases" not in axes:
-        return records.keys[row]
-    labels = axes["labels"]
-    positions = np.unravel_index(int(axes["cases"][row]), [len(each) for each in labels.values()])
-    return ", ".join(f"{name}={each[at]}" for (name, each), at in zip(labels.items(), positions, strict=True))
 
 
 def is_complete(path: Path, plan: str) -> bool:

@@ -129,11 +129,13 @@ class Group:
             scale.attrs["_Netcdf4Dimid"] = np.int32(self.file.count)
             self.file.count, self.scales[dim] = self.file.count + 1, (scale, [])
         if name not in sizes and sizes:
-            references = np.empty(len(sizes), object)
+            references = np.empty(len(sizes), self.h5py.vlen_dtype(self.h5py.ref_dtype))
             for axis, dim in enumerate(sizes):
                 references[axis] = np.array([self.scales[dim][0].ref], self.h5py.ref_dtype)
                 self.scales[dim][1].append((made.ref, axis))
-            made.attrs.create("DIMENSION_LIST", references, dtype=self.h5py.vlen_dtype(self.h5py.ref_dtype))
+            kind = self.h5py.h5t.py_create(references.dtype, logical=True)  # as in `set_attributes`
+            space = self.h5py.h5s.create_simple(references.shape)
+            self.h5py.h5a.create(made.id, b"DIMENSION_LIST", kind, space).write(references)
         elif len(sizes) > 1:  # a coordinate of strings
             numbers = [self.scales[dim][0].attrs["_Netcdf4Dimid"] for dim in sizes]
             made.attrs["_Netcdf4Coordinates"] = np.array(numbers, np.int32)
