@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 
-class _Names(click.ParamType[tuple[str, ...]]):
+class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.3
     """Names separated by commas, each once."""
 
     name = "names"
