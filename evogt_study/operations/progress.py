@@ -17,7 +17,7 @@ from typing import Any
 
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import written_whole
-from evogt_study.storage.lease import Writer, living, writer_of
+from evogt_study.storage.lease import Lease, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import duration, escape_text
@@ -216,7 +216,7 @@ class Computation:
     age: seconds since the event.  parts: number of parts that tasks of `evogt run --task` hold.
     """
 
-    writer: Writer | None
+    writer: Lease | None
     event: Event | None
     age: float
     parts: int = 0

@@ -48,20 +48,6 @@ _CLAIM_NAME = re.compile(r"(\d+)\.(\d+|done)")
 
 
 @dataclass(frozen=True)
-class Writer:
-    """Holder of a lease.  lives: False if it is gone."""
-
-    host: str
-    process: str
-    since: str
-    lives: bool
-
-    def described(self) -> str:
-        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
-        return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
-
-
-@dataclass(frozen=True)
 class Lease:
     """A lease file at one moment.  signature: empty if not signed.  identity: a string that no other lease has."""
 
@@ -70,6 +56,17 @@ class Lease:
     changed: float
     identity: str
     is_released: bool
+    lives: bool = True
+
+    @property
+    def process(self) -> str:
+        """The number of the process that holds the lease."""
+        return self.signature["process"]
+
+    def described(self) -> str:
+        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        text = "process {process} on {host} since {since}".format(**self.signature)
+        return text if self.lives else f"{text}, which is gone"
 
     def is_gone(self, now: float) -> bool:
         """Return True if the holder is gone.  now: the time by the clock of the file system."""
@@ -94,13 +91,9 @@ class Lease:
         here = self.signature["machine"] == own_process()["machine"]
         gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
         return ResultError(
-            f"{self.path.with_suffix('')} is being written by {self.holder().described()}: wait for it, or choose "
-            f"another place with -o{'' if here else gone}"
+            f"{self.path.with_suffix('')} is being written by {self.described()}: wait for it, or choose another place "
+            f"with -o{'' if here else gone}"
         )
-
-    def holder(self, *, lives: bool = True) -> Writer:
-        """Return the holder, if the lease is signed."""
-        return Writer(self.signature["host"], self.signature["process"], self.signature["since"], lives)
 
     def remove(self) -> None:
         """Remove the file, unless another process has taken the lease over."""
@@ -239,12 +232,12 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         unmake(made)
 
 
-def writer_of(result: Path) -> Writer | None:
-    """Return the holder of the lease of `result`; None if there is no lease or it is not signed."""
+def writer_of(result: Path) -> Lease | None:
+    """Return the lease of `result`, with whether its holder lives; None if there is none or it is not signed."""
     path = lock_file(result)
     with suppress(OSError):
         if (found := _look(path)) and found.signature:
-            return found.holder(lives=not found.is_gone(_now(path.parent)))
+            return replace(found, lives=not found.is_gone(_now(path.parent)))
     return None
 
 

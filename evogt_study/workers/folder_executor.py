@@ -83,8 +83,7 @@ class FolderExecutor(Executor):
             return
         if writer is not None and is_written:
             raise ResultError(
-                f"{self.path} is being written by process {writer.process} on {writer.host} since {writer.since}: "
-                "wait for it, or choose another place with -o"
+                f"{self.path} is being written by {writer.described()}: wait for it, or choose another place with -o"
             )
         if was_done:
             raise ResultError(

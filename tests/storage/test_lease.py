@@ -125,7 +125,7 @@ def is_free(folder):
     if refusal is None:
         assert (is_lost, alive, writer is not None and writer.lives, taken) == (True, 0, False, (True, False))
         return True
-    assert f"a.nc is being written by process {writer.process} on {writer.host} since {writer.since}: wait" in refusal
+    assert f"a.nc is being written by {writer.described()}: wait" in refusal
     assert (is_lost, alive, writer.lives, taken) == (False, 1, True, (False, False))
     return False
 
