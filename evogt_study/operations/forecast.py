@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -20,7 +19,7 @@ from evogt_study.study.phases import SEED
 from evogt_study.study.plan import OWN, Order, Plan, SharedWork, peak_memory, provisional_plans, shared_work, work_of
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch
-from evogt_study.workers.runner import Runner, RunnerLimits
+from evogt_study.workers.runner import Runner, RunnerLimits, load
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
 T = TypeVar("T")
@@ -176,7 +175,7 @@ def _time_in_runner(plan: Plan, index: int, runner: Runner, limit: float) -> Sta
     """Seconds of a case of a user function; None if it takes longer than the limit."""
     runner.prepare(RunnerLimits(limit), {})
     (case,) = plan.cases(np.array([index]))
-    records: list[RunRecords] = [pickle.loads(part) for part in runner.compute(Batch.of(plan.spec, [case]))]  # noqa: S301
+    records: list[RunRecords] = [load(part) for part in runner.compute(Batch.of(plan.spec, [case]))]
     is_late = not records or Status.timed_out in records[0].status
     return None if is_late else {OWN: float(records[0].wall_seconds[0])}
 

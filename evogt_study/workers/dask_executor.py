@@ -34,7 +34,7 @@ from evogt_study.study.plan import Plan
 from evogt_study.text import duration
 from evogt_study.workers.batch import Batch, one_line, without_values
 from evogt_study.workers.executor import BatchSize, Executor
-from evogt_study.workers.runner import RunnerLimits, RunnerPool
+from evogt_study.workers.runner import RunnerLimits, RunnerPool, load
 
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
 """Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.
@@ -295,7 +295,7 @@ class _Flow:
     ) -> list[RunRecords]:
         """Return the records of a batch, also of runs that are lost; submit the others again."""
         if isinstance(parts, list):
-            found = [pickle.loads(part) for part in parts]  # noqa: S301  # from our runners
+            found: list[RunRecords] = list(map(load, parts))
             for records in found:
                 self.size.measured(records)
             known = {key for records in found for key in records.keys}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import itertools
 import mmap
 import os
 import pickle
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
 STATE = struct.Struct("qd")
 """Shared with the supervisor: number of the case that is being computed, -1 for none, and the time of its beginning."""
-COUNT = struct.Struct("q")
-"""Begin of a message to the supervisor: the number of its records, or `DONE` or `FATAL`."""
+HEAD = struct.Struct("qq")
+"""Message to the supervisor: the number of records, or `DONE` or `FATAL`, and the bytes of content that follow it."""
 DONE, FATAL = 0, -1
+_LARGE_BYTES = 2**16
+"""Bytes of an array from which it is sent beside the pickle, and not copied when it is read."""
 _OUTPUT_BYTES = 16 * 2**10
 """Bytes of the output of a run that are kept: the first and the last half of them."""
 _LOOK_SECONDS = 0.25
@@ -139,13 +142,13 @@ class Runner:
                 os.close(watched)
         self._connection, self._has_settings = Connection(ours.detach()), False
 
-    def compute(self, batch: Batch) -> list[bytes]:
+    def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch and return its records, in pickled parts; fewer if `stop` is called.
 
         A run that ends the interpreter is tried once more in a fresh one, first of all, and is then lost.  Raises
         EvogtError if no run of the study can be computed.
         """
-        parts, left, deaths, failed_starts = list[bytes](), batch.cases, Counter[str](), 0
+        parts, left, deaths, failed_starts = list[bytes | bytearray](), batch.cases, Counter[str](), 0
         while left and not self.is_stopped:
             cases = list(left)
             try:
@@ -173,7 +176,7 @@ class Runner:
             batch = batch.with_cases(left)
         return parts
 
-    def _compute(self, batch: Batch, left: list[Any], parts: list[bytes]) -> None:
+    def _compute(self, batch: Batch, left: list[Any], parts: list[bytes | bytearray]) -> None:
         """Compute a batch; take the finished cases from `left` and add their records to `parts`."""
         self.start()
         self._looked = time.monotonic()
@@ -183,13 +186,13 @@ class Runner:
                 self._has_settings = True
             self.is_busy, error = True, None
             self._connection.send_bytes(pickle.dumps(batch, protocol=5))
-            while (count := COUNT.unpack_from(message := self._receive())[0]) != DONE:
-                content = message[COUNT.size :]
-                if count == FATAL:
-                    error = pickle.loads(content)  # noqa: S301  # from our own process
+            while (head := HEAD.unpack(self._receive()))[0] != DONE:
+                content = self._receive_content(head[1])
+                if head[0] == FATAL:
+                    error = load(content)
                 else:
                     parts.append(content)
-                    del left[:count]
+                    del left[: head[0]]
             self.is_busy = False
         except (EOFError, OSError):
             raise _RunnerEndedError from None
@@ -205,6 +208,19 @@ class Runner:
                 self._looked = time.monotonic()
             if has_message:
                 return self._connection.recv_bytes()
+
+    def _receive_content(self, size: int) -> bytearray:
+        """Return the bytes that follow a message, read into their place: each copy takes memory and time."""
+        content = bytearray(size)
+        rest = memoryview(content)
+        while rest:
+            if self._connection.poll(_LOOK_SECONDS):
+                if not (count := os.readv(self._connection.fileno(), [rest])):
+                    raise EOFError
+                rest = rest[count:]
+            elif not self.lives:  # a child of a run may hold its end of the connection open
+                raise EOFError
+        return content
 
     def _look(self) -> None:
         """Raise _RunnerEndedError if the process is gone, or its run takes too long or too much memory."""
@@ -264,7 +280,31 @@ def _pickle_ended(key: str, reason: str, attempts: int, output: str, begun: floa
     status = Status.lost if begun is None else Status.timed_out
     seconds = 0.0 if begun is None else time.monotonic() - begun
     records = without_values([key], status, message, attempts=attempts, output=output, seconds=seconds)
-    return pickle.dumps(records, protocol=5)
+    return b"".join(dump(records))
+
+
+def dump(value: Any) -> list[bytes | memoryview]:
+    """Return a pickle and large arrays beside it, with their number and sizes in front."""
+    large: list[memoryview] = []
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        content = buffer.raw()
+        if content.nbytes >= _LARGE_BYTES:
+            large.append(content)
+        return content.nbytes < _LARGE_BYTES
+
+    head = pickle.dumps(value, protocol=5, buffer_callback=is_small)
+    sizes = [len(head), *(content.nbytes for content in large)]
+    return [struct.pack(f"q{len(sizes)}q", len(sizes), *sizes), head, *large]
+
+
+def load(content: Any) -> Any:
+    """Return the value of `dump`, whose large arrays stay where they are."""
+    view = memoryview(content)
+    (count,) = struct.unpack_from("q", view)
+    ends = itertools.accumulate([8 + 8 * count, *struct.unpack_from(f"{count}q", view, 8)])
+    head, *large = [view[begin:end] for begin, end in itertools.pairwise(ends)]
+    return pickle.loads(head, buffers=large)  # noqa: S301  # from our own process
 
 
 def take_output(file: int) -> str:
@@ -318,7 +358,7 @@ class RunnerPool:
         self.limits, self.environment, self.is_closed = limits, environment or {}, False
         self._used: list[Runner] = []
 
-    def compute(self, batch: Batch) -> list[bytes]:
+    def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
         with _idle_lock:
             runner = _take_idle() or Runner()

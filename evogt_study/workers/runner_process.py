@@ -20,7 +20,7 @@ from typing import TextIO
 from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.index import pack_records
 from evogt_study.workers.batch import Batch, Surroundings, compute_batch, one_line
-from evogt_study.workers.runner import COUNT, DONE, FATAL, STATE, take_output
+from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_output
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 IDLE_SECONDS = 60.0
@@ -118,14 +118,23 @@ def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, 
     """Compute a batch and send its records."""
     try:
         for records in compute_batch(batch, stages, surroundings):
-            connection.send_bytes(COUNT.pack(len(records.keys)) + pickle.dumps(pack_records(records), protocol=5))
+            _send(connection, len(records.keys), pack_records(records))
     except BaseException as error:  # noqa: BLE001  # it says that no run of the study can be computed
         known = error if isinstance(error, EvogtError) else SweepError(f"a batch cannot be computed: {one_line(error)}")
-        connection.send_bytes(COUNT.pack(FATAL) + pickle.dumps(known))
+        _send(connection, FATAL, known)
     STATE.pack_into(surroundings.state, 0, -1, 0.0)
     if not surroundings.is_usable():
         os._exit(EXIT_CODE)
-    connection.send_bytes(COUNT.pack(DONE))
+    connection.send_bytes(HEAD.pack(DONE, 0))
+
+
+def _send(connection: Connection, count: int, value: object) -> None:
+    parts = dump(value)
+    connection.send_bytes(HEAD.pack(count, sum(map(len, parts))))
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            rest = rest[os.write(connection.fileno(), rest) :]
 
 
 # the end of a process closes its pipes, also if it was killed; a signal arrives during a run too
