@@ -56,12 +56,7 @@ MISSING = xr.Dataset({"error": ("seed", [1.0, np.nan])})
 
 
 @pytest.mark.parametrize(
-    "warned_of",
-    [
-        lambda: evs.summary(MISSING.error),
-        lambda: MISSING.evogt.summary(),
-        _no_power_of_two,
-    ],
+    "warned_of", [lambda: evs.summary(MISSING.error), lambda: MISSING.evogt.summary(), _no_power_of_two]
 )
 def test_a_warning_names_the_users_line(warned_of):
     with pytest.warns(UserWarning, match="left out|power of two") as caught:

@@ -145,8 +145,7 @@ def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, l
     check_together(json=as_json, orders=orders, sensitivity=sensitivity)
     if sensitivity is not None:
         refuse_options(
-            "--sensitivity",
-            allowed="sensitivity log over at method confidence min_units missing pilot form digits",
+            "--sensitivity", allowed="sensitivity log over at method confidence min_units missing pilot form digits"
         )
     elif orders is not None:
         refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")

@@ -99,10 +99,7 @@ BAD_STUDIES = {
     "unknown key": (STUDY + "[pilto]\n", ["unknown key `pilto`", "did you mean `pilot`?"]),
     "unknown parameter": (STUDY + "[constants]\ngamma = 1\n", ["unknown parameter `gamma`"]),
     "missing parameter": (STUDY.replace('family = ["a", "b"]\n', ""), ["`family` must be given"]),
-    "value twice": (
-        STUDY.replace("[0.2, 0.1]", "[0.3, 0.30]"),
-        ["`epsilon` must have different values"],
-    ),
+    "value twice": (STUDY.replace("[0.2, 0.1]", "[0.3, 0.30]"), ["`epsilon` must have different values"]),
     "not finite": (STUDY.replace("[0.2, 0.1]", "[0.2, nan]"), ["`epsilon` must be a value other than nan"]),
     "no such file": (STUDY.replace("own.py", "gone.py"), ["gone.py"]),
     "no such function": (STUDY.replace(":method", ":methd"), ["has no `methd`"]),
@@ -292,8 +289,7 @@ LOOKALIKES = {
     "another package's file": xr.Dataset({"temperature": ("x", [1.0])}),
     "some of a result": xr.Dataset({"run_key": ("seed", ["a"])}, attrs=OF_A_RESULT),
     "a result without its bookkeeping": xr.Dataset(
-        {"run_key": ("seed", ["a"]), "run_status": ("seed", [1]), "error": ("seed", [1.0])},
-        attrs=OF_A_RESULT,
+        {"run_key": ("seed", ["a"]), "run_status": ("seed", [1]), "error": ("seed", [1.0])}, attrs=OF_A_RESULT
     ),
 }
 
@@ -432,10 +428,7 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--format", "html"), ["`format` must be one of text, markdown, latex, csv", "got 'html'"]),
         (
             ("--statistic", "avg"),
-            [
-                "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile",
-                "'avg'",
-            ],
+            ["`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile", "'avg'"],
         ),
         (("--rows", "gamma"), ["`rows` and `columns` must be of family, epsilon, got gamma"]),
         (("--rows", "family"), ["must name each of family, epsilon once, got family; epsilon is left out"]),

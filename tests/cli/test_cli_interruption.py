@@ -300,10 +300,7 @@ def test_a_disk_without_room_for_what_is_held_of_each_run_is_told(own_study, tmp
     limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=limit)
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.search(
-        r"^evogt: cannot write .*own\.nc.*: File too large$",
-        done.stderr.strip(),
-    )
+    assert re.search(r"^evogt: cannot write .*own\.nc.*: File too large$", done.stderr.strip())
     assert len(done.stderr.splitlines()) == 1
     assert not path.exists()
     assert any(path.with_name("own.nc.shards").iterdir())

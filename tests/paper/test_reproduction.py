@@ -249,11 +249,7 @@ def test_the_observed_order_is_of_two_step_sizes():
 
 @pytest.mark.parametrize(
     ("resolutions", "expected"),
-    [
-        ([1e-17, 2e-17, 0.0], "singular"),
-        ([1e-17, 1e-10, 1e-10], "partly singular"),
-        ([3e-11, 2e-11, 1e-12], "1e10"),
-    ],
+    [([1e-17, 2e-17, 0.0], "singular"), ([1e-17, 1e-10, 1e-10], "partly singular"), ([3e-11, 2e-11, 1e-12], "1e10")],
 )
 def test_raw_conditions_are_an_order_of_magnitude_or_a_word(resolutions, expected):
     data = xr.Dataset(
