@@ -27,7 +27,7 @@ def print_text(text: str, err: bool = False) -> None:
         print_line(line, err)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a time for people: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
     # rounded first, else 119.6 s would be 1 min 60 s
     whole = round(seconds)

@@ -32,12 +32,12 @@ MAX_MESSAGES = 10
 
 
 @contextmanager
-def display(quiet: bool) -> Iterator[Listener | None]:
+def show_progress(quiet: bool) -> Iterator[Listener | None]:
     """Yield the listener that displays progress on standard error, or None if `quiet`."""
     if quiet or sys.stderr is None:  # None in a process without one
         yield None
     elif sys.stderr.isatty():
-        with progress_bar() as bar:
+        with make_progress_bar() as bar:
             yield _Bar(bar)
     else:
         yield _Lines()
@@ -81,7 +81,7 @@ class _Bar:
         )
 
 
-def progress_bar() -> RichProgress:
+def make_progress_bar() -> RichProgress:
     """Return a display on standard error with a bar and a text for each phase.  The bar is red if runs failed."""
     from rich.console import Console  # Rich takes 0.06 s, for terminals only
     from rich.progress import BarColumn, Progress, TextColumn
@@ -184,7 +184,7 @@ def print_warning(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
+def print_warnings_at_end(*kinds: type[Warning]) -> Iterator[None]:
     """Print the warnings of the block after it, each once, as one line."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
@@ -211,7 +211,7 @@ def print_result(
         found = {phase: completeness(data) for phase, data in groups.items()}
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
         study = str(groups["main"].attrs.get("study", ""))
-    with display(quiet) as listener:
+    with show_progress(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot first
             # for a complete result only: others have shown their progress
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)

@@ -37,7 +37,7 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
     name = "names"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return names(value) if isinstance(value, str) else value
+        return split_names(value) if isinstance(value, str) else value
 
 
 def option(flags: str, metavar: str, help: str, **options: Any) -> Callable[..., Any]:
@@ -120,12 +120,12 @@ class Command(click.Command):
                 formatter.write_dl(listed)
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Split names at commas and return each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def task_of(text: str) -> tuple[int, int]:
+def read_task(text: str) -> tuple[int, int]:
     """Read the task of an array: "7/200" is the seventh of 200.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
@@ -212,7 +212,7 @@ def assign(study: Study, texts: Iterable[str]) -> Study:
 
 
 @contextmanager
-def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
     """Open a result by phase, or the finished runs of a result that is being written.
 
     variables: names to read of an unfinished result besides the run metadata; None: all.
@@ -226,17 +226,17 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
         yield runs
 
 
-def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
+def read_phase(path: Path, phase: str) -> xr.Dataset:
     """Return the runs of one phase of a result, or its finished runs if it is being written."""
     from evogt_study.results.netcdf import open_result
     from evogt_study.schema.variables import EARLIER_PHASES
 
-    # `runs_so_far` adds the finished runs beside a result that is being extended
+    # `open_runs_so_far` adds the finished runs beside a result that is being extended
     if path.exists() and not description(path).exists():
         data = open_result(path, phase)
         click.get_current_context().call_on_close(data.close)  # not in the thread that collects garbage
         return data
-    with runs_so_far(path) as runs:
+    with open_runs_so_far(path) as runs:
         found = runs.get(phase)
     if found is None:
         missing = f"whose {next(iter(runs))} is not finished"
@@ -264,10 +264,10 @@ def check_exists(*paths: Path) -> None:
 
 def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
     """Read the study, with other constants and axes, and print a line for each accuracy warning."""
-    from evogt_study.cli.display import warnings_at_the_end
+    from evogt_study.cli.display import print_warnings_at_end
     from evogt_study.study.study import Study
 
-    with warnings_at_the_end(DoubtWarning):
+    with print_warnings_at_end(DoubtWarning):
         return assign(Study.from_file(study_file), assignments)
 
 

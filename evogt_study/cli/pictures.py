@@ -14,12 +14,12 @@ from evogt_study.cli.inputs import (
     PATH,
     Command,
     at_option,
+    open_runs_so_far,
     option,
     over_option,
     pilot_option,
+    read_phase,
     result_argument,
-    runs_of_phase,
-    runs_so_far,
 )
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
@@ -101,7 +101,7 @@ def plot(
     check_kind(kind)
     roles = PlotRoles(x, hue, col, over, at)
     request = PlotRequest(variable, roles, slope or (), FigureOptions(**look), notes=not caption)
-    data = runs_of_phase(file, "pilot" if pilot else "main")
+    data = read_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
         print_line(line, err=not is_figure)
 
@@ -182,6 +182,6 @@ def write_report(file: Path, path: Path, state: str = "") -> None:
     from evogt_study.publishing.report import report as page
     from evogt_study.results.netcdf import with_numbers
 
-    with runs_so_far(file) as runs:
+    with open_runs_so_far(file) as runs:
         made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
     write(path, made.encode())

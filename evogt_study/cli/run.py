@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli.display import (
-    display,
     print_json,
     print_lines,
     print_result,
+    print_warnings_at_end,
+    show_progress,
     warn_if_unfinished,
-    warnings_at_the_end,
 )
 from evogt_study.cli.inputs import (
     PATH,
@@ -36,19 +36,19 @@ from evogt_study.cli.inputs import (
     quiet_option,
     read_assignments,
     read_study,
+    read_task,
     refuse_options,
     result_option,
     run_options,
     scheduler_options,
     strict_option,
     study_file_argument,
-    task_of,
 )
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import default_result
-from evogt_study.text import duration, print_line, print_text
+from evogt_study.text import format_duration, print_line, print_text
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
 
@@ -104,24 +104,24 @@ def run(
         print_result(path, quiet=quiet, strict=strict, as_json=as_json)
         return
     if not (task or dry_run):
-        workers_ahead(study_file, elsewhere=elsewhere or options.workers == 0)
+        prestart_workers(study_file, elsewhere=elsewhere or options.workers == 0)
     study = read_study(study_file, assignments)
     path = output or default_result(study.name)
     if dry_run:
         _print_forecast(study, path, options, as_json)
         return
-    array = None if task is None else task_of(task)
+    array = None if task is None else read_task(task)
     from evogt_study.operations.run import run_task, run_to_file
     from evogt_study.workers.signals import handle_signals
 
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    warned, runs = warnings_at_the_end(StoreWarning, ReturnWarning), None
+    warned, runs = print_warnings_at_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end:
         if array is not None:
             whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
-            with _clients(scheduler, scheduler_file) as client, display(quiet) as listener:
+            with _clients(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
                 runs = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
             whole = True
     if whole and path.exists():
@@ -132,7 +132,7 @@ def run(
         print_json({"result": str(path), "complete": False, "phases": {}})
 
 
-def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
+def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
     """Start a runner on this machine, which imports while this process does, unless a path is missing."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart()
@@ -220,8 +220,8 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     elif seconds is None:
         print_line("the time is unknown: a timed case failed to finish within 10 s")
     else:
-        start = duration(START_SECONDS)
-        print_line(f"in all about {duration(seconds)} with --workers {workers}, {start} of it for the start")
+        start = format_duration(START_SECONDS)
+        print_line(f"in all about {format_duration(seconds)} with --workers {workers}, {start} of it for the start")
 
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
             share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
             yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: of "coefficient reference"
     if found.prediction is not None and found.n_missing:
-        seconds, longest = map(duration, found.prediction)
+        seconds, longest = map(format_duration, found.prediction)
         yield f"    about {seconds} of work, {longest} for the longest run"
     if found.memory:
         yield f"    about {found.memory / 2**20:.0f} MiB of memory for each worker"

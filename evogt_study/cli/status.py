@@ -19,19 +19,19 @@ from evogt_study.cli.display import (
     print_json,
     print_lines,
     print_warning,
+    print_warnings_at_end,
     runs_document,
     warn_if_unfinished,
-    warnings_at_the_end,
 )
 from evogt_study.cli.inputs import (
     PATH,
     check_together,
     json_option,
+    open_runs_so_far,
     option,
     print_unplanned,
     refuse_options,
     reuse_from_option,
-    runs_so_far,
 )
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import DoubtWarning, InputError
@@ -79,7 +79,7 @@ def status(
 
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
         path = output or default_result(read_toml(text, str(file)).name)
-        with warnings_at_the_end(DoubtWarning):
+        with print_warnings_at_end(DoubtWarning):
             study = study_as_recorded(file, [path, *reuse_from])
     else:
         refuse_options("a result", allowed="watch html as_json")
@@ -130,7 +130,7 @@ def _runs(
 ) -> Iterator[tuple[Mapping[str, xr.Dataset], FinishedRuns | None]]:
     """Yield the runs of a result, or the finished runs of a study, by phase."""
     if study is None:
-        with runs_so_far(path, ()) as runs:
+        with open_runs_so_far(path, ()) as runs:
             yield runs, None
         return
     from evogt_study.results.finished import read_finished_runs

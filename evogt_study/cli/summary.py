@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import print_json, print_warning, warnings_at_the_end
+from evogt_study.cli.display import print_json, print_warning, print_warnings_at_end
 from evogt_study.cli.inputs import (
     PATH,
     Command,
@@ -19,9 +19,9 @@ from evogt_study.cli.inputs import (
     json_option,
     option,
     pilot_option,
+    read_phase,
     refuse_options,
     result_argument,
-    runs_of_phase,
     units_option,
 )
 from evogt_study.errors import InputError
@@ -122,8 +122,8 @@ def summary(
     interval = Interval(method=method, confidence=confidence, min_units=min_units)
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
     request = statistics if over is None else replace(statistics, over=over)
-    data = runs_of_phase(file, "pilot" if pilot else "main")
-    with warnings_at_the_end(IncompleteWarning):
+    data = read_phase(file, "pilot" if pilot else "main")
+    with print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
@@ -203,7 +203,7 @@ def compare(
     from evogt_study.analysis.tables import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import doubts
 
-    data = runs_of_phase(file, "main")
+    data = read_phase(file, "main")
     (name,), keys = find_variables(data, *([variable] if variable else [])), finished_runs(data)
     values = select_runs(data[name], at)
     dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], over)
@@ -239,5 +239,5 @@ def export(file: Path, output: Path, pilot: bool) -> None:
     """
     from evogt_study.analysis.export import write_table
 
-    count = write_table(runs_of_phase(file, "pilot" if pilot else "main"), output)
+    count = write_table(read_phase(file, "pilot" if pilot else "main"), output)
     print_line(f"{output}: {count} runs")

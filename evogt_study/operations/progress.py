@@ -20,7 +20,7 @@ from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.lease import Lease, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.untrusted import parse_json, read_bytes
-from evogt_study.text import duration, escape_text
+from evogt_study.text import escape_text, format_duration
 
 Listener = Callable[["Event"], None]
 DISPLAY_SECONDS = 0.2
@@ -136,9 +136,9 @@ def format_progress(event: Event) -> str:
         words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
     words.append(f"{event.failed} failed")
     if event.final and event.done:
-        words.append(f"done in {duration(event.seconds)}")
+        words.append(f"done in {format_duration(event.seconds)}")
     elif event.seconds_left is not None:
-        words.append(f"{event.rate:.1f} runs/s, {duration(event.seconds_left)} left")
+        words.append(f"{event.rate:.1f} runs/s, {format_duration(event.seconds_left)} left")
     return ", ".join(words)
 
 
@@ -235,7 +235,7 @@ class Computation:
             return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
         if self.event is None:
             return f"running: {who}; no run is finished yet"
-        return f"running: {who}; {format_progress(self.event)} ({duration(self.age)} ago)"
+        return f"running: {who}; {format_progress(self.event)} ({format_duration(self.age)} ago)"
 
 
 def computation_of(result: Path) -> Computation:

@@ -44,12 +44,12 @@ def reproduce(
     STUDIES are files or folders, by default studies/paper.  Exit code 1 if a number differs that is not in the list of
     known differences.
     """
-    from evogt_study.cli.run import workers_ahead
+    from evogt_study.cli.run import prestart_workers
 
     check_together(workers=workers, scheduler=scheduler, scheduler_file=scheduler_file)
     studies = studies or (Path("studies/paper"),)
-    workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
-    from evogt_study.cli.display import display
+    prestart_workers(*studies, published, elsewhere=bool(scheduler or scheduler_file))
+    from evogt_study.cli.display import show_progress
     from evogt_study.paper.report import summarise, to_terminal
     from evogt_study.paper.run import read_studies, write_reproduction
     from evogt_study.paper.run import reproduce as run_and_judge
@@ -58,7 +58,7 @@ def reproduce(
     from evogt_study.workers.signals import handle_signals
 
     found = read_studies(studies)
-    with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, display(quiet) as listener:
+    with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
         made = run_and_judge(found, published, output, client=client, options=RunOptions(workers), listener=listener)
     print_text(to_terminal(made.entries))
     for path in write_reproduction(made, output):

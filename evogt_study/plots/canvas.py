@@ -222,12 +222,12 @@ def new_canvas(rows: int, columns: int, size: tuple[float, float], request: Plot
         if len(given) != rows * columns:
             raise InputError(f"`ax` must be as many axes as there are panels, {rows * columns}, got {len(given)}")
         return Canvas(given[0].figure.figure, given, columns, request)  # of a subfigure the figure
-    figure = ax or DisplayedFigure(figsize=wished_size(request) or size)
+    figure = ax or DisplayedFigure(figsize=requested_size(request) or size)
     figure.set_layout_engine("constrained")
     return Canvas(figure, list(figure.subplots(rows, columns, squeeze=False, **subplots).ravel()), columns, request)
 
 
-def wished_size(request: PlotRequest) -> tuple[float, float] | None:
+def requested_size(request: PlotRequest) -> tuple[float, float] | None:
     """Return width and height of the given figure, the look or rcParams, or None if they are the defaults."""
     if isinstance(request.ax, Figure):
         return cast(tuple[float, float], tuple(request.ax.get_size_inches()))
@@ -242,7 +242,7 @@ def new_panels(
 
     Given axes are one row.
     """
-    width = (wished_size(request) or (style.TEXT_WIDTH,))[0]
+    width = (requested_size(request) or (style.TEXT_WIDTH,))[0]
     columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
     if request.ax is not None and not isinstance(request.ax, Figure):
         columns = count

@@ -139,7 +139,7 @@ def check_kind(kind: str | None) -> None:
         raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shortened(kind)}")
 
 
-def numbers(data: xr.Dataset) -> list[str]:
+def list_numbers(data: xr.Dataset) -> list[str]:
     """Return the variables with one number for each run and a finite value in at least one run."""
     axes = set(data["run_status"].dims)
     return [name for name in user_variables(data) if {*data[name].dims} <= axes and np.isfinite(data[name]).any()]
@@ -147,7 +147,7 @@ def numbers(data: xr.Dataset) -> list[str]:
 
 def main_variable(data: xr.Dataset) -> str | None:
     """Return the first number of the runs that is a headline or has no declaration."""
-    return next((name for name in numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
+    return next((name for name in list_numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
 
 def lacks_error(data: xr.Dataset) -> bool:

@@ -16,7 +16,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import style
-from evogt_study.plots.canvas import Plot, PlotRequest, new_canvas, wished_size, wrap_label
+from evogt_study.plots.canvas import Plot, PlotRequest, new_canvas, requested_size, wrap_label
 from evogt_study.plots.groups import (
     MAX_LABEL,
     MAX_LISTED,
@@ -132,9 +132,9 @@ def _label_rows(made: xr.Dataset, variable: str, request: PlotRequest) -> tuple[
     """
     setups = _setup_values(made)[:MAX_SETUPS]
     per_inch = 72.0 / (0.53 * style.tick_size())
-    width = (wished_size(request) or (style.COLUMN_WIDTH,))[0]
+    width = (requested_size(request) or (style.COLUMN_WIDTH,))[0]
     longest = max((len(value) for setup in setups for value in setup), default=0)
-    if wished_size(request) is None and longest > int(0.4 * width * per_inch):
+    if requested_size(request) is None and longest > int(0.4 * width * per_inch):
         width = style.TEXT_WIDTH
     room = int(0.4 * width * per_inch)
     return [

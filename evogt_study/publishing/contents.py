@@ -123,7 +123,7 @@ class Deposit:
         return text if "://" in text else SPDX + text
 
 
-def deposit(paths: Sequence[Path], title: str = "") -> Deposit:
+def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     """Collect the contents of a deposit of some results.
 
     Raises InputError if two results have the same name or different people and terms, or if none has any; ResultError
@@ -133,7 +133,7 @@ def deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"`RESULT` must be files of different names, got two of the name {twice!r}; rename one")
-    studies = [deposited_study(path) for path in paths]
+    studies = [collect_study(path) for path in paths]
     more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
     return Deposit(title or studies[0].title + more, _publication(studies), studies)
 
@@ -156,7 +156,7 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
     return publication
 
 
-def deposited_study(path: Path) -> DepositedStudy:
+def collect_study(path: Path) -> DepositedStudy:
     """Collect the contents for one result, without importing anything of its study.  Raises ResultError."""
     findings = verify(path).findings  # computes no run again
     if findings:
@@ -231,7 +231,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def environment_lock(study: DepositedStudy) -> str:
+def list_requirements(study: DepositedStudy) -> str:
     """Requirements for pip, with interpreter, processor and linear algebra as comments.
 
     Packages have the version that the result records.  Other packages that they or the Python of the study need have

@@ -19,7 +19,7 @@ from typing import Any
 
 from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.operations.verify import Verification, verify
-from evogt_study.publishing.contents import Deposit, deposit, environment_lock
+from evogt_study.publishing.contents import Deposit, collect_deposit, list_requirements
 from evogt_study.publishing.metadata import to_citation, to_datacite, write_crate
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import opened, with_numbers
@@ -57,7 +57,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
     if exists and not (folder / TAG_MANIFEST).is_file():
         raise conflict
-    made = deposit([Path(path) for path in results], title)
+    made = collect_deposit([Path(path) for path in results], title)
     try:
         with TemporaryDirectory() if exists else written_whole(folder, tidy=True, folder=True) as place:
             _write(made, Path(place))
@@ -78,11 +78,11 @@ def _write(made: Deposit, folder: Path) -> None:
         for name, path in study.beside.items():
             _copy(path, folder / "studies" / study.name / name)
         _write_text(folder / study.text, study.attributes["study"])
-        _write_text(folder / study.lock, environment_lock(study))
+        _write_text(folder / study.lock, list_requirements(study))
         with opened(folder / study.result) as groups:
             page = report(folder / study.result, {phase: with_numbers(data) for phase, data in groups.items()})
         _write_text(folder / study.page, page)
-    _write_text(folder / "README.md", guide(made))
+    _write_text(folder / "README.md", make_readme(made))
     _write_text(folder / "CITATION.cff", to_citation(made))
     _write_text(folder / "datacite.json", json.dumps(to_datacite(made), indent=1, ensure_ascii=False) + "\n")
     write_crate(made, folder)
@@ -131,7 +131,7 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
         yield verify(path, **options, folder=beside)
 
 
-def guide(deposit: Deposit) -> str:
+def make_readme(deposit: Deposit) -> str:
     """Return the text of README.md, in which control characters and HTML of titles and names are escaped."""
     first = deposit.studies[0]
     rows = []

@@ -108,7 +108,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     state: of its computation, while it is running.  The page shows it, and a browser reloads the page every minute.
     """
     main = groups.get(MAIN, next(iter(groups.values())))
-    made = comparison_of(main) if MAIN in groups else None
+    made = compare_main_variable(main) if MAIN in groups else None
     parts = {
         phase: _make_part(data, make_tables(data) if phase == MAIN else [], made if phase == MAIN else None)
         for phase, data in groups.items()
@@ -156,7 +156,7 @@ def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dat
     return ReportPart(completeness(data), list(doubts(data)), tables, figures)
 
 
-def comparison_of(data: xr.Dataset) -> xr.Dataset | None:
+def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
     """Return the comparison of the main number by the axis of strings; None without either, or with too few seeds."""
     variable = catalogue.main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRoles()):
@@ -213,7 +213,7 @@ def make_tables(data: xr.Dataset) -> list[ReportTable]:
 def order_numbers(data: xr.Dataset) -> list[str]:
     """Return the numbers of the runs by name, the main number first."""
     first = catalogue.main_variable(data)
-    return sorted(catalogue.numbers(data), key=lambda name: name != first)
+    return sorted(catalogue.list_numbers(data), key=lambda name: name != first)
 
 
 def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:

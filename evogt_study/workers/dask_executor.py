@@ -31,7 +31,7 @@ from evogt_study.results.provenance import package_code
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
-from evogt_study.text import duration
+from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, one_line, without_values
 from evogt_study.workers.executor import BatchSize, Executor
 from evogt_study.workers.runner import RunnerLimits, RunnerPool, load
@@ -257,7 +257,7 @@ class _Flow:
         elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else _SILENT_SECONDS):
             missing = "runs are being computed" if self.n_threads else "the Dask cluster has no worker"
             silent = now - self.heard
-            self.executor.print_line(f"no run has finished for {duration(silent)}: {missing}")
+            self.executor.print_line(f"no run has finished for {format_duration(silent)}: {missing}")
             self.silence = 2.0 * silent
         check_connection(self.client)
         return found

@@ -21,7 +21,7 @@ from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, cl
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
-from evogt_study.text import duration
+from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 
 _MAX_PARTS = 4_000
@@ -182,7 +182,7 @@ class _Share:
                     n_open = len(set(self.parts) - self.claims.seen().done)
                     self.task.print_line(
                         f"waiting for {n_open:,} parts of the {self.plan.phase} that other tasks compute, for "
-                        f"{duration(printed - begun)}; the parts of a task that is gone are taken over after "
+                        f"{format_duration(printed - begun)}; the parts of a task that is gone are taken over after "
                         f"{SILENT_SECONDS:.0f} s"
                     )
                 time.sleep(_LOOK_SECONDS)

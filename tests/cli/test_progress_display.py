@@ -4,7 +4,7 @@ from errno import ENOSPC
 
 from rich.console import Console
 
-from evogt_study.cli.display import _Bar, display, progress_bar
+from evogt_study.cli.display import _Bar, make_progress_bar, show_progress
 from evogt_study.operations.progress import Event
 
 EVENT = Event("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
@@ -13,7 +13,7 @@ GREEN, RED = "\x1b[32m", "\x1b[31m"
 
 def drawn(*events):
     """The bar as a terminal gets it after the last of these events."""
-    bar = progress_bar()
+    bar = make_progress_bar()
     bar.live.console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=120)
     listener = _Bar(bar)
     for event in events:
@@ -36,8 +36,8 @@ def test_progress_that_cannot_be_told_costs_no_runs(monkeypatch):
         raise OSError(ENOSPC, "No space left on device")
 
     monkeypatch.setattr("sys.stderr.write", full)
-    with display(quiet=False) as listener:
+    with show_progress(quiet=False) as listener:
         listener(EVENT)
     monkeypatch.setattr("sys.stderr", None)  # of a process that was started without one
-    with display(quiet=False) as listener:
+    with show_progress(quiet=False) as listener:
         assert listener is None

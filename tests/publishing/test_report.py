@@ -21,7 +21,7 @@ from evogt_study.publishing.report import (
     MAX_ROWS,
     MAX_TABLES,
     _describe_product,
-    comparison_of,
+    compare_main_variable,
     list_commands,
     list_conclusions,
     make_tables,
@@ -228,9 +228,9 @@ def method(seed, kind, N):
 def test_the_conclusion_is_the_conclusion_of_the_comparison(tmp_path):
     data = read_result(ROOT / "data/results/oscillatory_1d.nc")["main"].sel(epsilon=[0.05])
     found = evs.compare(data["error"].isel(epsilon=0), "dictionary", planned=data["run_key"].isel(epsilon=0))
-    assert list_conclusions(comparison_of(data)).sentence == found["conclusion"].item()
+    assert list_conclusions(compare_main_variable(data)).sentence == found["conclusion"].item()
     axes = '[axes]\nkind = ["other", "fine"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
-    made = list_conclusions(comparison_of(runs(own(tmp_path, axes, LUCK))))
+    made = list_conclusions(compare_main_variable(runs(own(tmp_path, axes, LUCK))))
     counts = "In 1 of 2 setups one kind has a significantly lower error than all others (fine in 1), at 95 % confidence"
     assert made.sentence.startswith(counts)
     first, second = made.setups
@@ -239,7 +239,7 @@ def test_the_conclusion_is_the_conclusion_of_the_comparison(tmp_path):
     assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
     few = small()
     few["error"].attrs = {}
-    assert comparison_of(few) is None  # three seeds
+    assert compare_main_variable(few) is None  # three seeds
 
 
 @pytest.mark.parametrize(("better", "leader"), [("", "tree"), ("higher", "net")])
@@ -252,7 +252,7 @@ def method(seed, model):
 """
     axes = '[axes]\nmodel = ["tree", "net"]\nseed = { start = 0, count = 12 }\n'
     axes += f'[output.better]\naccuracy = "{better}"\n' if better else ""
-    sentence = list_conclusions(comparison_of(runs(own(tmp_path, axes, source)))).sentence
+    sentence = list_conclusions(compare_main_variable(runs(own(tmp_path, axes, source)))).sentence
     assert sentence.startswith(f"{leader} has a {better or 'lower'} accuracy than ")
     assert "best" not in sentence
 

@@ -12,7 +12,7 @@ import pytest
 from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.cli.inputs import task_of
+from evogt_study.cli.inputs import read_task
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.progress import computation_of
 from evogt_study.operations.run import run_task, run_to_file
@@ -135,7 +135,7 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "-1/4", "1/4/2", "a/b"])
 def test_a_part_that_is_none(text):
     with pytest.raises(InputError, match="`--task` must be I/N, with I from 1 to N, got"):
-        task_of(text)
+        read_task(text)
 
 
 @pytest.mark.parametrize(
