@@ -26,7 +26,8 @@ _LONG_NAMES = {
     "leader": "axis value ahead of all others", "rival": "axis value that is closest to the leader",
     "p_value": "p-value of the test that the leader is ahead of the rival",
     "significant": "the leader is significantly ahead of every other axis value",
-    "n": "units that both have", "probability": "probability that the leader is ahead on a fresh unit that differs",
+    "n_common": "units that both have",
+    "probability": "probability that the leader is ahead on a fresh unit that differs",
     "probability_ci": "confidence interval of probability (Clopper and Pearson)",
     "effect": "effect of the leader over the rival", "effect_ci": "confidence interval of effect",
     "conclusion": "result in one sentence", "note": "assumptions and doubts",
@@ -142,6 +143,8 @@ def compare(
     over_dims = paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
+    if clash := sorted(set(_LONG_NAMES) & set(map(str, values.dims))):
+        raise InputError(f"axes must not have the name of a variable of the comparison, got {clash[0]}. Rename it.")
     design, runs = Design.of(values, planned=planned), planned_runs(values, planned)
     laid_out = layout(values, over_dims, units, runs, along=[dim])
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
@@ -228,7 +231,7 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))
     found: dict[str, Any] = {
-        "leader": "", "rival": "", "p_value": np.nan, "significant": False, "n": 0, "probability": np.nan,
+        "leader": "", "rival": "", "p_value": np.nan, "significant": False, "n_common": 0, "probability": np.nan,
         "probability_ci": np.full(2, np.nan), "effect": np.nan, "effect_ci": np.full(2, np.nan), "note": [],
         "n_ok": (units & ~failed.any(axis=-1)).sum(axis=-1), "n_planned": units.sum(axis=-1), "failed": share,
         "failed_ci": share_interval(np.where(planned, failed, np.nan), 0.95), "scale": question.scale,
@@ -261,7 +264,7 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
     )
     ends = [tests.win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
     found |= {
-        "leader": names[lead], "rival": names[rival], "n": int(pairs.n[lead, rival]), "withheld": withheld,
+        "leader": names[lead], "rival": names[rival], "n_common": int(pairs.n[lead, rival]), "withheld": withheld,
         "p_value": found["p_over_leader"][rival], "wins": int(wins[rival]), "losses": int(losses_of[rival]),
         "significant": not withheld and bool(pairs.p[lead, rival] <= question.alpha), "count": len(part),
         "open": [names[j] for j in rivals if pairs.p[lead, j] > question.alpha], "least": min(low for low, _ in ends),
@@ -367,7 +370,7 @@ def round_share(ends: Sequence[float]) -> str:
 
 def conclude(question: Question, found: dict[str, Any]) -> str:
     """The result of one setup as one sentence, in which all numbers belong to the same test."""
-    first, second, n, unit, more = found["leader"], found["rival"], found["n"], question.unit, question.more
+    first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], question.unit, question.more
     significant, alpha, count = found["significant"], question.alpha, found["count"]
     p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"
     claim, level = question.claim(first, second, count), f"{100.0 * (1.0 - alpha):.4g} %"

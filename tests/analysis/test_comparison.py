@@ -212,7 +212,7 @@ def test_runs_that_are_not_planned_neither_win_nor_lose():
     planned[1, 4:] = False  # b has four seeds
     planned[2] = False
     found = evs.compare(x.where(planned), "method", planned=planned)
-    assert (found.leader.item(), found.rival.item(), int(found.n)) == ("a", "b", 4)
+    assert (found.leader.item(), found.rival.item(), int(found.n_common)) == ("a", "b", 4)
     assert found.n_planned.values.tolist() == [10, 4, 0]
     assert "Failed" not in found.conclusion.item()
     alone = planned & (x.method == "a")
@@ -226,7 +226,7 @@ def test_runs_that_share_a_key_count_once():
     x = xr.DataArray(np.arange(8.0).reshape(2, 2, 2), {"method": ["t", "g"]}, dims, name="error")
     for g, n in (([["g0", "g1"], ["h0", "h1"]], 4), ([["u0", "u1"], ["u0", "u1"]], 2)):
         keyed = x.assign_coords(run_key=(dims, np.array([t, g], dtype=object)))
-        assert int(evs.compare(keyed, "method", ["seed", "N1"], units=["seed", "N1"]).n) == n
+        assert int(evs.compare(keyed, "method", ["seed", "N1"], units=["seed", "N1"]).n_common) == n
 
 
 # --- designs ----------------------------------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ def test_a_unit_of_several_runs_counts_once():
     x = np.exp(rng.standard_normal((2, 8, 30))) * np.array([1.0, 3.0])[:, None, None]
     x = xr.DataArray(x, {"method": ["a", "b"]}, ("method", "seed", "problem"), name="error")
     found = evs.compare(x, "method", ["seed", "problem"])
-    assert (int(found.n), found.scale.item(), found.attrs["unit"]) == (8, "margin", "seed")
+    assert (int(found.n_common), found.scale.item(), found.attrs["unit"]) == (8, "margin", "seed")
     by_problem = evs.compare(x, "method", ["seed", "problem"], units="problem")
-    assert int(by_problem.n) == 30
+    assert int(by_problem.n_common) == 30
     assert "on a fresh problem" in by_problem.conclusion.item()
     mean = evs.compare(x, "method", ["seed", "problem"], estimand="geometric_mean")
     d = np.log(x).mean("problem")
@@ -306,3 +306,10 @@ def test_mistakes_are_reported(options, error, said):
         evs.compare(labelled(apart()), **{"dim": "method", **options})
     with pytest.raises(InputError, match="`dim` must have at least two values, method has 1"):
         evs.compare(labelled(apart())[:1], "method")
+
+
+def test_the_axis_may_be_n_and_no_variable_of_the_comparison():
+    x = labelled(apart(2))
+    assert evs.compare(x.rename(method="n"), "n").leader.item() == "a"
+    with pytest.raises(InputError, match="name of a variable of the comparison, got effect"):
+        evs.compare(x.rename(method="effect"), "effect")

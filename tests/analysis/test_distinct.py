@@ -83,8 +83,11 @@ def test_however_values_are_held(path, form, tmp_path):
 
 def test_a_run_that_failed_is_missing_once_and_a_run_meets_each_run_of_the_other(data):
     apart = evs.compare(data["error"], "dictionary", BOTH)
-    assert (counts(apart), int(apart["n"])) == (([2, 2], [2, 2]), 2)  # seeds: at each a run meets two of the other
-    assert int(evs.compare(data["error"], "dictionary", BOTH, units=BOTH)["n"]) == 4
+    assert (counts(apart), int(apart["n_common"])) == (
+        ([2, 2], [2, 2]),
+        2,
+    )  # seeds: at each a run meets two of the other
+    assert int(evs.compare(data["error"], "dictionary", BOTH, units=BOTH)["n_common"]) == 4
     data = data.load()
     data["error"].loc[{"dictionary": "transnet", "seed": 1}] = np.nan  # at both N1, as a result has it
     with pytest.warns(IncompleteWarning, match="1 of 6 runs have no `error`"):
