@@ -147,6 +147,7 @@ def report_progress(*, step: float, **values: float) -> None:
 
     Examples
     --------
+    >>> import evogt_study as evs
     >>> for step in range(100):
     ...     evs.report_progress(step=step, loss=1.0 / (1 + step))
     """
