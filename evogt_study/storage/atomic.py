@@ -147,7 +147,7 @@ def make_folder(folder: Path) -> list[Path]:
         # outermost first, each synced into its parent: a power cut must not lose a folder with its files
         for each in reversed([folder, *folder.parents]):
             if not each.exists():
-                each.mkdir(exist_ok=True)
+                each.mkdir(parents=True, exist_ok=True)  # another process may have removed its parent
                 made.insert(0, each)
                 sync(each.parent)
     except OSError:
@@ -187,18 +187,18 @@ def check_result_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise ResultError unless a file can be written at `path`; folders that are missing are made, and unmade."""
-    path, made = followed(path), list[Path]()
+    """Raise ResultError unless a file can be written at `path`; its folder may be missing."""
+    path = followed(path)
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
-        made, probe = make_folder(path.parent), _beside(path)
+        # no folder is made and removed here: another process, which writes there now, would lose it
+        nearest = next(folder for folder in path.absolute().parents if folder.exists())
+        probe = nearest / _beside(path).name
         probe.touch()
         probe.unlink(missing_ok=True)  # who holds the lock may have removed it
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}; choose another place with -o") from None
-    finally:
-        unmake(made)
 
 
 def is_utf8(text: str) -> bool:
