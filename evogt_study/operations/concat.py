@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, shortened
-from evogt_study.operations.merge import check_output, write_joined
+from evogt_study.operations.merge import write_joined
 from evogt_study.results.dataset import DECLARATION, with_fill_value
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import PLAN, package_version
@@ -83,23 +83,20 @@ def concat(
     >>> evs.concat({"two": lines[2], "three": lines[3]}, dim="line").y.values.tolist()
     [[2, 4], [3, 6]]
     """
-    if output is not None:
-        check_output(Path(output))
-    given = {label: _read(label, result) for label, result in _checked(results).items()}
-    _check_dimension(dim, given)
-    joined = _joined(_with_common_axes(given), dim)
+    if not isinstance(results, Mapping) or len(results) < 2:
+        raise InputError(f"`results` must be two results or more by their labels, got {shortened(results)}")
+    kinds = {isinstance(label, str) for label in results}
+    if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
+        raise InputError(f"the labels of `results` must be all strings or numbers, got {shortened(list(results))}")
+    given = {label: _read(label, result) for label, result in results.items()}
+    owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
+    reason = objection(dim) or ("" if owner is None else f"{owner!r} has something of this name")
+    if reason:
+        raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
+    joined = _join(given, dim)
     if output is not None:
         write_joined(Path(output), lambda: ({MAIN: joined}, {}))
     return with_status_names(joined)
-
-
-def _checked(results: object) -> Mapping[Any, Any]:
-    if not isinstance(results, Mapping) or len(results) < 2:
-        raise InputError(f"`results` must be two results or more by their labels, got {shortened(results)}")
-    kinds = {"words" if isinstance(label, str) else "numbers" for label in results}
-    if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
-        raise InputError(f"the labels of `results` must be all words or all numbers, got {shortened(list(results))}")
-    return results
 
 
 def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
@@ -114,24 +111,43 @@ def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
     return with_status_codes(result.reset_coords([name for name in wanted if name in result.coords])[wanted].load())
 
 
-def _check_dimension(dim: str, given: Results) -> None:
-    """Raise InputError unless `dim` can be the name of a new dimension of all."""
-    owners = [label for label, data in given.items() if dim in data.variables or dim in data.dims]
-    reason = objection(dim) or (f"{owners[0]!r} has something of this name" if owners else None)
-    if reason:
-        raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
-
-
-# --- alignment --------------------------------------------------------------------------------------------------------
-
-
-def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
-    """The results over the axes of all of them, with all labels of each dimension."""
+def _join(given: Results, dim: str) -> xr.Dataset:
+    """Join results along the new dimension, which comes first, over the axes and labels of all of them."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
-    parts = {label: _over(axes, label, data, given) for label, data in given.items()}
-    dims = dict.fromkeys(name for data in parts.values() for name in data.dims)
-    labels = {name: _all_labels(str(name), parts, keep_order=name in axes) for name in dims}
-    return {label: _filled(data, labels) for label, data in parts.items()}
+    sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
+    parts = {label: _renumbered(_over(axes, label, data, given), sets) for label, data in given.items()}
+    dims = dict.fromkeys(str(name) for data in parts.values() for name in data.dims)
+    labels = {name: _all_labels(name, parts, is_axis=name in axes) for name in dims}
+    # a coordinate that differs, or that some results do not have, lies along the new dimension
+    beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
+    along = [name for name in beside if _differs(name, parts)]
+    parts = {label: data.reset_coords([name for name in along if name in data.coords]) for label, data in parts.items()}
+    names = dict.fromkeys(str(name) for data in parts.values() for name in data.data_vars)
+    fill, stored = dict[str, Any](), dict[str, list[np.dtype[Any]]]()
+    for name in names:
+        found = {label: data[name].variable for label, data in parts.items() if name in data}
+        _check_same(f"`{name}`", {label: _describe(each) for label, each in found.items()})
+        if name not in (*BOOKKEEPING, *along):
+            _check_same(f"`{name}`", {key: f"over ({', '.join(map(str, each.dims))})" for key, each in found.items()})
+        fill[name] = _missing(name, next(iter(found.values())))
+        stored[name] = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in found.values()]
+    widened = []
+    for data in parts.values():
+        own = {name: each for name, each in labels.items() if name in data.dims}
+        room = {name: _with_room(data[name]) for name in data.data_vars if name not in NOT_PLANNED}
+        missing = {
+            str(name): _missing(str(name), each) for name, each in data.variables.items() if name not in data.dims
+        }
+        widened.append(data.assign(room).reindex(own, fill_value=missing))
+    values = np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None)
+    joined = xr.concat(
+        widened, xr.DataArray(values, dims=dim, name=dim, attrs={"long_name": dim}), data_vars="all",
+        coords="minimal", compat="override", join="outer", fill_value=fill, combine_attrs="override",
+    )  # fmt: skip
+    joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
+    returned = [name for name in names if name not in along]
+    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in BOOKKEEPING)]
+    return joined.assign_attrs(_attributes(parts, dim))
 
 
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
@@ -151,15 +167,15 @@ def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) 
     return data.transpose(*axes, ...)
 
 
-def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, Any]:
+def _all_labels(name: str, parts: Results, *, is_axis: bool) -> np.ndarray[Any, Any]:
     """The labels of a dimension in all results, in their own order or sorted."""
     found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
-    kinds = {label: "words" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
+    kinds = {label: "strings" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
     _check_same(f"`{name}`", kinds)
     every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
     # axes keep the order of their study; along other dimensions, such as time, numbers increase
-    ordered = every if keep_order or "words" in kinds.values() else sorted(every)
-    return np.array(ordered, dtype=object if "words" in kinds.values() else None)
+    ordered = every if is_axis or "strings" in kinds.values() else sorted(every)
+    return np.array(ordered, dtype=object if "strings" in kinds.values() else None)
 
 
 def _check_same(what: str, facts: Mapping[Any, str]) -> None:
@@ -173,14 +189,31 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
         )
 
 
-def _filled(data: xr.Dataset, labels: Mapping[Hashable, np.ndarray[Any, Any]]) -> xr.Dataset:
-    """The result with these labels of its dimensions; new points have no run."""
-    labels = {name: each for name, each in labels.items() if name in data.dims}
-    if all(data.sizes[name] == len(each) for name, each in labels.items()):
-        return data.reindex(labels)
-    data = data.assign({name: _with_room(data[name]) for name in data.data_vars if name not in NOT_PLANNED})
-    fill = {name: _missing(str(name), variable) for name, variable in data.variables.items() if name not in data.dims}
-    return data.reindex(labels, fill_value=fill)
+def _differs(name: str, parts: Results) -> bool:
+    """Return True if a coordinate differs between results, or if a result does not have it."""
+    found = [data[name].variable for data in parts.values() if name in data.coords]
+    return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
+
+
+def _describe(variable: xr.Variable) -> str:
+    """The kind of a variable's values, and their units."""
+    if _is_text(variable):
+        return "strings"
+    if variable.dtype.kind in "Mm":
+        return "dates" if variable.dtype.kind == "M" else "durations"
+    units = variable.attrs.get("units", "1")
+    return "numbers" if units == "1" else f"numbers in {units}"
+
+
+def _is_text(variable: xr.Variable) -> bool:
+    """Return True for strings; integers that no float holds are objects too."""
+    return variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu"
+
+
+def _missing(name: str, variable: xr.Variable) -> Any:
+    if variable.dtype.kind in "Mm":
+        return np.array("NaT", dtype=variable.dtype)[()]
+    return NOT_PLANNED.get(name, "" if _is_text(variable) else np.nan)
 
 
 def _with_room(variable: xr.DataArray) -> xr.DataArray:
@@ -188,85 +221,21 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
     if variable.dtype.kind not in "biu":
         return variable
     large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
-    made = variable.astype(object if large else float)
-    made.encoding = {"dtype": variable.dtype}
-    return made
+    return variable.astype(object if large else float)
 
 
-def _missing(name: str, variable: xr.Variable | xr.DataArray) -> Any:
-    if variable.dtype.kind in "Mm":
-        return np.array("NaT", dtype=variable.dtype)[()]
-    text = variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu"
-    return NOT_PLANNED.get(name, "" if text else np.nan)
-
-
-# --- joining ----------------------------------------------------------------------------------------------------------
-
-
-def _joined(parts: Results, dim: str) -> xr.Dataset:
-    """The aligned results along the new dimension, which comes first."""
-    sets = sorted({json.dumps(entry, sort_keys=True) for data in parts.values() for entry in software_sets(data)})
-    parts = {label: _renumbered(data, sets) for label, data in parts.items()}
-    first = next(iter(parts.values()))
-    names = dict.fromkeys(str(name) for data in parts.values() for name in data.data_vars)
-    beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
-    variables = {name: _along(name, parts, dim) for name in sorted(names, key=lambda each: each in BOOKKEEPING)}
-    coords = {name: _along(name, parts, dim) if _differs(name, parts) else first[name].variable for name in beside}
-    indexes = {name: data[name].variable for data in parts.values() for name in data.indexes}
-    label = xr.Variable(dim, np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None))
-    label.attrs = {"long_name": dim}
-    return xr.Dataset(variables, {dim: label, **indexes, **coords}, _attributes(parts, dim))
-
-
-def _differs(name: str, parts: Results) -> bool:
-    """Return True if a coordinate differs between results, or if a result does not have it."""
-    found = [data[name].variable for data in parts.values() if name in data.coords]
-    return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
-
-
-def _along(name: str, parts: Results, dim: str) -> xr.Variable:
-    """Join a variable or coordinate of all results along the new dimension."""
-    found = {label: data[name].variable for label, data in parts.items() if name in data.variables}
-    _check_same(f"`{name}`", {label: _described(each) for label, each in found.items()})
-    if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
-        _check_same(f"`{name}`", {label: f"over ({', '.join(map(str, each.dims))})" for label, each in found.items()})
-    dims = dict.fromkeys(each for variable in found.values() for each in variable.dims)
-    sizes = {each: size for data in parts.values() for each, size in data.sizes.items() if each in dims}
-    first = next(iter(found.values()))
-    empty = xr.Variable((), np.array(_missing(name, first), dtype=object if first.dtype.kind in "OU" else None))
-    if len(found) < len(parts) or len({each.dtype.kind for each in found.values()}) > 1:
-        found = {label: _with_room(xr.DataArray(each)).variable for label, each in found.items()}
-    every = (found.get(label, empty) for label in parts)
-    stacked = [each.set_dims(sizes).transpose(*dims) for each in every]  # type: ignore[no-untyped-call]
-    joined: xr.Variable = xr.Variable.concat(stacked, dim)  # type: ignore[no-untyped-call]
-    joined = joined.transpose(dim, *dims)
-    joined.attrs = first.attrs
-    if any(name in data.data_vars for data in parts.values()):  # a coordinate is stored without a fill value (CF)
-        joined.encoding = _encoding(list(found.values()), joined)
-        if joined.encoding and not np.any(joined.values != joined.values):  # no value is missing
-            stored = joined.encoding["dtype"]
-            return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else stored)
-    return joined
-
-
-def _described(variable: xr.Variable) -> str:
-    """The kind of a variable's values, and their units."""
-    if variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu":
-        return "words"
-    if variable.dtype.kind in "Mm":
-        return "dates" if variable.dtype.kind == "M" else "durations"
-    units = variable.attrs.get("units", "1")
-    return "numbers" if units == "1" else f"numbers in {units}"
-
-
-def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str, Any]:
-    """Encoding of integers, which are floats in memory to represent NaN, if all results store integers."""
-    stored = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in variables]
+def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
+    """Integers, which are floats in memory if some are missing, are integers in the file if they are in all results."""
+    joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
-        return {}
-    missing = np.asarray(joined.values != joined.values)
-    dtype, fill = with_fill_value(np.where(missing, 0, joined.values).astype(np.result_type(*stored)), missing)
-    return {"dtype": dtype, "_FillValue": fill}
+        return joined
+    missing, dtype = np.asarray(joined.values != joined.values), np.result_type(*stored)
+    if not missing.any():
+        return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else dtype)
+    if not is_coordinate:  # which is stored without a fill value (CF)
+        dtype, fill = with_fill_value(np.where(missing, 0, joined.values).astype(dtype), missing)
+        joined.encoding = {"dtype": dtype, "_FillValue": fill}
+    return joined
 
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1

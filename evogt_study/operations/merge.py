@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +18,13 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import differences, read_runs, software_changes
+from evogt_study.operations.complete import summarize
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.netcdf import loaded, open_written, opened, opened_so_far, read_result, write_result
+from evogt_study.results.netcdf import loaded, open_written, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import CONCATENATED, metadata, with_status_names
+from evogt_study.results.run_metadata import metadata, with_status_names
 from evogt_study.results.shards import check_file
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
@@ -110,7 +112,6 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "one of the files to merge")
-    check_output(output)
     write_joined(output, lambda: _join(sources, study))
     return with_status_names(open_written(output))
 
@@ -143,40 +144,27 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
     return whole, tables
 
 
-def check_output(output: Path) -> None:
-    """Raise ResultError at a place for joined results that has another file, or that cannot be written."""
-    if output.exists():
-        try:
-            with opened(output) as groups:
-                is_joined = bool({MERGED_FROM, CONCATENATED} & groups[MAIN].attrs.keys())
-        except ResultError:
-            is_joined = False
-        if not is_joined:
-            raise _explain_conflict(output, "a file that exists")
-    check_result_place(output)
-
-
 def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]]) -> None:
     """Join results as the only writer of a new file, and write the file; `join` returns what `write_result` takes.
 
     A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
     global attributes, which contain the time, may differ.  Raises ResultError for another file.
     """
+    check_result_place(output)
     with only_writer(output) as check_alone:
         remove_unfinished(followed(output).parent, followed(output).name)
         whole, tables = join()
         if not output.exists():
             check_alone()
-            write_result(output, whole, tables)
-        elif not _is_held(output, whole):
+            write_result(output, whole, tables, summarize(whole))
+            return
+        found: Mapping[str, xr.Dataset] = {}
+        with suppress(ResultError):
+            found = read_result(output)
+        if found.keys() != whole.keys() or not all(
+            found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
+        ):
             raise _explain_conflict(output, "a file that exists")
-
-
-def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
-    found = read_result(output)
-    return found.keys() == whole.keys() and all(
-        found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
-    )
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:

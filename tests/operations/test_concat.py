@@ -89,10 +89,10 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
         (HEAT.replace('"rank": N', '"rank": ("part", [N, N])'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",
          "`rank` cannot be joined: over (N, seed) in 'heat', over (N, seed, part) in 'other'"),
         (HEAT.replace('"rank": N', '"rank": str(N)'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",
-         "`rank` cannot be joined: numbers in 'heat', words in 'other'; rename it, or leave it out, in one of them"),
+         "`rank` cannot be joined: numbers in 'heat', strings in 'other'; rename it, or leave it out, in one of them"),
         (HEAT.replace("N=4", 'N="a"').replace("/ N", "").replace("**2", ""),
          '[axes]\nN = ["a", "b"]\nseed = [0]\n[constants]\nkappa = 1',
-         "`N` cannot be joined: numbers in 'heat', words in 'other'"),
+         "`N` cannot be joined: numbers in 'heat', strings in 'other'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, source, axes, told):

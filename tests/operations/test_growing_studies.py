@@ -9,7 +9,6 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StudyError
-from evogt_study.study.plan import study_plan
 
 SOURCE = """
     def method(gamma, k, seed=0, N=20):
@@ -179,24 +178,6 @@ def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_p
     assert ran(own_study(SOURCE, rest), client, tmp_path / "own.nc") == 1
 
 
-def test_a_precision_is_reached_at_each_point(own_study, client, tmp_path):
-    source = "def method(gamma, seed):\n    return {'error': gamma + 0.01 * (seed % 3)}\n"
-    rest = """
-        [[zip]]
-        name = "level"
-        gamma = [1, 5]
-        radius = [1, 2]
-        [axes]
-        seed = { start = 0, count = 6 }
-        [precision]
-        half_width = 0.006
-    """
-    study = own_study(source.replace("seed)", "seed, radius)"), rest)
-    data = evs.run(study, client=client, output=tmp_path / "own.nc")
-    assert data.precision_seeds.dims == ("level",)
-    assert (data.precision_reason == "known").all()
-
-
 def test_a_pilot_chooses_along_a_design(own_study, client, tmp_path):
     source = (
         "def method(gamma, target, weight, seed):\n    return {'error': weight * abs(gamma - target) + 0.01 * seed}\n"
@@ -250,17 +231,6 @@ def test_designs_in_python_are_those_of_a_file(tmp_path, monkeypatch):
         designs=evs.sample("point", "sobol", 8, sample_seed=2, gamma={"from": 2, "to": 3}), exclude=()
     )
     assert (grown.space.shape, len(grown)) == ((8,), 8)
-
-
-def test_a_study_with_designs_is_written_as_a_file(own_study, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
-    own_study(SOURCE, '[[table]]\nname = "case"\nfile = "cases.csv"\n[constants]\ngamma = 2\nk = 1\n')
-    study = evs.Study.from_file("own.toml")
-    (tmp_path / "inner").mkdir()
-    again = evs.Study.from_file(study.to_file("inner/own.toml"))
-    assert 'file = "../cases.csv"' in (tmp_path / "inner" / "own.toml").read_text()
-    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
 
 
 def test_rows_of_a_data_frame_are_points():

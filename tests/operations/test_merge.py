@@ -20,7 +20,6 @@ from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
 from evogt_study.study.plan import study_plan
-from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
@@ -115,14 +114,6 @@ def test_a_killed_merge_is_no_obstacle_and_leaves_nothing(part, tmp_path, when):
     assert verify(tmp_path / "c.nc", rerun=3).well
 
 
-def test_another_merge_is_not_replaced(part, tmp_path):
-    _, a = part("a", [0, 1])
-    _, b = part("b", [0])
-    _, c = part("c", [2])
-    merge([a, b], tmp_path / "merged.nc")
-    refused("got .*merged.nc, a file that exists", [a, b, c], tmp_path / "merged.nc", study=part("whole", [0, 1, 2])[0])
-
-
 # --- what is joined ---------------------------------------------------------------------------------------------------
 
 
@@ -137,18 +128,6 @@ def test_seeds_split_in_two_are_the_whole(part, tmp_path):
     same_numbers(evs.run(study, output=tmp_path / "c.nc", workers=1), data)  # nothing is left to compute
     with pytest.raises(InputError, match="`FILES` must be two results or more, got 1"):
         merge(str(tmp_path / "c.nc"), tmp_path / "copy.nc")  # one path is no list of letters
-
-
-def test_the_papers_method_with_histories_of_different_rank(small_study, result_of, tmp_path):
-    whole = Study.from_text(small_study)
-    one, other = (
-        Study.from_text(small_study.replace("start = 0, count = 3", seeds))
-        for seeds in ("count = 1", "start = 1, count = 2")
-    )
-    paths = [result_of(study, tmp_path / f"{i}.nc") for i, study in enumerate((one, other))]
-    data = merge(paths, tmp_path / "c.nc", study=whole)
-    same_numbers(data, read_study(result_of(whole, tmp_path / "whole.nc")))
-    assert verify(tmp_path / "c.nc", rerun=3).well
 
 
 def test_the_file_whose_axes_have_everything_gives_the_study(part, tmp_path):
