@@ -8,9 +8,9 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,6 @@ DISPLAY_SECONDS = 0.2
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
 """Finished batches, and seconds after the first of them, before a remaining time is known: the first runs of a process
 take longer than others."""
-_RECENT_BATCHES = 8
-"""Batches whose runs are averaged."""
 RATE_SECONDS = 5.0
 """Seconds back to which the present rate is measured."""
 _WATCH_SECONDS = 1.0
@@ -77,33 +75,23 @@ class Event:
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(eq=False)
 class Progress:
     """Counts of a phase, reported to `listener` after each change."""
 
-    phase: str
-    total: int
-    reused: int
-    listener: Listener | None
-    done: int = 0
-    failed: int = 0
-    started: float = field(default_factory=time.perf_counter)
-    batches: int = 0
-    first: float = math.inf
-    marks: deque[tuple[float, int]] = field(default_factory=deque)  # times of the latest batches, and the runs by then
-    run_seconds: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_RECENT_BATCHES))
-    workers: int = 1
+    def __init__(self, phase: str, total: int, reused: int, listener: Listener | None, *, failed: int = 0) -> None:
+        self.phase, self.total, self.reused, self.listener, self.failed = phase, total, reused, listener, failed
+        self.done, self.batches, self.workers, self.started = 0, 0, 1, time.perf_counter()
+        self.first, self.run_seconds = math.inf, 0.0
+        # times of the latest batches, with the finished runs and their seconds by then
+        self.marks: deque[tuple[float, int, float]] = deque()
 
     def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
         """Count finished runs, which took `run_seconds` together on some of the `workers`, and report them."""
-        self.done += done
-        self.failed += failed
-        self.batches += 1
-        self.first = min(self.first, time.perf_counter())
-        self.workers = workers
-        self.run_seconds.append((done, run_seconds))
-        self.marks.append((time.perf_counter(), self.done))
-        while len(self.marks) > 2 and self.marks[1][0] < self.marks[-1][0] - RATE_SECONDS:
+        now = time.perf_counter()
+        self.done, self.failed, self.batches = self.done + done, self.failed + failed, self.batches + 1
+        self.first, self.workers, self.run_seconds = min(self.first, now), workers, self.run_seconds + run_seconds
+        self.marks.append((now, self.done, self.run_seconds))
+        while len(self.marks) > 2 and self.marks[1][0] < now - RATE_SECONDS:
             self.marks.popleft()
         self.tell()
 
@@ -116,10 +104,8 @@ class Progress:
         left = self.total - self.reused - self.done
         if self.batches < MIN_BATCHES or not left or time.perf_counter() < self.first + MIN_SECONDS:
             return None
-        runs, seconds = (sum(column) for column in zip(*self.run_seconds, strict=True))
-        (begun, before), (now, done) = self.marks[0], self.marks[-1]
-        by_rate = left * (now - begun) / (done - before) if done > before else 0.0
-        return float(max(left * seconds / max(runs, 1) / self.workers, by_rate))
+        (begun, before, spent), (now, done, seconds) = self.marks[0], self.marks[-1]
+        return left * max((seconds - spent) / self.workers, now - begun) / max(done - before, 1)
 
     def tell(self, *, final: bool = False) -> None:
         """Give the listener the present state."""
@@ -163,30 +149,24 @@ class NotebookDisplay:
         self.events[event.phase] = event
         if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
             self.shown_at = time.monotonic()
-            self._show()
+            if self.handle is None:
+                from IPython.display import display  # IPython is no dependency: a notebook has it
 
-    def _show(self) -> None:
-        if self.handle is None:
-            from IPython.display import display  # IPython is no dependency: a notebook has it
-
-            self.handle = display(self, display_id=True)
-        else:
-            self.handle.update(self)
+                self.handle = display(self, display_id=True)
+            else:
+                self.handle.update(self)
 
     def __repr__(self) -> str:
         return "\n".join(escape_text(format_progress(event)) for event in self.events.values())
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(_row, self.events.values()))
-
-
-def _row(event: Event) -> str:
-    """Make the bar of a phase with its text.  It is red if runs have failed."""
-    colour = "firebrick" if event.failed else "seagreen"
-    return (
-        f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" '
-        f'style="width: 16em; accent-color: {colour}"></progress> {escape(escape_text(format_progress(event)))}</div>'
-    )
+        """Return a bar for each phase with its text.  It is red if runs have failed."""
+        return "\n".join(
+            f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" style="width: 16em; '
+            f'accent-color: {"firebrick" if event.failed else "seagreen"}"></progress> '
+            f"{escape(escape_text(format_progress(event)))}</div>"
+            for event in self.events.values()
+        )
 
 
 def written_down(result: Path, listener: Listener | None) -> Listener:
@@ -245,19 +225,13 @@ def computation_of(result: Path) -> Computation:
         content = parse_json(read_bytes(progress_file(result)))
         # the event may be from an earlier process that was killed
         if writer is not None and str(content["process"]) == writer.process:
-            return Computation(writer, _event(content["event"]), max(0.0, time.time() - content["at"]))
+            event, at = content["event"], content["at"]
+            reused, done, failed, total = (int(event[name]) for name in ("reused", "done", "failed", "total"))
+            seconds, left = float(event["seconds"]), event["seconds_left"]
+            if 0.0 < seconds < math.inf:
+                left = None if left is None else float(left)
+                known = Event(str(event["phase"]), reused, done, failed, total, seconds, False, left)
+                return Computation(writer, known, max(0.0, time.time() - at))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):  # no file yet, or a file of another version
         pass
     return Computation(writer, None, 0.0, living(claims_folder(result)))
-
-
-def _event(content: Mapping[str, Any]) -> Event:
-    """Read an event from the progress file.  Raises ValueError, LookupError or TypeError if it contains none."""
-    reused, done, failed, total = (int(content[name]) for name in ("reused", "done", "failed", "total"))
-    seconds = float(content["seconds"])
-    if not 0.0 < seconds < math.inf:
-        raise ValueError(seconds)
-    left = content["seconds_left"]
-    return Event(
-        str(content["phase"]), reused, done, failed, total, seconds, False, None if left is None else float(left)
-    )
