@@ -63,12 +63,18 @@ class Batch:
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
         """Return a batch of these cases."""
-        first = cases[0].values
-        common = {
-            name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
-        }
-        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), strict, folder)
+        common = cases[0].values
+        for case in cases[1:]:
+            own = case.values
+            # most equal values are one object; 1 and true are equal, and differ
+            common = {
+                name: value for name, value in common.items()
+                if own.get(name) is value or repr(own.get(name)) == repr(value)
+            }  # fmt: skip
+        packed = [
+            (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
+        ]
+        return Batch(spec, common, pickle.dumps(packed), strict, folder)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -81,29 +87,30 @@ class Batch:
         return replace(self, packed=pickle.dumps(list(cases)))
 
 
-def _same(one: Value | None, other: Value) -> bool:
-    """Return True for equal values of one type, since 1 and true differ; most equal values are one object."""
-    return one is other or repr(one) == repr(other)
-
-
 class Surroundings:
     """Working folder and environment of this process, which are restored after each run."""
 
     through: tuple[type[BaseException], ...] = ()
     """Exceptions of a run that end the batch: a user who presses Ctrl-C or leaves the debugger."""
 
-    def __init__(self) -> None:
-        self.folder, self.environment = os.getcwd(), dict(os.environ)
-        self.raw = dict(_raw_environment())
+    def __init__(self, raised: Callable[[BaseException], None] = lambda error: None) -> None:
+        self.folder, self.environment, self.raised = os.getcwd(), dict(os.environ), raised
+        # compared in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
+        self.environment_data: dict[Any, Any] = vars(os.environ)["_data"]
+        self.environment_before = dict(self.environment_data)
 
     def begin(self, number: int) -> None:
         """Begin the run of case `number` of the batch."""
 
     def end(self) -> str:
         """End the run; return what it has printed."""
-        if _working_folder() != self.folder:
+        try:
+            has_moved = os.getcwd() != self.folder
+        except FileNotFoundError:  # the run has removed it
+            has_moved = True
+        if has_moved:
             os.chdir(self.folder)
-        if _raw_environment() != self.raw:
+        if self.environment_data != self.environment_before:
             for name in os.environ.keys() - self.environment.keys():
                 del os.environ[name]
             os.environ.update(self.environment)
@@ -114,34 +121,15 @@ class Surroundings:
         return True
 
 
-def _working_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # the run has removed it
-        return ""
-
-
-# in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
-def _raw_environment() -> dict[Any, Any]:
-    raw: dict[Any, Any] = vars(os.environ)["_data"]
-    return raw
-
-
-def compute_batch(
-    batch: Batch,
-    stages: BoundedStageCache,
-    surroundings: Surroundings,
-    raised: Callable[[BaseException], None] = lambda error: None,
-) -> Iterator[RunRecords]:
+def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroundings) -> Iterator[RunRecords]:
     """Compute the cases in turn, with one BLAS thread, and yield their records in parts.
 
-    An exception of a case is recorded, and the others go on; `raised` is called with it.  The iterator ends early if
-    this process cannot compute the next run.  Raises StudyError if the batch is strict and a run returns what cannot be
-    stored.
+    An exception of a case is recorded, and the others go on.  The iterator ends early if this process cannot compute
+    the next run.  Raises StudyError if the batch is strict and a run returns what cannot be stored.
     """
     method, cases, start = load_method(batch.spec), batch.cases, 0
     while start < len(cases):
-        records = _compute_part(batch, method, cases, start, stages, surroundings, raised)
+        records = _compute_part(batch, method, cases, start, stages, surroundings)
         yield records
         start += len(records.keys)
         if not surroundings.is_usable():
@@ -157,11 +145,10 @@ def _compute_part(
     start: int,
     stages: BoundedStageCache,
     surroundings: Surroundings,
-    raised: Callable[[BaseException], None],
 ) -> RunRecords:
     """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
-    rows: list[_Row] = []
+    rows, process = list[_Row](), os.getpid()
     end, size = time.monotonic() + SEND_SECONDS, 0
     with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"), isolate_global_draws() as seed_draws:
         for number, (key, own) in enumerate(cases[start:]):
@@ -172,7 +159,12 @@ def _compute_part(
             values = {**batch.common, **own}
             begin_run(key, values, batch.folder)
             try:
-                record = _run(method, values, stages)
+                try:
+                    record = add_trajectory(method.bind(values).run(stages))
+                finally:
+                    # a process that the run forked must not return records in place of this one
+                    if os.getpid() != process:
+                        os._exit(0)
             except BaseException as error:  # any failure of a run is that run's data
                 if isinstance(error, surroundings.through):
                     surroundings.end()
@@ -183,7 +175,7 @@ def _compute_part(
                     ) from error
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = one_line(error)
-                raised(error)
+                surroundings.raised(error)
             finally:
                 end_run(is_ok=record is not None)
             seconds = stages.own_seconds()
@@ -226,26 +218,15 @@ def compute_here(
     batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
 ) -> RunRecords:
     """Compute a batch in this process; see `compute_batch`.  What the runs print is shown."""
-    surroundings = Surroundings()
+    surroundings = Surroundings(raised)
     surroundings.through = (KeyboardInterrupt, BdbQuit)
-    return joined(list(compute_batch(batch, stages or BoundedStageCache(), surroundings, raised)))
+    return joined(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
 
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
     """The loaded BLAS and OpenMP libraries; they are searched again if the number of `modules` has changed."""
     return ThreadpoolController()
-
-
-def _run(method: Method, values: dict[str, Value], stages: BoundedStageCache) -> Record:
-    """Bind one case and compute it."""
-    process = os.getpid()
-    try:
-        return add_trajectory(method.bind(values).run(stages))
-    finally:
-        # a process that the run forked must not return records in place of this one
-        if os.getpid() != process:
-            os._exit(0)
 
 
 def without_values(

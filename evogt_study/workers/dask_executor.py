@@ -1,8 +1,7 @@
 """Compute the batches of a plan on a Dask client, a limited number at a time.
 
-Each thread of a Dask worker has a runner, so a run that ends its process ends no worker.  If a worker is lost all the
-same, Dask computes its batches on others.  If several are lost with one batch, the batch is split until the run that
-does it is alone.  The result of a case does not depend on its batch.
+Each thread of a Dask worker has a runner, so a run that ends its process ends no worker.  If a worker is lost, Dask
+computes its batches on others.  A batch that loses several is split until the run that does it is alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -147,14 +146,6 @@ class BatchAttempt:
     losses: int = 0
     is_trial: bool = False
 
-    def split(self) -> list[BatchAttempt]:
-        """Return the batches to try after one more loss."""
-        # as it is once more: most losses are not the batch's fault, and halves would lose the stages that it shares
-        if self.losses == 0 or len(self.cases) == 1:
-            return [BatchAttempt(self.cases, self.losses + 1, self.is_trial)]
-        middle = len(self.cases) // 2
-        return [BatchAttempt(self.cases[:middle], 1), BatchAttempt(self.cases[middle:], 1)]
-
 
 class _Flow:
     """The batches of some cases of one plan: of `trials`, each alone, and of `cases`, which are at most `n_cases`."""
@@ -198,7 +189,9 @@ class _Flow:
                     if self.n_trials == 0:
                         held[:0], first = first, []
                         yield _take_joined(held)
-                    self.wait()
+                    # more batches may finish, unless workers would run out of them: each has more than two in turn
+                    if len(self.in_flight) > self.size.threads:
+                        time.sleep(min(ROUND_SECONDS, self.size.shortest))
         finally:
             self.ended.put(None)
             with suppress(Exception):  # a client of the user goes on living
@@ -215,13 +208,17 @@ class _Flow:
     def submit(self) -> bool:
         """Keep every worker supplied; return True if anything is in flight.  Workers may have joined meanwhile."""
         self.size.threads = self.executor.workers = self.count_threads()
-        plan = self.plan
-        attempts = list(itertools.takewhile(lambda each: each.cases, (self.next() for _ in range(self.n_wanted()))))
+        n_wanted = self.n_wanted()
+        attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
+        while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
+            attempts.append(BatchAttempt(cases))
         if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
-            batches = [Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts]
-            name, code = [self.executor.name] * len(batches), [package_code()] * len(batches)
+            batches = (
+                Batch.of(self.plan.spec, each.cases, strict=each.is_trial, folder=self.plan.folder) for each in attempts
+            )
             packed = [pickle.dumps(each, protocol=5) for each in batches]
-            keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in batches]
+            name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
+            keys = [f"{self.name}-{self.plan.phase}-{next(self.numbers)}" for _ in packed]
             futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False)
             for future, attempt in zip(futures, attempts, strict=True):
                 self.in_flight[future] = attempt
@@ -241,12 +238,6 @@ class _Flow:
             wanted = 1
         return wanted - len(self.in_flight)
 
-    def next(self) -> BatchAttempt:
-        """Return a batch that is to be tried again, else new cases; without cases if nothing is left."""
-        if self.again:
-            return self.again.popleft()
-        return BatchAttempt(self.size.take(self.cases))
-
     def completed(self) -> list[tuple[Future[Any], Any]]:
         """Return the batches that have ended, with their pickled records; wait for one, but no longer than a second."""
         alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
@@ -261,12 +252,6 @@ class _Flow:
             self.silence = 2.0 * silent
         check_connection(self.client)
         return found
-
-    # rounds cost little: a batch is 0.5 s of work, and each worker has two more in turn
-    def wait(self) -> None:
-        """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
-        if len(self.in_flight) > self.size.threads:
-            time.sleep(min(ROUND_SECONDS, self.size.shortest))
 
     def _fetch_ended(self) -> None:
         """Fetch what has ended, in a thread: if a worker dies with its results, a fetch waits for their replacement."""
@@ -312,7 +297,11 @@ class _Flow:
                 self.n_trials -= attempt.is_trial
                 message = f"the Dask workers that computed it were lost, {MAX_WORKER_LOSSES} times"
                 return [without_values([attempt.cases[0].key], Status.lost, message, attempts=MAX_WORKER_LOSSES)]
-            self.again.extend(attempt.split())
+            # as it is once more: most losses are not the fault of the batch, and halves would lose shared stages
+            middle = len(attempt.cases) // 2 if attempt.losses else 0
+            parts = [attempt.cases[:middle], attempt.cases[middle:]] if middle else [attempt.cases]
+            losses = 1 if middle else attempt.losses + 1
+            self.again.extend(replace(attempt, cases=part, losses=losses) for part in parts)
             return []
         if error is not None:
             raise SweepError(f"a batch could not be computed on the Dask cluster: {one_line(error)}")

@@ -25,12 +25,9 @@ from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 
 _MAX_PARTS = 4_000
-"""Largest number of parts of a plan.  Each part is two files, and every file server lists some thousand files quickly.
-"""
-_LOOK_SECONDS = 2.0
-"""Seconds between two looks at the parts of other tasks, which list a folder."""
-_MESSAGE_SECONDS = 60.0
-"""Seconds between two messages of a task that waits."""
+"""Largest number of parts of a plan: each is two files, and every file server lists some thousand files quickly."""
+_LOOK_SECONDS, _MESSAGE_SECONDS = 2.0, 60.0
+"""Seconds between two looks at the parts of other tasks, and between two messages of a task that waits."""
 
 
 class FolderExecutor(Executor):
@@ -101,14 +98,6 @@ class FolderExecutor(Executor):
     def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if the table lacks runs that other tasks have computed since it was read."""
         return self.is_outdated and len(table.missing()) > 0
-
-    def is_ending(self) -> bool:
-        """Return True if the task is to end and begin nothing more."""
-        try:
-            self.check_end()
-        except KeyboardInterrupt:
-            return True
-        return False
 
 
 class _Share:
@@ -195,7 +184,7 @@ class _Share:
         lost = [part for part in lost if part not in self.given_up]
         for part in [part for part in self.parts if part not in seen.generations] + lost:
             generation = seen.generations.get(part, -1) + 1
-            if self.task.is_ending() or not self.claims.take(part, generation):
+            if self.is_ending() or not self.claims.take(part, generation):
                 continue
             if identity(self.task.path) != self.task.before:
                 raise WorkIsGoneError
@@ -206,7 +195,15 @@ class _Share:
             self.left[part] = len(cases) + 1
             self.part_of.update((case.key, part) for case in cases)
             self.finish(part)  # one without any case is done
-            yield from itertools.takewhile(lambda case: not self.task.is_ending(), cases)
+            yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
+
+    def is_ending(self) -> bool:
+        """Return True if the task is to end and begin nothing more."""
+        try:
+            self.task.check_end()
+        except KeyboardInterrupt:
+            return True
+        return False
 
     def finish(self, part: int) -> None:
         """Count a case of a part that is on disk; after the last of its cases the part is done."""

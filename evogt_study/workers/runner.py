@@ -95,9 +95,9 @@ class Runner:
         self._starting = threading.Lock()  # `stop` comes from another thread
 
     @property
-    def lives(self) -> bool:
-        """True if the interpreter runs."""
-        return self._process is not None and self._process.poll() is None
+    def has_ended(self) -> bool:
+        """True if the interpreter was started and does not run any more."""
+        return self._process is not None and self._process.poll() is not None
 
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
         """Set the limits and the environment variables of later runs; all others are as in this process now."""
@@ -170,7 +170,14 @@ class Runner:
             left.remove(culprit)
             deaths[culprit[0]] += 1
             if is_late or deaths[culprit[0]] == MAX_DEATHS:
-                parts.append(_pickle_ended(culprit[0], reason, deaths[culprit[0]], output, begun if is_late else None))
+                from evogt_study.schema.status import Status
+                from evogt_study.workers.batch import add_last_lines, without_values
+
+                times = deaths[culprit[0]]
+                message = add_last_lines(reason if times == 1 else f"{reason}, {times} times", output)
+                status, seconds = (Status.timed_out, time.monotonic() - begun) if is_late else (Status.lost, 0.0)
+                known = without_values([culprit[0]], status, message, attempts=times, output=output, seconds=seconds)
+                parts.append(b"".join(dump(known)))
             else:
                 left.insert(0, culprit)  # first in a fresh process: no other run can be the reason
             batch = batch.with_cases(left)
@@ -218,7 +225,7 @@ class Runner:
                 if not (count := os.readv(self._connection.fileno(), [rest])):
                     raise EOFError
                 rest = rest[count:]
-            elif not self.lives:  # a child of a run may hold its end of the connection open
+            elif self.has_ended:  # a child of a run may hold its end of the connection open
                 raise EOFError
         return content
 
@@ -269,18 +276,6 @@ class Runner:
             if self._process is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def _pickle_ended(key: str, reason: str, attempts: int, output: str, begun: float | None) -> bytes:
-    """Return the pickled record of a run that ended its process, or timed out; then it has `begun` at this time."""
-    from evogt_study.schema.variables import Status
-    from evogt_study.workers.batch import add_last_lines, without_values
-
-    message = add_last_lines(reason if attempts == 1 else f"{reason}, {attempts} times", output)
-    status = Status.lost if begun is None else Status.timed_out
-    seconds = 0.0 if begun is None else time.monotonic() - begun
-    records = without_values([key], status, message, attempts=attempts, output=output, seconds=seconds)
-    return b"".join(dump(records))
 
 
 def dump(value: Any) -> list[bytes | memoryview]:
@@ -341,16 +336,6 @@ def end_idle_runners() -> None:
             _idle.pop().end()
 
 
-def _take_idle() -> Runner | None:
-    """Return an idle runner whose interpreter runs, if there is one."""
-    while _idle:
-        runner = _idle.pop()
-        if runner.lives:
-            return runner
-        runner.end()
-    return None
-
-
 class RunnerPool:
     """The runners of one study in a process, which its threads share."""
 
@@ -361,7 +346,8 @@ class RunnerPool:
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
         with _idle_lock:
-            runner = _take_idle() or Runner()
+            while (runner := _idle.pop() if _idle else Runner()).has_ended:
+                runner.end()
             self._used.append(runner)
         if self.is_closed:
             runner.stop()
@@ -372,7 +358,7 @@ class RunnerPool:
             with _idle_lock:
                 self._used.remove(runner)
                 # what a busy one still sends would be taken for records of its next batch
-                if runner.lives and not (runner.is_stopped or runner.is_busy):
+                if not (runner.has_ended or runner.is_stopped or runner.is_busy):
                     _idle.append(runner)
                 else:
                     runner.end()

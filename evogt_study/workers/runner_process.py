@@ -39,7 +39,7 @@ class _Surroundings(Surroundings):
     def __init__(self, state: mmap, descriptor: int) -> None:
         super().__init__()
         self.state, self.descriptor = state, descriptor
-        self.output, self.streams = os.dup(1), (sys.stdout, sys.stderr)
+        self.output, self.streams = os.dup(1), [sys.stdout, sys.stderr]
         self.free, self.unchecked = (-1, (0, 0)), 0
 
     def begin(self, number: int) -> None:
@@ -51,7 +51,7 @@ class _Surroundings(Surroundings):
             if stream is not None and not stream.closed:
                 stream.flush()
         # a run may have closed or replaced them
-        self.streams = _reopen(self.streams[0], 1), _reopen(self.streams[1], 2)
+        self.streams = [_open_stream(n) if each.closed else each for n, each in enumerate(self.streams, 1)]
         sys.stdout, sys.stderr = self.streams
         for number in (1, 2):
             os.dup2(self.output, number)
@@ -76,10 +76,6 @@ class _Surroundings(Surroundings):
         return True
 
 
-def _reopen(stream: TextIO, descriptor: int) -> TextIO:
-    return _open_stream(descriptor) if stream.closed else stream
-
-
 def _open_stream(descriptor: int) -> TextIO:
     return open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
 
@@ -89,7 +85,9 @@ def serve(link: int, state: int, lifeline: int) -> None:
 
     state: descriptor of the shared `STATE`.  lifeline: descriptor of a pipe whose other end the supervisor holds.
     """
-    _end_with(lifeline)
+    # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
     sys.stdout, sys.stderr = map(_open_stream, (1, 2))
@@ -135,10 +133,3 @@ def _send(connection: Connection, count: int, value: object) -> None:
         rest = memoryview(part)
         while rest:
             rest = rest[os.write(connection.fileno(), rest) :]
-
-
-# the end of a process closes its pipes, also if it was killed; a signal arrives during a run too
-def _end_with(lifeline: int) -> None:
-    """Have the kernel end this process and programs of its runs, by SIGIO, when the other end of the pipe is closed."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
