@@ -1,9 +1,6 @@
 """Small studies, and what tests do with results again and again; fixtures are in `conftest`."""
 
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import xarray as xr
@@ -68,15 +65,6 @@ def promised(table, today):
     """The names of a table for pytest; those in `today` fail, each for the promise that is not kept yet."""
     marks = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in today.items()}
     return [pytest.param(name, marks=marks.get(name, ())) for name in table]
-
-
-def forced(tmp_path, *addresses):
-    """What Dask servers at these addresses did for a user without a certificate, who asked in every way there is."""
-    folder = tmp_path / "forced"
-    folder.mkdir()
-    command = [sys.executable, Path(__file__).parent / "workers" / "attacker.py", folder, *addresses]
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=60)
-    return sorted(path.name for path in folder.iterdir())
 
 
 def eventually(look, process=None, seconds=60):

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from evogt_study.operations import forecast
-from evogt_study.operations.forecast import Prediction, StageTimes, forecast_phase, predict, sample_cases, worker_memory
-from evogt_study.study.plan import OWN, provisional_plans, shared_work, study_plan
+from evogt_study.operations.forecast import forecast_phase, predict, sample_cases, worker_memory
+from evogt_study.study.plan import OWN, shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import stage_cache
 from evogt_study.workers.batch import Batch, compute_here
@@ -162,23 +162,6 @@ def test_shared_stages_count_once(predict_of):
     assert two.longest == pytest.approx(four.longest)
 
 
-@pytest.mark.parametrize(
-    "text", [ONE_D.replace("count = 4", "count = 40"), ONE_D.replace("[20, 60]", str(list(range(10, 410, 4))))]
-)
-def test_a_large_study_is_predicted_from_some_cases(predict_of, text):
-    whole, some = predict_of(text), predict_of(text, limit=160)
-    assert some.seconds == pytest.approx(whole.seconds, rel=0.2)
-    assert some.longest == pytest.approx(whole.longest, rel=0.1)
-
-
-def test_a_stage_that_later_cases_share_is_not_multiplied(monkeypatch):
-    """One reference serves all seeds, and only some seeds are counted."""
-    plan = study_plan(Study.from_text(ALLEN_CAHN.replace("count = 2", "count = 400")))
-    monkeypatch.setattr(forecast, "time_cases", lambda *_, **__: {1.0: {"reference": 1000.0, OWN: 1.0}})
-    made = predict(plan, shared_work(plan, limit=20), plan.runs)
-    assert made.seconds == pytest.approx(sum(plan.work.ravel()) * 400 + 1000.0 * plan.work.min(), rel=0.01)
-
-
 def test_missing_cases_are_predicted(predict_of):
     """Half of the seeds take half of the time; one case shares nothing, and takes as long as the longest."""
     plan, whole = study_plan(Study.from_text(ONE_D)), predict_of(ONE_D)
@@ -187,33 +170,6 @@ def test_missing_cases_are_predicted(predict_of):
     assert predict_of(ONE_D, half).seconds == pytest.approx(whole.seconds / 2, rel=0.1)
     alone = predict_of(ONE_D, half[-1:])
     assert alone.seconds == pytest.approx(alone.longest)
-
-
-def test_a_pilot_is_predicted(predict_of):
-    pilot = '[pilot]\nparameter = "gamma"\nseeds = [7, 8]\nby = ["dictionary"]\ncandidates = [4, 6, 8]\n'
-    plan = provisional_plans(Study.from_text(ONE_D.replace("gamma = 8\n", "") + pilot))[0]
-    made = predict(plan, shared_work(plan), plan.runs)
-    assert made.seconds == pytest.approx(3 * 2 / 4 * predict_of(ONE_D).seconds, rel=0.1)
-
-
-def test_wall_time_depends_on_the_workers_or_the_longest_run():
-    plan = study_plan(Study.from_text(ONE_D))
-    made = forecast.PhaseForecast(plan, 0, "", 0, (), Prediction(100.0, 8.0), 0.0)
-    assert [made.wall_seconds(workers) for workers in (1, 4, 50)] == [100.0, 25.0, 8.0]
-
-
-def test_a_stage_counts_without_the_stages_that_it_needs(monkeypatch):
-    """Stages without a name of their own count for the stage that needs them; each is computed once."""
-    now = iter(range(100))
-    monkeypatch.setattr(forecast, "time", SimpleNamespace(perf_counter=lambda: float(next(now))))
-    times = StageTimes(frozenset({"inner", "outer"}))
-
-    def part():
-        return times("part", 0, lambda: next(now))
-
-    times("outer", 0, lambda: [times("inner", 0, part), times("inner", 0, part)])
-    assert times.seconds == {"outer": 2.0, "inner": 2.0}  # each look at the clock is a second
-    assert times.inside == 4.0
 
 
 # --- user functions ---------------------------------------------------------------------------------------------------

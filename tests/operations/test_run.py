@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import xarray as xr
 from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
@@ -25,7 +24,6 @@ from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import study_plan
-from evogt_study.workers import executor as batch_size
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.clusters import local_client
 
@@ -72,60 +70,15 @@ def test_run_equals_solve(small, client):
         np.testing.assert_array_equal(case[name], one[name], err_msg=name)
 
 
-def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch):
-    many = evs.run(small, client=client)
-    monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 1)
-    single = evs.run(small, client=client)
-    with local_client(1) as lone:
-        monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 1000)
-        one = evs.run(small, client=lone)
-    same_numbers(many, single)
-    same_numbers(many, one)
-
-
 def test_file_equals_what_is_returned(small, client, tmp_path):
     data = evs.run(small, client=client, output=tmp_path / "small.nc")
     same_numbers(data, read_study(tmp_path / "small.nc"))
-
-
-@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
-def test_file_opens_with_every_label(small, client, tmp_path, engine):
-    data = evs.run(small, client=client, output=tmp_path / "small.nc")
-    with xr.open_dataset(tmp_path / "small.nc", engine=engine) as opened:
-        assert {*opened.coords, "run_key"} == set(data.coords)  # which values in memory carry along
-        for name, coord in data.coords.items():
-            assert opened[name].dims == coord.dims
-            np.testing.assert_array_equal(opened[name], coord)
-        described = {name: opened[name].attrs for name in opened.variables}
-    for name, attributes in described.items():
-        assert attributes["long_name"], name
 
 
 def events_of(study, **options):
     events = []
     data = evs.run(study, listener=events.append, **options)
     return data, {event.phase: event for event in events}
-
-
-@pytest.mark.long
-def test_command_uses_a_running_scheduler(small_study, small, client, start_scheduler, start_worker, tmp_path):
-    _, address = start_scheduler()
-    start_worker(address, "one")
-    (tmp_path / "small.toml").write_text(small_study)
-    (tmp_path / "scheduler.json").write_text(json.dumps({"address": address}))
-    expected = evs.run(small, client=client)
-    for result, *place in (("a/a.nc", "--scheduler", address), ("b/b.nc", "--scheduler-file", "scheduler.json")):
-        command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", result, "-q", *place]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"{result}: 12 runs, 12 ok\n", "")
-        same_numbers(read_study(tmp_path / result), expected)
-
-
-def test_second_run_computes_nothing(small, client, tmp_path):
-    first = evs.run(small, client=client, output=tmp_path / "small.nc")
-    second, events = events_of(small, client=client, output=tmp_path / "small.nc")
-    assert (events["main"].reused, events["main"].done) == (12, 0)
-    xr.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
 
 
 def test_complete_result_starts_no_cluster(small, client, tmp_path):
@@ -330,33 +283,10 @@ def test_pilot_chooses_several_parameters_by_any_scalar(own_study, client, tmp_p
     assert choice_of_pilot(pilot).argmax("candidate").values.tolist() == [2, 0]
 
 
-def test_pilot_does_not_choose_on_survivors(own_study, client):
-    data = evs.run(own_study(PARABOLA, PILOT.replace("BROKEN", "4.0")), client=client)
-    assert data.gamma.values.tolist() == [1, 6, 6]  # two of three runs with gamma = 4 are ok, which does not count
-
-
 def test_pilot_without_usable_candidate_says_so(own_study, client):
     source = "def method(seed, gamma, target, broken):\n    raise RuntimeError('no')"
     with pytest.raises(PilotError, match="cannot minimise `error`"):
         evs.run(own_study(source, PILOT.replace("BROKEN", "0")), client=client)
-
-
-def test_dataset_of_a_method_keeps_its_labels(own_study, client, tmp_path):
-    source = """
-        import numpy as np, xarray as xr
-        def method(seed, mode="fast"):
-            x = np.linspace(0, 1, 4)
-            return xr.Dataset({"u": ("x", seed + x, {"units": "m", "long_name": "height"}), "ok": True, "tag": mode},
-                              {"x": ("x", x, {"units": "km"})})
-    """
-    study = own_study(source, '[axes]\nmode = ["fast", "slow"]\nseed = [0, 1]')
-    evs.run(study, client=client, output=tmp_path / "own.nc")
-    data = read_study(tmp_path / "own.nc")
-    np.testing.assert_allclose(data.u.sel(mode="slow", seed=1), 1 + np.linspace(0, 1, 4))
-    assert data.u.attrs["units"] == "m"
-    assert data.x.attrs["units"] == "km"
-    assert data.tag.values.tolist() == [["fast", "fast"], ["slow", "slow"]]
-    assert data.ok.values.tolist() == [[1, 1], [1, 1]]
 
 
 def test_times_that_differ_between_runs_stand_beside_an_index(small_study, client, tmp_path):

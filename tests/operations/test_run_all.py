@@ -105,29 +105,6 @@ def test_events_name_their_study_and_a_second_call_computes_nothing(studies, cli
         assert (events[-1].done, events[-1].reused) == (0, events[-1].total)
 
 
-def test_a_complete_folder_starts_no_cluster(studies, client, tmp_path, monkeypatch):
-    list(run_all(studies[:2], tmp_path, client=client))
-
-    def none(**_):
-        raise AssertionError("a cluster was started")
-
-    monkeypatch.setattr(cluster_module, "LocalCluster", none)
-    assert len(list(run_all(studies[:2], tmp_path))) == 2
-
-
-def test_results_come_as_they_are_written(own_study, client, tmp_path):
-    """A short study is handed out while a long one runs."""
-    long = own_study(SLEEPY, "[axes]\nseed = { count = 40 }\n[constants]\nnap = 0.05", name="long")
-    short = own_study(SLEEPY, "[axes]\nseed = [0]", name="short")
-    names = []
-    for path in run_all([long, short], tmp_path / "out", client=client):
-        names.append(path.name)
-        assert read_study(path).error.notnull().all()
-        if path.name == "short.nc":
-            assert not (tmp_path / "out" / "long.nc").exists()
-    assert names == ["short.nc", "long.nc"]
-
-
 # --- a study that cannot go on ----------------------------------------------------------------------------------------
 
 UNLUCKY = """
@@ -174,33 +151,7 @@ def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, clien
     assert not shard_folder(out / "long.nc").exists()
 
 
-def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_path):
-    source = """
-        def method(seed):
-            if seed == 1:
-                raise ValueError("no luck")
-            return {"error": float(seed)}
-    """
-    study = own_study(source, "[axes]\nseed = [0, 1, 2]")
-    (path,) = run_all([study], tmp_path / "out", client=client)
-    assert status_codes(read_study(path).run_status).tolist() == [Status.ok, Status.failed, Status.ok]
-
-    def done(**options):
-        events = []
-        list(run_all([study], tmp_path / "out", client=client, listener=events.append, options=RunOptions(**options)))
-        return events[-1].done
-
-    assert done() == 0
-    assert done(retry_failed=True) == 1
-    assert read_study(path).run_attempts.values.tolist() == [1, 2, 1]
-
-
 # --- folders ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_missing_folder_is_made(studies, client, tmp_path):
-    folder = tmp_path / "a" / "b" / "c"
-    assert list(run_all(studies[1:2], folder, client=client)) == [folder / "fem.nc"]
 
 
 @pytest.mark.parametrize("place", ["file", "file/deep", "x" * 300])
@@ -216,21 +167,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(studies, t
     assert sorted(os.listdir(tmp_path)) == ["file", "method.py", "piloted.toml", "sleepy.toml"]
 
 
-def test_a_folder_in_place_of_one_result(studies, client, tmp_path):
-    (tmp_path / "out" / "fem.nc").mkdir(parents=True)
-    with pytest.raises(ResultError, match="fem.nc: .*folder"):
-        list(run_all(studies, tmp_path / "out", client=client))
-    assert os.listdir(tmp_path / "out") == ["fem.nc"]
-
-
 # --- nothing is left behind -------------------------------------------------------------------------------------------
-
-
-def test_no_thread_is_left_behind(studies, tmp_path):
-    threads = set(threading.enumerate())
-    assert len(list(run_all(studies[:3], tmp_path / "out", options=RunOptions(workers=1)))) == 3
-    left = [thread.name for thread in set(threading.enumerate()) - threads if thread.is_alive()]
-    assert not [name for name in left if name.startswith(("ThreadPool", "AsyncProcess", "Nanny", "Dask-Default"))]
 
 
 def test_a_call_that_is_given_up_stops_the_rest(own_study, client, tmp_path):

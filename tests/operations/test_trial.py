@@ -1,19 +1,15 @@
 """One case computed again: equal bit for bit, or every difference named; and what a mistake in the question costs."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers import PARABOLA, PILOTED, rewritten
 
 from evogt_study.errors import InputError, ResultError, StudyError
-from evogt_study.operations.compare import differences
 from evogt_study.operations.trial import try_case
 from evogt_study.publishing.contents import files_beside
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
     import numpy as np
@@ -173,16 +169,6 @@ def test_a_study_may_have_values_that_its_axes_lack(own_study):
         try_case(study, {"tau": 1})
 
 
-def test_values_with_commas_and_rules_are_found_by_their_labels(small_study, result_of, tmp_path):
-    text = small_study.replace("k = [1, 2]", "k = [1]\nhidden = [[24], [24, 12]]\nquadrature = [40, 50]")
-    text = text.replace("N1 = 24\n", "").replace("quadrature = 40\n", "").replace("3 }", "1 }")
-    path = result_of(Study.from_text(text.replace('"transnet", ', "")), tmp_path / "small.nc")
-    made = try_case(path, {"hidden": [24, 12], "quadrature": "50"})
-    assert made.equal
-    assert made.case.values["hidden"] == (24, 12)
-    assert "quadrature=gauss_legendre(50)" in made.point
-
-
 def test_a_point_without_a_run(own_study, result_of, tmp_path):
     rest = PILOTED.replace("[1, 4, 6]", "{ 2 = [1, 4], 5 = [6] }")
     path = result_of(own_study(PARABOLA, rest), tmp_path / "own.nc")
@@ -195,19 +181,6 @@ def test_a_result_without_pilot_or_no_result(result, tmp_path):
         try_case(result, {"seed": 1}, pilot=True)
     with pytest.raises(ResultError, match="gone.nc"):
         try_case(tmp_path / "gone.nc", {})
-
-
-def test_several_runs_are_compared_at_once(own_study):
-    study = own_study(OWN, REST)
-    plan = study_plan(study)
-    cases = [case for case in plan.cases() if case.values["family"] == "a" and case.values["seed"] < 3]
-    cases.sort(key=lambda case: (case.values["epsilon"], case.values["seed"]))
-    records = compute_here(Batch.of(plan.spec, cases))
-    same = [(row, row) for row in range(len(cases))]
-    assert differences(records, records, same) == []
-    (error, trace) = (each for each in differences(records, records, [(0, 0), (0, 1)]) if each.name != "word")
-    assert (error.pairs, trace.pairs) == ((1,), (1,))
-    assert Path(study.file).exists()
 
 
 REFERENCED = """

@@ -60,12 +60,6 @@ def test_a_result_of_the_papers_method(small_study, result_of, tmp_path):
     )
 
 
-def test_failed_and_diverged_runs_are_outcomes(result):
-    made = verify(result, rerun=100)
-    assert made.findings == ()
-    assert len(made.recomputed) == 5  # of eight, one failed and two diverged
-
-
 def test_a_pilot_is_checked_and_sampled_too(piloted):
     made = verify(piloted, rerun=100)
     assert made.findings == ()
@@ -199,27 +193,6 @@ def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
     assert reading(result) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result, monkeypatch, seed):
-    """Whatever bytes are changed, the command ends."""
-    monkeypatch.setattr(integrity, "SECONDS", 10)
-    whole, before, drawn = result.read_bytes(), read_result(result)["main"], random.Random(seed)
-    numbers = {at for offset, size in stored_at(result).values() for at in range(offset, offset + size)}
-    tables = [at for at in range(len(whole)) if at not in numbers and whole[at]]
-    for _ in range(60):
-        damaged, at = bytearray(whole), drawn.choice(tables)
-        change = drawn.choice([bytes(16), b"\xff" * 8, bytes([drawn.randrange(256)]), bytes([whole[at] ^ 1])])
-        damaged[at : at + len(change)] = change
-        result.write_bytes(damaged[: len(whole)])
-        try:
-            well = verify(result).well
-        except ResultError:
-            well = False
-        assert not well or read_result(result)["main"].identical(before), at
-    assert reading(result) == []
-
-
 def reading(path):
     """Processes of ours that are reading this file."""
     found = []
@@ -318,20 +291,6 @@ def test_what_is_wrong_is_named(result, name):
     told = findings(rewritten(result, change), rerun=1)
     for fragment in wanted:
         assert any(fragment in line for line in told), told
-
-
-def test_all_findings_are_listed(result):
-    def change(data):
-        data.attrs.pop("cpu")
-        one(data, "run_key", "0" * 20)
-        one(data, "error", 5.0, (0, 1))
-
-    told = findings(rewritten(result, change), rerun=10)
-    assert len(told) == 3
-    assert told[0] == "main: the attribute `cpu` is missing"
-    assert told[1].startswith("main: 1 of 8 run keys differ from the keys of the study")
-    assert told[2].startswith("main run family=a, seed=1, computed again: error: 5 in the file, 0.2")
-    assert told[2].endswith("now, relative difference 9.6e-01")
 
 
 def test_coordinates_have_to_be_the_studys(result):

@@ -80,18 +80,6 @@ def test_short_runs_after_long_ones_soon_fill_their_batches():
     assert found[-1] == pytest.approx(1000 * BATCH_SECONDS, abs=10)
 
 
-@pytest.mark.parametrize(
-    ("latest", "first"), [((1, 600.0, 0), 1), ((10, 1e-3, MAX_BATCH_BYTES // 8 // 10), 10)], ids=["long", "large"]
-)
-def test_a_long_or_large_run_among_others_is_forgotten(latest, first):
-    size = BatchSize(1_000_000, 2, 1)
-    size.measured(measured(*latest))
-    assert size.next() <= max(first, 8)
-    for _ in range(RECENT_BATCHES):
-        size.measured(measured(100, seconds=1e-3))
-    assert size.next() == pytest.approx(1000 * BATCH_SECONDS, abs=10)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("workers", "seconds"), [(2, 0.5), (64, 0.9), (200, 2.8), (1000, 14.0)])
 def test_batches_of_many_workers_leave_the_command_half_idle(workers, seconds):

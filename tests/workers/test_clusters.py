@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client
-from helpers import eventually, forced, read_study
+from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
@@ -192,11 +192,6 @@ def test_a_worker_of_another_version_is_refused_with_both(start_worker, schedule
         pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), and this is \d"),
     ):
         evs.run(study, client=client)
-
-
-def test_a_scheduler_without_certificate_obeys_everybody(scheduler, tmp_path):
-    """That the attack of the test above is one."""
-    assert forced(tmp_path, scheduler) == [f"run_function by {scheduler.replace('://', ' ')}"]
 
 
 def test_a_cluster_of_ours_has_no_server_but_two_without_pages(client):

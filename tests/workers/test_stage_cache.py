@@ -1,9 +1,7 @@
 """Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
 
-import gc
 import pickle
 import random
-import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -181,12 +179,6 @@ def compared(request):
     return plan, cases, numbers(plan, [[case] for case in cases])
 
 
-def test_cases_differ(compared):
-    """Else equal numbers would say nothing.  (A threshold below every eigenvalue makes two cases equal.)"""
-    _, cases, alone = compared
-    assert len({tuple(sorted(own.items())) for own in alone.values()}) > len(cases) * 3 // 4
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("order", "size"), [("planned", 24), ("backwards", 5), (1, 12), (2, 2)])
 def test_numbers_are_bitwise_those_of_cases_computed_alone(compared, order, size):
@@ -276,45 +268,6 @@ def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
     assert sum(own) + sum(share.shares().values()) == clock.now == 22.0
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """2,000 bytes are kept, by which nothing is too small, and nothing beyond is made free."""
-    for name, number in {"KEPT_BYTES": 2000, "LEAST_BYTES": 1, "ROOM": 0.0}.items():
-        monkeypatch.setattr(shared_module, name, number)
-
-
-def is_computed(share, clock, stage, key, seconds=1.0, size=800):
-    """Ask for a result of so many bytes, which takes so long; True if it had to be computed."""
-    before = share.calls[stage]
-    share(stage, key, lambda: (clock.pass_by(seconds), np.zeros(size // 8)))
-    return share.calls[stage] > before
-
-
-def test_the_latest_of_each_stage_and_costly_ones_are_kept_longest(clock, small):
-    share = BoundedStageCache()
-    for stage in "abc":
-        is_computed(share, clock, stage, 0, size=80_000)
-    assert not any(is_computed(share, clock, stage, 0) for stage in "abc")
-    share.next_batch()
-    assert all(is_computed(share, clock, stage, 0) for stage in "abc")
-    for key in (0, 1):
-        is_computed(share, clock, "reference", key, seconds=10.0)
-    for key in range(10):
-        assert is_computed(share, clock, "d", key)
-    assert not is_computed(share, clock, "reference", 0)  # by last use alone it would be gone
-
-
-def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, small, monkeypatch):
-    monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
-    share = BoundedStageCache()
-    for user, key in enumerate([0, 0, 1, 0]):
-        share.start(user)
-        is_computed(share, clock, "a", key, seconds=6.0)
-    assert share.calls["a"] == 3
-    assert dict(share.shares()) == {0: 3.0, 1: 3.0, 2: 6.0, 3: 6.0}
-    assert sum(share.shares().values()) == clock.now
-
-
 class Timed:
     """A method whose runs take known times: two shared stages, work of their own, and failures on purpose."""
 
@@ -360,60 +313,6 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     assert (records.wall_seconds > 0).all()
 
 
-class Nested:
-    """A method whose `whole` is made of `part`, which 4 runs have in common; both take time of their own."""
-
-    def __init__(self, clock, failing=()):
-        self.clock, self.failing = clock, failing
-
-    def run(self, values, share):
-        number = values["number"]
-
-        def whole():
-            self.clock.pass_by(3.0)
-            share("part", number // 4, lambda: self.clock.pass_by(8.0))
-            if number in self.failing:
-                raise ValueError
-            self.clock.pass_by(2.0)
-
-        share("whole", number // 2, whole)
-        self.clock.pass_by(1.0)
-        return batch_module.Record({}, {})
-
-
-@pytest.mark.parametrize(
-    ("failing", "seconds"),
-    [
-        # a run's own second, half of a whole without its part (5 s), and a quarter of the part (8 s)
-        ((), [1.0 + 2.5 + 2.0] * 4),
-        # the part is there for the others; what the failing stage did itself is the run's own time
-        ((0,), [3.0 + 2.0, 1.0 + 5.0 + 2.0, 1.0 + 2.5 + 2.0, 1.0 + 2.5 + 2.0]),
-    ],
-)
-def test_who_uses_a_stage_uses_what_it_is_made_of(clock, monkeypatch, failing, seconds):
-    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Nested(clock, failing).run))
-    records = run_batch(Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(4)])))
-    assert [status == Status.failed for status in records.status] == [number in failing for number in range(4)]
-    assert records.wall_seconds.tolist() == seconds
-    assert records.wall_seconds.sum() == clock.now
-
-
-def test_what_came_of_a_large_result_is_gone_while_the_next_is_made(small, monkeypatch):
-    """Also if the large result is forgotten: else a batch would have two spaces while it makes new features."""
-    monkeypatch.setattr(shared_module, "_LARGE_BYTES", 3000)
-    share, held = BoundedStageCache(), []
-
-    def features():
-        held.append(share._bytes)
-        return np.zeros(400)
-
-    for key in "ab":
-        share("values", key, lambda key=key: (share("features", key, features), np.zeros(1))[1])
-        share("space", (key, "tau"), lambda: np.zeros(400))
-        assert ("features", key) not in share._kept
-    assert held == [0, 0]
-
-
 def test_the_diffusion_is_checked_at_each_cases_own_times():
     """A case that shares the operator with one of a shorter final time has later times to look at."""
     text = """
@@ -439,19 +338,3 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
     records = run_batch(Batch.of(early.spec, [case, late]))
     assert records.status.tolist() == [Status.ok, Status.failed]
     assert records.messages[1].startswith("ProblemError: `diffusion` must be positive")
-
-
-def test_a_batch_of_many_small_runs_takes_time_in_proportion():
-    def seconds(count):
-        stages, started = BoundedStageCache(), time.process_time()
-        for number in range(count):
-            stages.start(number)
-            stages("a", number, lambda: ())
-        return time.process_time() - started
-
-    gc.disable()  # it looks at what all other tests have left too
-    try:
-        few = min(seconds(1000) for _ in range(3))
-        assert seconds(10_000) < 40 * few  # quadratic would be a hundred times as long
-    finally:
-        gc.enable()
