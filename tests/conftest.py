@@ -11,6 +11,7 @@ import pytest
 from helpers import eventually
 
 from evogt_study.cli.main import main
+from evogt_study.operations.complete import summarize
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.netcdf import write_result
@@ -181,7 +182,7 @@ def written_result(study, path):
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    write_result(path, whole, tables)
+    write_result(path, whole, tables, summarize(whole))
     return path
 
 

@@ -4,63 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.runs import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
+from evogt_study.schema.status import Completeness, Lacking, Message, Status
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import status_codes
 from evogt_study.storage.arrays import slabs
 
 MOST_MESSAGES, _MOST_VALUES = 20, 12  # messages, and axis values to name among those with runs that are not ok
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class Message:
-    """Messages that differ only in their numbers: the number of runs, an example, and its place in the study."""
-
-    text: str
-    count: int
-    where: str
-    at: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """Runs in one state, "not run" or "not ok", by the values of one axis."""
-
-    state: str
-    axis: str
-    values: Sequence[tuple[str, int, int]]
-    more: int
-
-
-@dataclass(frozen=True)
-class Completeness:
-    """Planned runs, counts by status without zeros, missing runs by axis, and messages, the most frequent first."""
-
-    points: int
-    planned: int
-    counts: Mapping[str, int]
-    lacking: Sequence[Lacking]
-    messages: Sequence[Message]
-
-    @property
-    def ok(self) -> int:
-        """Runs with status ok."""
-        return self.counts.get(Status.ok.name, 0)
-
-    def describe(self) -> str:
-        """One sentence: "238 of 240 runs are ok; 1 failed, 1 diverged"."""
-        rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
-        if not rest:
-            return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"
-        return f"{self.ok:,} of {self.planned:,} runs are ok; {', '.join(rest)}"
 
 
 def completeness(data: xr.Dataset) -> Completeness:

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from evogt_study.analysis.status_counts import Completeness
     from evogt_study.operations.progress import Event, Listener
+    from evogt_study.results.run_summary import RunSummary
+    from evogt_study.schema.status import Completeness
 
 LINE_SECONDS = 5.0
 MAX_MESSAGES = 10
@@ -140,7 +141,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
 
 def runs_document(phases: Mapping[str, Completeness]) -> dict[str, Any]:
     """Return the counts and messages of each phase for JSON."""
-    from evogt_study.schema.variables import Status  # with NumPy
+    from evogt_study.schema.status import Status
 
     return {
         phase: {
@@ -195,22 +196,26 @@ def print_warnings_at_end(*kinds: type[Warning]) -> Iterator[None]:
 
 
 def print_result(
-    path: Path, runs: Mapping[str, xr.Dataset] | None = None, *, quiet: bool = True, strict: bool = False,
+    path: Path,
+    summary: RunSummary | None = None,
+    *,
+    quiet: bool = True,
+    strict: bool = False,
     as_json: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Print the runs of a result by status, with progress unless `quiet`.  strict: exit with 1 if some are not ok.
 
-    runs: the runs of the result, which are read if they are not given.
+    summary: what the file says; None: it is read.
     """
-    from evogt_study.analysis.status_counts import completeness
-    from evogt_study.operations.progress import Progress
-    from evogt_study.results.netcdf import opened
-    from evogt_study.schema.variables import doubts
+    if summary is None:
+        from evogt_study.operations.complete import summarize
+        from evogt_study.results.netcdf import opened
 
-    with opened(path) if runs is None else nullcontext(runs) as groups:
-        found = {phase: completeness(data) for phase, data in groups.items()}
-        doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
-        study = str(groups["main"].attrs.get("study", ""))
+        with opened(path) as groups:
+            summary = summarize(groups)
+    found = summary.phases
+    from evogt_study.operations.progress import Progress
+
     with show_progress(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot first
             # for a complete result only: others have shown their progress
@@ -222,8 +227,8 @@ def print_result(
         if phase == "main" or phase in failed:
             if not as_json:
                 print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
-                print_lines(format_messages(path, phase, each, study))
-            print_warning(doubtful[phase])
+                print_lines(format_messages(path, phase, each, summary.study))
+            print_warning(summary.doubts[phase])
     if failed and strict:
         raise SystemExit(FAILED)
 

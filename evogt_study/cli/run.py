@@ -100,8 +100,8 @@ def run(
     check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
     elsewhere = bool(scheduler or scheduler_file)
     is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
-    if is_plain and not elsewhere and (path := complete_result(study_file, output)) is not None:
-        print_result(path, quiet=quiet, strict=strict, as_json=as_json)
+    if is_plain and not elsewhere and (found := complete_result(study_file, output)) is not None:
+        print_result(*found, quiet=quiet, strict=strict, as_json=as_json)
         return
     if not (task or dry_run):
         prestart_workers(study_file, elsewhere=elsewhere or options.workers == 0)
@@ -116,16 +116,16 @@ def run(
 
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    warned, runs = print_warnings_at_end(StoreWarning, ReturnWarning), None
+    warned, summary = print_warnings_at_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end:
         if array is not None:
             whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
             with _clients(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
-                runs = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
+                summary = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
             whole = True
     if whole and path.exists():
-        print_result(path, runs, strict=strict, as_json=as_json)
+        print_result(path, summary, strict=strict, as_json=as_json)
         return
     notify(f"{path} is not written yet: other tasks compute the rest")
     if as_json:

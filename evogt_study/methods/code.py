@@ -35,18 +35,10 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.command import CommandSpec, Program, is_command
-from evogt_study.methods.fingerprint import (
-    UsedCode,
-    code_hash,
-    depended,
-    file_fingerprint,
-    object_fingerprint,
-    text_of,
-    with_depends,
-)
+from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint, text_of, with_depends
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, content_of, is_local, read_source, unwrapped
+from evogt_study.methods.syntax import CACHED, code_hash, content_of, depended, is_local, read_source, unwrapped
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes

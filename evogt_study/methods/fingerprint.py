@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import CodeWarning, StudyError, shortened, warn
+from evogt_study.errors import CodeWarning, warn
 from evogt_study.methods.syntax import (
     CACHED,
     DEFINITIONS,
@@ -45,7 +45,6 @@ from evogt_study.methods.syntax import (
     codes_of,
     content_of,
     hash_of,
-    imported_files,
     imported_module,
     is_local,
     is_local_path,
@@ -62,7 +61,6 @@ from evogt_study.methods.syntax import (
     statements,
     unwrapped,
 )
-from evogt_study.storage.untrusted import hash_file
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: of a function that uses one of these the whole file counts."""
@@ -784,38 +782,6 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     return found, used
 
 
-def code_hash(
-    path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
-) -> tuple[tuple[str, str], ...]:
-    """The SHA-256 of each file, as a whole, that running a Python file imports, and of those on which it depends.
-
-    Of an installed package only the file itself counts: all of a large one would take seconds.
-
-    Files have their paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
-    Raises StudyError if one cannot be read.
-    """
-    whole = folder.resolve()
-    listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
-    is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
-    imported = {} if is_installed else imported_files(path, source, root, package)
-    files = {"": path} | listed | imported
-    try:
-        return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
-    except OSError as error:
-        raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
-
-
-def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
-    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
-    found = {}
-    try:
-        for name in names:
-            found[name] = content_of(folder / name)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
-    return tuple(sorted(found.items()))
-
-
 def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: Path) -> str:
     """Return the fingerprint of code that depends on these files, by their paths from their common folder."""
     if not depends:
@@ -826,12 +792,6 @@ def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: P
         [path.relative_to(common).as_posix(), hashed] for path, (_, hashed) in zip(paths, depends, strict=True)
     )
     return hash_of([fingerprint, files])
-
-
-def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
-    """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
-    whole, source = path.resolve(), read_source(path)
-    return source, json.dumps([depended(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)])
 
 
 def text_of(function: Any) -> str:

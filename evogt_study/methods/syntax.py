@@ -8,10 +8,13 @@ docstrings, positions or layout.
 from __future__ import annotations
 
 import ast
+import cmath
 import functools
 import hashlib
 import json
 import linecache
+import math
+import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +24,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
-
+from evogt_study.errors import StudyError, shortened
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -378,6 +380,44 @@ def imported_files(path: Path, source: str, root: Path, package: str = "") -> di
     return dict(sorted(found.items()))
 
 
+def code_hash(
+    path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    """The SHA-256 of each file, as a whole, that running a Python file imports, and of those on which it depends.
+
+    Of an installed package only the file itself counts: all of a large one would take seconds.
+
+    Files have their paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
+    Raises StudyError if one cannot be read.
+    """
+    whole = folder.resolve()
+    listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
+    is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
+    imported = {} if is_installed else imported_files(path, source, root, package)
+    files = {"": path} | listed | imported
+    try:
+        return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
+    except OSError as error:
+        raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
+
+
+def depended(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], ...]:
+    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
+    found = {}
+    try:
+        for name in names:
+            found[name] = content_of(folder / name)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
+    return tuple(sorted(found.items()))
+
+
+def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
+    """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
+    whole, source = path.resolve(), read_source(path)
+    return source, json.dumps([depended(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)])
+
+
 def _imported_names(source: str, package: str) -> Iterator[str]:
     """Dotted names of what may be modules; none where the file is no Python."""
     try:
@@ -474,18 +514,18 @@ def _entries(value: Any, known: dict[int, float], depth: int = 0) -> float:
     """Number of the entries of a literal, each as often as it is written; infinite for anything else."""
     kind = type(value)
     if kind in (float, complex):  # not infinity, and no complex number with a zero that loses its sign
-        return 1 if np.isfinite(value) and repr(ast.literal_eval(repr(value))) == repr(value) else np.inf
+        return 1 if cmath.isfinite(value) and repr(ast.literal_eval(repr(value))) == repr(value) else math.inf
     if kind not in (list, tuple, set, frozenset, dict):
-        return 1 if kind in LITERALS else np.inf
+        return 1 if kind in LITERALS else math.inf
     if depth > MAX_NESTED:
-        return np.inf
+        return math.inf
     if id(value) not in known:
-        known[id(value)] = np.inf  # if it contains itself
+        known[id(value)] = math.inf  # if it contains itself
         entries = 1.0
         for each in value if kind is not dict else [*value, *value.values()]:
             entries += _entries(each, known, depth + 1)
             if entries > MAX_LITERAL:
-                return np.inf
+                return math.inf
         known[id(value)] = entries
     return known[id(value)]
 

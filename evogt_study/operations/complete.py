@@ -1,25 +1,30 @@
-"""Recognise a complete result by the text of its study, before heavy imports.
+"""Summarise the runs of a result, and recognise a complete one before heavy imports.
 
 No formula is parsed and no case is created.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import EvogtError
-from evogt_study.results.provenance import plan_digest
+from evogt_study.methods.syntax import python_file_sources
+from evogt_study.results.provenance import PLAN, plan_digest
+from evogt_study.results.run_summary import RunSummary, read_summary
 from evogt_study.storage.atomic import followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 # the lock first: a result that is being replaced is neither complete nor incomplete
-def complete_result(study_file: Path, output: Path | None) -> Path | None:
-    """Return the path of the result if all of its runs have been tried and no byte has changed since.
+def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
+    """Return a result and its summary if all of its runs have been tried and no byte has changed since.
 
     The study, the package and the Python files must be unchanged since it was planned.  Returns None in all other
     cases; running the study then reports any mistake.  Raises ResultError if another process is writing the result.
@@ -33,18 +38,32 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
         plan = plan_digest(text, _sources(table, study_file.parent))
     except (OSError, ValueError, EvogtError):
         return None
-    from evogt_study.results.index import is_complete  # 0.3 s, with NumPy, only if there is a result
-
     with only_writer(path):
         remove_unfinished(followed(path).parent, followed(path).name)
-        return path if is_complete(path, plan) else None
+        try:
+            summary = read_summary(path)
+        except OSError:
+            return None
+    return (path, summary) if summary is not None and summary.is_complete and summary.plan == plan else None
 
 
 def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
     """The text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
-            file = folder / reference.rpartition(":")[0]
-            from evogt_study.methods.fingerprint import python_file_sources  # with NumPy
+            yield from python_file_sources(folder / reference.rpartition(":")[0], folder, table.get("depends", []))
 
-            yield from python_file_sources(file, folder, table.get("depends", []))
+
+def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
+    """Return the summary of a result, by its open phases."""
+    from evogt_study.analysis.status_counts import completeness
+    from evogt_study.schema.variables import MAIN, doubts
+
+    phases = {MAIN: phases[MAIN], **phases}  # the main phase first
+    attributes = phases[MAIN].attrs
+    return RunSummary(
+        {phase: completeness(data) for phase, data in phases.items()},
+        {phase: list(doubts(data)) for phase, data in phases.items()},
+        str(attributes.get("study", "")),
+        str(attributes.get(PLAN, "")),
+    )

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.status_counts import Completeness, completeness
+from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError, suggest
 from evogt_study.results.netcdf import opened_so_far
+from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import NEAR, canonical, text_label
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
 from evogt_study.storage.paths import description

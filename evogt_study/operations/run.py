@@ -8,6 +8,7 @@ import inspect
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
@@ -30,14 +31,16 @@ from evogt_study.errors import (
     warn,
 )
 from evogt_study.methods.current_run import clean_runs_folder, remove_run_files
+from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
-from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
+from evogt_study.operations.progress import Event, Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
 from evogt_study.results.netcdf import open_written, write_result
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_metadata import with_status_names
+from evogt_study.results.run_summary import RunSummary
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
@@ -66,11 +69,12 @@ LARGE_BLOCK_BYTES = 2**20
 
 By default the GNU C library keeps up to 32 MB of each batch: 45 to 80 MB more for 1 GB of values.
 """
+JOIN_SECONDS, ROUND_SECONDS = 10.0, 0.2
+"""Seconds in which a task that finds all runs finished waits for another one to join them, and between two attempts."""
 PrintLine = Callable[[str], None]
 
 
-def _print_line(line: str) -> None:
-    print_line(line, err=True)
+_print_line: PrintLine = partial(print_line, err=True)
 
 
 def run(
@@ -214,15 +218,17 @@ def run_to_file(
     options: RunOptions = DEFAULT,
     listener: Listener | None = None,
     print_line: PrintLine = _print_line,
-) -> dict[str, xr.Dataset]:
+) -> RunSummary:
     """Run a study as `run`, but keep arrays in the result file only: memory does not grow with the study.
 
-    Returns the runs by phase.
+    Returns the numbers of runs.
     """
     with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
         ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
     with open_executor(options, client, print_line) as executor:
-        return StudyRun(study, output, executor, options, listener).result()
+        study_run = StudyRun(study, output, executor, options, listener)
+        study_run.result()
+    return study_run.summary
 
 
 # by rough work, not timed: the order is needed before the first run, and a wrong order only costs idle workers
@@ -246,8 +252,13 @@ def run_all(
     with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, open_executor(options, client) as executor:
 
         def run_one(study: Study) -> Path:
+            def listen(event: Event) -> None:
+                phase = study.name if event.phase == MAIN else f"{study.name} {event.phase}"
+                if listener is not None:
+                    listener(replace(event, phase=phase))
+
             path = folder / f"{study.name}.nc"
-            StudyRun(study, path, executor, options, _named(study.name, listener), stop).result()
+            StudyRun(study, path, executor, options, listen, stop).result()
             return path
 
         running = [threads.submit(run_one, study) for study in studies]
@@ -258,13 +269,6 @@ def run_all(
             stop.set()
             for future in running:
                 future.cancel()
-
-
-def _named(name: str, listener: Listener | None) -> Listener | None:
-    """Return a listener that puts the study's name before its phases."""
-    if listener is None:
-        return None
-    return lambda event: listener(replace(event, phase=name if event.phase == MAIN else f"{name} {event.phase}"))
 
 
 def run_task(
@@ -294,15 +298,23 @@ def run_task(
         share.tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
+    end, was_idle = time.monotonic() + JOIN_SECONDS, False
     # without shards another task has joined it, or all runs are in other results
-    if task.is_complete and (shard_folder(output).exists() or not output.exists()):
+    while task.is_complete and (shard_folder(output).exists() or not output.exists()):
         try:
             run_to_file(study, output, options=options, print_line=print_line)
+            break
         except ResultError:
-            writer = writer_of(output)
-            if shard_folder(output).exists() and (writer is None or not writer.lives):
+            # in this order: a writer removes the shards before its lease, and a task finishes its parts before it joins
+            writer, n_parts = writer_of(output), living(claims_folder(output))
+            is_idle = not n_parts and (writer is None or not writer.lives)
+            if is_idle and was_idle and (shard_folder(output).exists() or not output.exists()):
                 raise
-            print_line("another task joins the result")
+            was_idle = is_idle
+            if time.monotonic() > end:
+                print_line("another task joins the result")
+                break
+            time.sleep(ROUND_SECONDS)
     return task.is_complete
 
 
@@ -327,6 +339,7 @@ class StudyRun:
         self.reuse_from = tuple(map(Path, options.reuse_from))
         self.shards, self.runs = shard_folder(path), runs_folder(path)
         self.n_computed = self.failed = 0
+        self.summary = RunSummary({}, {})
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
 
@@ -351,18 +364,15 @@ class StudyRun:
             try:
                 return self.written()
             except KeyboardInterrupt as reason:
-                raise StudyInterruptedError(self.describe_interrupt(str(reason))) from None
-
-    def describe_interrupt(self, reason: str) -> str:
-        """Describe where the finished runs of an interrupted study are."""
-        if not shard_files(self.shards):
-            return f"{reason or 'interrupted'}: no new run is finished. The same command computes the rest."
-        if not self.write:
-            return (
-                f"{reason or 'interrupted'}: finished runs are in {self.path} until this process ends. evs.open reads "
-                "them, and evs.run with this `output` computes the rest."
-            )
-        return f"{reason or 'interrupted'}: finished runs are in {self.shards}. The same command computes the rest."
+                found = f"finished runs are in {self.shards}. The same command computes the rest."
+                if not shard_files(self.shards):
+                    found = "no new run is finished. The same command computes the rest."
+                elif not self.write:
+                    found = (
+                        f"finished runs are in {self.path} until this process ends. evs.open reads them, and evs.run "
+                        "with this `output` computes the rest."
+                    )
+                raise StudyInterruptedError(f"{str(reason) or 'interrupted'}: {found}") from None
 
     def written(self) -> dict[str, xr.Dataset]:
         """Compute the phases and write the result."""
@@ -380,7 +390,8 @@ class StudyRun:
         # the result with their runs is on disk
         kept = self.known.keep_unplanned()
         if self.write:
-            write_result(self.path, whole, tables)
+            self.summary = summarize(whole)
+            write_result(self.path, whole, tables, self.summary)
         self.known.discard_shards()
         is_ok = dict[str, bool]()
         for table in tables.values() if self.runs.exists() else ():
@@ -469,13 +480,13 @@ class StudyRun:
     def check_names(self, records: RunRecords, plan: Plan) -> None:
         """Raise StudyError if runs return a variable with the name of a dimension or coordinate of the study."""
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
-        for stack in (stack for stack in records.stacks if stack.role != ATTRIBUTE):
-            for name in sorted(own & {stack.name, *stack.dims}):
-                problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
-                raise StudyError(f"{problem} ({self.study.file}). Rename it.")
-            for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
-                problem = f"`{name}` must be another name, since the method returns something of this one"
-                raise StudyError(f"{problem} ({self.study.file}); rename the dimension")
+        returned = {name for each in records.stacks if each.role != ATTRIBUTE for name in (each.name, *each.dims)}
+        for name in sorted(own & returned):
+            problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
+            raise StudyError(f"{problem} ({self.study.file}). Rename it.")
+        for name in sorted({*plan.space.names} & returned):
+            problem = f"`{name}` must be another name, since the method returns something of this one"
+            raise StudyError(f"{problem} ({self.study.file}); rename the dimension")
 
     def check_failures(self, failed: int, table: RunTable) -> None:
         """Stop a study with too many failed runs, since more of them would not help to find the mistake."""

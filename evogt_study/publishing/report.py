@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from evogt_study.analysis.design import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.status_counts import Completeness, completeness
+from evogt_study.analysis.status_counts import completeness
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError
 from evogt_study.methods.problem_kind import problem_kind_of
@@ -35,6 +35,7 @@ from evogt_study.plots.groups import PlotRoles, title_of
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, software_sets
+from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
 from evogt_study.study.case_space import listed

@@ -1,8 +1,8 @@
 """The index at the end of a shard or a result: the records of its runs, with the place and checksum of each piece.
 
-A result file is HDF5, then the pieces of runs that HDF5 holds in another form, the index, and the end.  HDF5 ignores
-what follows its own bytes, and a program that changes the file with HDF5 removes it.  A shard is the same without HDF5.
-Neither adding runs nor checking bytes opens HDF5.
+A result file is HDF5, then the pieces of runs that HDF5 holds in another form, the summary of a result, the index, and
+the end.  HDF5 ignores what follows its own bytes, and a program that changes the file with HDF5 removes it.  A shard is
+the same without HDF5.  Neither adding runs nor checking bytes opens HDF5.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from evogt_study.errors import DamagedResultError, ResultError
+from evogt_study.results.run_summary import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
 from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype, unpack_bytes
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
 
-MAGIC = b"evogt index 1\n\0\0"
-END = struct.Struct("<QQ16s16s16s")
-"""Where the index begins, its length, the checksum of all bytes outside of pieces, checksum and name of the index."""
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
 """Errors of a file that is damaged or was written by another program."""
@@ -68,7 +66,7 @@ class Index:
 
     phases: records by phase; the records of a shard have the phase "".  axes: coordinates of the axes by phase; they
     name runs.  places: variables of a result that are no runs, with offset, size and checksum.  plan: the digest of the
-    plan.  about: description of a shard.
+    plan.  about: description of a shard.  summary: written before the index, and read by `run_summary`.
     """
 
     phases: Mapping[str, RunRecords]
@@ -76,6 +74,7 @@ class Index:
     places: Sequence[tuple[str, int, int, bytes]] = ()
     plan: str = ""
     about: str = ""
+    summary: RunSummary | None = None
 
     @property
     def keys(self) -> Keys:
@@ -215,6 +214,9 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
     end = file.seek(0, os.SEEK_END)
     for stack in _packed_stacks(index):
         end = _append_pieces(file, end, stack.values, target)
+    if index.summary is not None:
+        append_summary(file, index.summary)
+        end = file.tell()
     file.flush()
     content = encode({
         "phases": {phase: describe_records(records) for phase, records in index.phases.items()}, "axes": index.axes,
@@ -370,14 +372,6 @@ def _damaged_pieces(index: Index, phase: str, records: RunRecords, stack: Stack)
             name = ", ".join(f"{axis}={each[at]}" for (axis, each), at in zip(labels.items(), positions, strict=True))
         runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
         yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
-
-
-def is_complete(path: Path, plan: str) -> bool:
-    """Return True if a result is as written, has this digest of its plan, and has tried all runs."""
-    index = read_index(path)
-    if index is None or index.plan != plan or not all("missing" in each for each in index.axes.values()):
-        return False
-    return not any(each["missing"] for each in index.axes.values()) and next(damage(path, index), None) is None
 
 
 # --- files that another program has changed ---------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
 from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
+from evogt_study.results.run_summary import RunSummary
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of
 from evogt_study.storage.arrays import (
     CHUNK_BYTES,
@@ -60,10 +61,16 @@ PLAIN_BYTES = 2**14
 """Bytes of a variable up to which it is neither chunked nor compressed."""
 
 
-def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable] | None = None) -> None:
+def write_result(
+    path: Path,
+    phases: Mapping[str, xr.Dataset],
+    tables: Mapping[str, RunTable] | None = None,
+    summary: RunSummary | None = None,
+) -> None:
     """Write the main phase into the root group and earlier phases into groups.  Raises ResultError if the disk refuses.
 
-    Pieces of arrays are copied.  tables: the runs of the phases, which later studies can reuse without HDF5.
+    Pieces of arrays are copied.  tables: the runs of the phases, which later studies can reuse without HDF5.  summary:
+    the numbers of runs, which `evogt run` reads.
     """
     earlier = {name: data for name, data in phases.items() if name != MAIN}
     phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
@@ -79,7 +86,8 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[s
                 finally:
                     file.close()
                 with temporary.open("r+b") as stream:
-                    append(stream, target, _index(phases, tables or {}, made))
+                    index = replace(_index(phases, tables or {}, made), summary=summary)
+                    append(stream, target, index)
             except OSError as error:  # before the file that the disk refused is removed
                 free = shutil.disk_usage(path.parent).free
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
@@ -95,9 +103,8 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable], mad
         records[phase], cases = table.records({**table.columns, **made[phase].columns})
         data = phases[phase]
         labels = {str(dim): np.asarray(data[dim].values) for dim in data["run_status"].dims}
-        missing = table.counts()[Status.not_run]
         shared = len(cases) < np.count_nonzero((table.status != Status.not_run) & (table.keys != b""))
-        axes[phase] = {"cases": cases, "labels": labels, "missing": missing, "shared": shared}
+        axes[phase] = {"cases": cases, "labels": labels, "shared": shared}
     places = [place for writer in made.values() for place in writer.places]
     return Index(records, axes, places, str(phases[MAIN].attrs.get(PLAN, "")) if tables else "")
 

@@ -2,6 +2,7 @@
 
 - `values`: canonical form, JSON, hashes and coordinates of values
 - `parameters`: `Parameter`: name, valid values, text for figures; fields of dataclasses as parameters
-- `variables`: `Variable`, run metadata, `Status`, reserved names, accuracy warnings
+- `status`: `Status` of a run, numbers of runs by status
+- `variables`: `Variable`, run metadata, reserved names, accuracy warnings
 - `records`: `Case`, `Record`, `RunRecords`
 """

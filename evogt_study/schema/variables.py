@@ -10,13 +10,13 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import DoubtWarning, ParameterError, warn
+from evogt_study.schema.status import Status as Status
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -113,18 +113,6 @@ def parse_better(text: str) -> tuple[str, float]:
     except ValueError:
         pass
     raise ParameterError(BETTER, '"lower", "higher" or "nearest 0.95"', text)
-
-
-# files hold these numbers: add a new status at the end
-class Status(IntEnum):
-    """Status of a run."""
-
-    not_run = 0
-    ok = 1
-    failed = 2
-    diverged = 3
-    timed_out = 4
-    lost = 5
 
 
 STATUS_NAMES = np.array([status.name for status in Status], dtype=object)

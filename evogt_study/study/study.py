@@ -19,11 +19,11 @@ import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, shortened
 from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickled_object
-from evogt_study.methods.fingerprint import depended
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
+from evogt_study.methods.syntax import depended
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import (
     FINGERPRINT,

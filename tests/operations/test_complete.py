@@ -12,9 +12,17 @@ from evogt_study.operations.complete import complete_result
 from evogt_study.results import provenance
 from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
 
-METHOD = "def method(seed):\n    return {'error': float(seed)}\n"
-HEAVY = ["distributed", "evogt_study.operations.run", "sympy"]
+METHOD = """import math
+try:
+    from helper import FACTOR
+except ImportError:
+    FACTOR = 1
+def method(seed):
+    return {'error': FACTOR * float(seed)}
+"""
+HEAVY = ["numpy", "xarray", "dask", "distributed", "h5py", "netCDF4", "scipy", "pandas", "sympy"]
 RUN = f"""
 import sys
 from evogt_study.cli.main import main
@@ -28,21 +36,24 @@ finally:
 @pytest.fixture
 def own(own_study, result_of, tmp_path):
     """A study of a function of one's own, and its result."""
-    study = own_study(METHOD, "[axes]\nseed = [0, 1, 2]")
+    (tmp_path / "data.csv").write_text("1")
+    study = own_study(METHOD, 'depends = ["data.csv"]\n[axes]\nseed = [0, 1, 2]')
     yield tmp_path / "own.toml", result_of(study, tmp_path / "own.nc")
     (tmp_path / "method.py").unlink(missing_ok=True)  # a pipe would be waited for by whoever reads modules' sources
 
 
-def test_it_needs_no_workers_no_formulas_and_no_new_file(small_study, own_study, result_of, tmp_path):
-    from evogt_study import Study
-
-    (tmp_path / "small.toml").write_text(small_study)
+@pytest.mark.parametrize("kind", ["formulas", "function"])
+def test_it_needs_no_heavy_imports_and_no_new_file(small_study, own_study, result_of, tmp_path, kind):
+    text = small_study if kind == "formulas" else own_study(METHOD, "[axes]\nseed = { count = 12 }").text
+    (tmp_path / "small.toml").write_text(text)
     path = result_of(Study.from_file(tmp_path / "small.toml"), tmp_path / "small.nc")
     before = path.read_bytes()
-    command = [sys.executable, "-c", RUN, "run", "small.toml", "-o", "small.nc"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "small.nc: 12 runs, 12 ok\n[]\n")
-    assert done.stderr == "main: 12/12 runs, all from before, 0 failed\n"
+    for more, shown in (("--quiet", "small.nc: 12 runs, 12 ok"), ("--json", '"complete": true')):
+        command = [sys.executable, "-c", RUN, "run", "small.toml", "-o", "small.nc", more]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]")
+        assert shown in done.stdout
+        assert done.stderr == "" if more == "--quiet" else "main: 12/12 runs, all from before, 0 failed\n"
     assert path.read_bytes() == before
 
 
@@ -50,7 +61,7 @@ def test_a_result_as_it_was_planned_and_written(own):
     study, path = own
     left = path.with_name(f".{path.name}.01234567-1.5-01234567.tmp")
     left.touch()
-    assert complete_result(study, path) == path
+    assert complete_result(study, path)[0] == path
     assert not left.exists()
 
 
@@ -78,6 +89,19 @@ def shards(study, path):
     shard_folder(path).mkdir()
 
 
+def helper_beside(study, path):
+    (study.parent / "helper.py").write_text("FACTOR = 2\n")
+
+
+def data_file(study, path):
+    (study.parent / "data.csv").write_text("1,2")
+
+
+def flipped_summary(study, path):
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"planned": 3', b'"planned": 9'))
+
+
 def number(study, path):
     with netCDF4.Dataset(path, "a") as file:
         file["error"][0] = 3.0
@@ -99,6 +123,9 @@ def no_digests(study, path):
         changed_function,
         without_function,
         pipe_as_function,
+        helper_beside,
+        data_file,
+        flipped_summary,
         run_that_is_left,
         shards,
         number,
@@ -121,6 +148,6 @@ def test_a_file_that_another_program_changed_is_packed_again_with_a_warning(own,
     code, _, err = evogt("run", study, "-o", path)
     assert code == 0
     assert "`error` is not as it was written" in err
-    assert complete_result(study, path) == path
+    assert complete_result(study, path)[0] == path
     with netCDF4.Dataset(path) as file:
         assert file["error"][0] == 3.0

@@ -1,0 +1,98 @@
+"""The summary of a result before its index: the numbers of its runs, which are read without NumPy and HDF5.
+
+It holds the checksum of all bytes before it, and the end of the file that of all others.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import xxhash
+
+from evogt_study.schema.status import Completeness, Message, Status
+
+MAGIC = b"evogt index 1\n\0\0"
+END = struct.Struct("<QQ16s16s16s")
+"""Where the index begins, its length, the checksum of all bytes outside of pieces, checksum and name of the index."""
+_FOOTER = struct.Struct("<Q16s16s16s")
+"""Length of the summary, the checksum of all bytes before it, its own checksum, and a name."""
+_NAME = b"evogt summary 1\n"
+_BLOCK = 2**20
+MAX_TEXT = 2**24
+"""Size of a summary up to which it is read: the study text and some messages."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The runs of a result by phase, and the accuracy warnings.  study: the study text.  plan: digest of the plan."""
+
+    phases: dict[str, Completeness]
+    doubts: Mapping[str, Sequence[str]]
+    study: str = ""
+    plan: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every planned run has been tried."""
+        return not any(Status.not_run.name in each.counts for each in self.phases.values())
+
+
+def _hash(*parts: bytes) -> bytes:
+    made = xxhash.xxh3_128()
+    for part in parts:
+        made.update(part)
+    return made.digest()
+
+
+def _hash_begin(file: BinaryIO, size: int) -> bytes:
+    """Return the checksum of the first bytes of a file."""
+    made = xxhash.xxh3_128()
+    file.seek(0)
+    while size and (block := file.read(min(_BLOCK, size))):
+        made.update(block)
+        size -= len(block)
+    return made.digest()
+
+
+def append_summary(file: BinaryIO, summary: RunSummary) -> None:
+    """Write a summary at the end of a file that is open for reading and writing; the file is read for its checksum."""
+    end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
+    begin = _hash_begin(file, end)
+    file.seek(end)
+    file.write(text + _FOOTER.pack(len(text), begin, _hash(text), _NAME))
+
+
+def read_summary(path: Path) -> RunSummary | None:
+    """Return the summary of a result of which no byte has changed; None if there is none.  Raises OSError."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - END.size))
+        tail = file.read()
+        if len(tail) < END.size or not tail.endswith(MAGIC):
+            return None
+        at, length, rest, own, _ = END.unpack(tail)
+        if at + length + END.size != size or at < _FOOTER.size:
+            return None
+        file.seek(at - _FOOTER.size)
+        count, before, mark, name = _FOOTER.unpack(file.read(_FOOTER.size))
+        begin = at - _FOOTER.size - count
+        if name != _NAME or begin < 0 or count > MAX_TEXT or _hash(file.read(length), rest) != own:
+            return None
+        file.seek(begin)
+        text = file.read(count)
+        if _hash(text) != mark or _hash_begin(file, begin) != before:
+            return None
+    try:
+        known = json.loads(text)
+        phases = {}
+        for phase, content in known["phases"].items():
+            messages = [Message(**each) for each in content["messages"]]
+            phases[phase] = Completeness(**{**content, "lacking": (), "messages": messages})
+        return RunSummary(phases, known["doubts"], known["study"], known["plan"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # not written by this package
+        return None
