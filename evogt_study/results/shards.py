@@ -16,7 +16,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from evogt_study.errors import DamagedResultError, DamagedShardError, InputError, ResultError
 from evogt_study.results.dataset import records_of
@@ -152,7 +151,10 @@ class ResultFile:
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
                     data = metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
-                for part in read_in_parts(data):
+                status = data["run_status"]
+                size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
+                for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, size)))):
+                    part = data.isel(dict(zip(status.dims, slab, strict=True)))
                     # keys first: a part without a wanted run is not loaded
                     keys = loaded(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
@@ -242,12 +244,3 @@ def source_at(path: Path) -> Iterator[RunSource]:
         raise InputError(
             f"`reuse_from` (--reuse-from) must be a result, or a folder of results, got {path}, which is neither"
         )
-
-
-# size by the declared type and shape, without reading; a part has at least one run
-def read_in_parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
-    """The runs of an open result in parts of bounded size."""
-    status = data["run_status"]
-    bytes_each = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)
-    for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, bytes_each)))):
-        yield data.isel(dict(zip(status.dims, slab, strict=True)))
