@@ -250,7 +250,7 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
     sizes = np.abs(values - question.target) if question.direction == NEAREST else values
     margins = tests.unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
     numbers, pairs = _test_pairs(sizes, planned, failed, margins, names, question)
-    lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part))
+    lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part), numbers)
     if question.is_nearest_share:
         margins = tests.unit_margins(values, planned & ~failed)
         lead, rivals, p = _find_nearest_share(values, part, question.target)

@@ -141,13 +141,15 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
     return Pairs(p, ahead, wins, losses, n, reason)
 
 
-def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp]) -> tuple[int, list[int]]:
-    """The leader among the samples `part`, and its rivals, the closest one first."""
+def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: Array) -> tuple[int, list[int]]:
+    """The leader among the samples `part`, and its rivals, the closest one first, by the `units` (L, U) if they tie."""
     p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)
     lead = int(p.max(axis=-1).argmin() if p.max(axis=-1).min() <= alpha else ahead.min(axis=-1).argmax())
-    rivals = sorted({*range(len(part))} - {lead}, key=lambda each: (-p[lead, each], ahead[lead, each]))
+    with np.errstate(invalid="ignore"):
+        gaps = np.median(np.abs(np.nan_to_num(units[part] - units[part[lead]])), axis=1)
+    rivals = sorted({*range(len(part))} - {lead}, key=lambda each: (-p[lead, each], ahead[lead, each], gaps[each]))
     return int(part[lead]), [int(part[each]) for each in rivals]
 
 

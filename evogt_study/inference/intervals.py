@@ -187,9 +187,8 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
 def share_interval(samples: Array, confidence: float) -> Array:
     """Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
 
-    Values of one unit are dependent.  The effective number of values is N / (1 + (k - 1) rho), with Student's quantile.
-    rho is the correlation within units.  It is estimated from the spread of the unit means, and drawn towards 1 if few
-    zeros (or ones) show it: the effective number is the number of units if all values are equal.
+    The effective number of values is N / (1 + (k - 1) rho), with Student's quantile.  The correlation rho within units
+    is estimated from the spread of the unit means, and drawn towards 1 if few zeros (or ones) show it.
     """
     sums, counts = unit_sums(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
@@ -247,9 +246,8 @@ def _bonett(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic of n units of k values, (..., n, k) -> (...).
 
-    A geometric mean has its value times the error of the mean logarithm, a quantile Maritz and Jarrett's error.  If
-    units have several values, the error of a quantile or of std is the standard deviation over resampled units.  It is
-    NaN below two units, for minimum and maximum, and if a value is infinite.
+    If units have several values, the error of a quantile or of std is the standard deviation over resampled units.  It
+    is NaN below two units, for minimum and maximum, and if a value is infinite.
     """
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))

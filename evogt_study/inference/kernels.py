@@ -219,8 +219,7 @@ def largest_share(samples: Array) -> Array:
 def tail_index(samples: Array) -> Array:
     """Return Hill's estimate of the index of a tail: P(|x| > z) falls like z^-index.
 
-    It is 1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x_(1)| >= |x_(2)| >= ...  It is NaN below
-    five values and if x_(k+1) = 0, infinite for equal values, and 0 if a value is infinite.
+    It is 1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x|, NaN below five values.
     """
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n, infinite = count(samples), np.isinf(samples).any(axis=-1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference import kernels
-from evogt_study.inference.kernels import Array, Kernel
+from evogt_study.inference.kernels import Array, Bools, Kernel
 
 BATCH = 2**21
 """Counts or resampled values at a time: 16 MB, which is little for a Python process."""
@@ -48,12 +48,15 @@ def block_fit(values: Array) -> tuple[Array, Array]:
     """
     there = np.isfinite(values)
     y, counts = np.where(there, values, 0.0), np.maximum(there.sum(axis=0), 1)
-    # equations of the setup effects, which add up to zero, without the unit effects
-    weights = there / counts
-    matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float) + 1.0 / len(y)
-    setups = np.linalg.lstsq(matrix, y.sum(axis=1) - weights @ y.sum(axis=0), rcond=None)[0]
+    setups = np.linalg.lstsq(*_setup_equations(y, there / counts, there), rcond=None)[0]
     units = np.where(there.any(axis=0), (y.sum(axis=0) - there.T @ setups) / counts, 0.0)
     return setups + units[there.any(axis=0)].mean(), units
+
+
+def _setup_equations(y: Array, weights: Array, there: Bools) -> tuple[Array, Array]:
+    """Equations of the setup effects, which add up to zero, without the unit effects."""
+    matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float) + 1.0 / len(y)
+    return matrix, y.sum(axis=1) - weights @ y.sum(axis=0)
 
 
 def pseudo_values(values: Array) -> Array:
@@ -62,7 +65,15 @@ def pseudo_values(values: Array) -> Array:
     count = values.shape[1]
     if np.isfinite(values).all() or count < 2:
         return values
-    left = np.stack([block_fit(np.delete(values, unit, axis=1))[0] for unit in range(count)], axis=1)
+    there, left = np.isfinite(values), np.empty_like(values)
+    y, weights = np.where(there, values, 0.0), there / there.sum(axis=0)
+    (matrix, right), means = _setup_equations(y, weights, there), y.sum(axis=0) / there.sum(axis=0)
+    total, whole = means.sum(), weights.sum(axis=1)
+    for unit, own in enumerate(there.T.astype(float)):
+        less = matrix - np.diag(own) + np.outer(own, weights[:, unit])
+        setups = np.linalg.lstsq(less, right - y[:, unit] + own * means[unit], rcond=None)[0]
+        others = total - means[unit] - (whole - weights[:, unit]) @ setups
+        left[:, unit] = setups + others / (count - 1)
     found: Array = block_fit(values)[0][:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
     return found
 

@@ -89,8 +89,7 @@ def seed_part(gram: Array, confidence: float) -> Array:
     """Component that the seeds add.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
-    2005), m = R - 1: m for one pattern that all points share, m n for independent noise at n points.  The kurtosis of
-    the seeds reduces them.  Below five seeds they are m.
+    2005), m = R - 1.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
     """
     centred, r, m = _centre(gram), len(gram), len(gram) - 1
     trace, freedom = float(np.trace(centred)) / m, float(m)
@@ -355,9 +354,8 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> dict[st
 def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
     """p (D,) of parameters on which it depends whether a point (n, D) failed (n,), and ranges of failures (D, 2).
 
-    For each parameter chi^2 = sum over `CORNER_BINS` ranges of (failed - expected)^2 / expected.  With chi^2 of
-    `CORNER_PERMUTATIONS` permutations of the failed points, p = (1 + number of those as large) / (1 + all).  80 % of
-    the failed points are in the range.  NaN unless Bonferroni's p D is below `CORNER_LEVEL`.
+    A permutation test of chi^2 over `CORNER_BINS` ranges of each parameter.  80 % of the failed points are inside.
+    NaN unless Bonferroni's p D is below `CORNER_LEVEL`.
     """
     count = int(failed.sum())
     found, ends = np.full(points.shape[1], np.nan), np.full((points.shape[1], 2), np.nan)

@@ -65,16 +65,12 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision about a setup, with all its looks.
-
-    wanted: seeds for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.  reason:
-    "known", "constant", "failed" (no run of the first batch has a value), "at most", or "" if it needs more.
-    """
+    """Decision about a setup, with all its looks, and the seeds that it will probably use."""
 
     looks: tuple[Look, ...]
-    wanted: int
+    wanted: int  # seeds for the next look or, at the end, the seeds used
     expected: int
-    reason: str
+    reason: str  # known, constant, failed (no run of the first batch has a value), at most, or "" if it needs more
 
 
 def decide(values: Array, goal: Goal) -> Decision:

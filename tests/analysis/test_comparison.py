@@ -152,6 +152,13 @@ def test_the_direction_is_declared_or_the_sentence_says_lowest():
     xr.testing.assert_identical(evs.compare(wrong, "method"), evs.compare(accuracy, "method"))
 
 
+def test_the_closest_of_rivals_that_never_win_has_the_nearest_values():
+    found = evs.compare(
+        labelled(np.array([[0.78], [0.94], [0.90]]) + np.linspace(0.0, 0.01, 12), better="higher"), "method"
+    )
+    assert (found.leader.item(), found.rival.item()) == ("b", "c")
+
+
 def test_nearest_to_a_target():
     rng = np.random.default_rng(0)
     shares = labelled((rng.random((3, 400)) < np.array([0.95, 0.80, 0.999])[:, None]) * 1.0, name="covered")

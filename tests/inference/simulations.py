@@ -189,7 +189,7 @@ def leaders(studies, estimand="win"):
         else:
             units = np.log(values) if estimand == "geometric_mean" else values
             pairs = comparisons.compare_means(units, 1, estimand, np.isnan(values).any(axis=1), names, "seed")
-        lead, rivals = comparisons.find_leader(pairs, 0.05, np.arange(len(values)))
+        lead, rivals = comparisons.find_leader(pairs, 0.05, np.arange(len(values)), values)
         significant = pairs.p[lead, rivals[0]] <= 0.05 and (lead, rivals[0]) not in pairs.reason
         found.append(lead if significant else -1)
     return np.array(found)
