@@ -1,6 +1,7 @@
 """Every example runs, and gives the number that is written here."""
 
 import linecache
+import os
 import re
 import runpy
 import subprocess
@@ -144,6 +145,31 @@ def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
     for code, shown in recipes:
         exec(code, {})
         assert capsys.readouterr().out == shown
+
+
+def test_a_script_that_a_study_imports_is_refused_in_one_line(tmp_path, monkeypatch, evogt):
+    monkeypatch.chdir(tmp_path)
+    script = (ROOT / "studies/examples/mean_error.py").read_text()
+    Path("mean_error.py").write_text(script)
+    Path("mean_error.toml").write_text('method = "mean_error.py:mean_error"\n[axes]\nn = [10]\ntail = [2]\n')
+    code, _, message = evogt("run", "mean_error.toml")
+    assert code == 2
+    assert "put the call below `if __name__ == '__main__':`" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean_error.py", "mean_error.toml"]
+    Path("model.py").write_text(script.split("\nstudy = ")[0])
+    Path("mean_error.toml").write_text(code_blocks("docs/getting_started.md", "toml")[0])
+    assert evogt("run", "mean_error.toml", "--workers", "0")[0] == 0
+
+
+def test_a_run_of_a_script_names_the_call_that_shows_its_traceback(tmp_path, monkeypatch, evogt):
+    monkeypatch.chdir(tmp_path)
+    lines = ["import evogt_study as evs", "def half(x, kind):", "    return {'half': x / (x - 1)}"]
+    lines += ["study = evs.Study(half, axes={'x': [1, 2], 'kind': ['a']})", "evs.run(study, output='h.nc', workers=0)"]
+    Path("script.py").write_text("\n".join(lines))
+    subprocess.run(
+        [sys.executable, "script.py"], check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert "evs.try_case(study, {'x': 1, 'kind': 'a'})" in evogt("status", "h.nc")[1]
 
 
 @pytest.mark.parametrize("guide", ["from_joblib", "from_xyzpy", "from_simdesign"])

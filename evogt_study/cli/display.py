@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import shlex
@@ -120,9 +121,22 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
     # a shell could not pass on a printed escape
-    if study and found.messages and "".join(found.messages[0].at.values()).isprintable():
+    if not study or not found.messages or not "".join(found.messages[0].at.values()).isprintable():
+        return
+    if '"__main__:' in study:  # no file has the function
+        values = ", ".join(f"{name!r}: {_to_literal(value)}" for name, value in found.messages[0].at.items())
+        yield f"  traceback, in the script or notebook: evs.try_case(study, {{{values}}})"
+    else:
         at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
         yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{'' if phase == 'main' else f' --{phase}'}"
+
+
+def _to_literal(value: str) -> str:
+    """Return a coordinate value as Python writes it."""
+    try:
+        return repr(ast.literal_eval(value))
+    except (SyntaxError, ValueError):
+        return repr(value)
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:

@@ -18,6 +18,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -55,6 +56,8 @@ _imported_as: dict[str, object] = {}
 """Content of the modules that were imported for a study."""
 _neighbours = [""]
 """The folder whose modules were last imported."""
+_imported_file: ContextVar[str] = ContextVar("imported_file", default="")
+"""The file or module that is being imported for a study."""
 
 
 class CodeKind(Enum):
@@ -118,10 +121,13 @@ class UserCode:
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{place} has other code on a worker than here; install the same on both")
         with self.importable():
+            outer = _imported_file.set(place)
             try:
                 module = _import(self.module, (self.content, *self.files)) if self.module else _run_file(self)
             except (Exception, SystemExit) as error:  # a user's file can raise anything
                 raise StudyError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+            finally:
+                _imported_file.reset(outer)
             try:
                 # a file may hide its names by `__getattr__`
                 found = operator.attrgetter(self.attribute)(module) if self.module else vars(module)[self.attribute]
@@ -467,6 +473,14 @@ def _source_content(source: str, attribute: str, path: Path, root: Path, package
         return file_fingerprint(source, attribute, path, root, package)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
+
+
+def check_no_import(name: str) -> None:
+    """Raise StudyError if a file that is being imported for a study calls the function `name`."""
+    if file := _imported_file.get():
+        raise StudyError(
+            f"`{name}` must not be called when a study imports {file}; put the call below `if __name__ == '__main__':`"
+        )
 
 
 def _import(module: str, content: object) -> ModuleType:

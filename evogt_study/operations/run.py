@@ -30,6 +30,7 @@ from evogt_study.errors import (
     SweepError,
     warn,
 )
+from evogt_study.methods.code import check_no_import
 from evogt_study.methods.current_run import clean_runs_folder, remove_run_files
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
@@ -131,6 +132,7 @@ def run(
     >>> ds.value.mean("seed")  # doctest: +SKIP
     """
     check_study(study)
+    check_no_import("evs.run")
     given = _options(options)
     if client is not None:
         from evogt_study.workers.clusters import check_client

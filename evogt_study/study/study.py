@@ -240,11 +240,14 @@ class Definition:
                 table["depends"] = [os.path.relpath(Path(code.folder) / name, there) for name, _ in code.depends]
         if not table.get("table_files", True):
             del table["table_files"]
+        text = write_toml(table)
         if path.exists():
-            raise StudyError(f"`path` must be a new file, got {path}, which exists")
+            if path.is_file() and path.read_bytes() == text.encode():
+                return path
+            raise StudyError(f"`path` must be a new file, got {path}, which has another text")
         try:
             with written_whole(path) as temporary:
-                temporary.write_text(write_toml(table), encoding="utf-8")
+                temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
         return path
@@ -405,7 +408,8 @@ class Study:
     def to_file(self, path: str | Path) -> Path:
         """Write the study as a file, by which `evogt run` runs it.
 
-        Raises StudyError where its function is not one of a file, or `path` exists.
+        A file with this study stays as it is.  Raises StudyError if its function is in no file, or if `path` has
+        another text.
         """
         return Definition.of_model(self.model, self.spec.codes).write(Path(path), Path(self.file).parent)
 

@@ -156,8 +156,9 @@ def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):
     again = evs.Study.from_file(path)
     one, other = (evs.run(each, client=client).value.values.tolist() for each in (study, again))
     assert one == other == [seed / 2 for seed in range(8)]
-    with pytest.raises(StudyError, match="`path` must be a new file"):
-        study.to_file(path)
+    assert study.to_file(path).read_text() == text  # the same study again
+    with pytest.raises(StudyError, match="`path` must be a new file, got .*, which has another text"):
+        study.replace(constants={"rate": 0.25}).to_file(path)
     with pytest.raises(StudyError, match="must be a function of a Python file for a study file to name it"):
         evs.Study(lambda seed: seed, axes={"seed": [1]}).to_file(tmp_path / "l.toml")
     assert sorted(each.name for each in tmp_path.glob("*.toml")) == []
