@@ -4,6 +4,7 @@ import linecache
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -306,3 +307,22 @@ def test_the_page_of_returned_values_shows_what_its_code_prints(capsys, monkeypa
         monkeypatch.setitem(linecache.cache, "<page>", (len(code), None, code.splitlines(keepends=True), "<page>"))
         exec(compile(code, "<page>", "exec"), names)  # the page's own code
         assert capsys.readouterr().out == shown
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_study_of_a_compiled_program_needs_one_command_to_compile(tmp_path, monkeypatch):
+    """The tutorial of docs/tutorials/own_program.md, with fewer seeds: the program conserves the population."""
+    shutil.copytree(ROOT / "studies" / "examples" / "sir", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    lines = (tmp_path / "sir.toml").read_text().splitlines()
+    assert len(lines) <= 12
+    page = (ROOT / "docs" / "tutorials" / "own_program.md").read_text()
+    assert "\n".join(lines) in page
+    (compile_line,) = re.findall(r"^(cc .*)$", page, re.MULTILINE)
+    subprocess.run(compile_line, shell=True, check=True)  # as a reader does
+    study = evs.Study.from_file("sir.toml").replace(axes={"seed": range(20)})
+    ds = evs.run(study, workers=2)
+    assert (ds.run_status == "ok").all()
+    assert (ds.infected[..., 0] == 5).all()
+    assert (ds.final_size <= 1000).all()
+    assert ds.final_size.median("seed").diff("beta").min() > 0  # a larger rate, a larger epidemic

@@ -125,12 +125,12 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def read_task(text: str) -> tuple[int, int]:
-    """Read the task of an array: "7/200" is the seventh of 200.  Raises InputError."""
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+def read_task(text: str) -> tuple[int, ...]:
+    """Read the task of an array: "7/200" is the seventh of 200, "7/200:2" of the second class.  Raises InputError."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})(?::(\d{1,9}))?", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"`--task` must be I/N, with I from 1 to N, got {text!r}")
-    return int(match[1]), int(match[2])
+    return tuple(int(number) for number in match.groups() if number)
 
 
 def refuse_options(reason: str, *, allowed: str) -> None:

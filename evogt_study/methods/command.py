@@ -241,17 +241,16 @@ class Program:
         if changed:  # a run must not have the key of another program
             raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again")
         folder = make_own_folder(keeps=self.command.keep)
-        texts = {name: format_value(name, value) for name, value in values.items()}
         self._fill_folder(folder, values)
         with (folder / STDOUT).open("wb") as output:
-            code = _call(self._make_arguments(values, texts), folder, output)
+            code = _call(self._make_arguments(values), folder, output)
         if code:
             raise RunError(f"exit code {code}" if code > 0 else f"signal {-code}, {signal.Signals(-code).name}")
         sources = [(each, folder / _fill(each.file, values)) for each in self.sources]
-        if all(each.file != STDOUT for each in self.sources):
-            _print_file(folder / STDOUT)
         if not self.sources:
             return _parse_text((folder / STDOUT).read_text(errors="replace"))
+        if all(each.file != STDOUT for each in self.sources):
+            _print_file(folder / STDOUT)
         tables: dict[Path, Any] = {}
         return {each.name: _read_value(each, path, tables) for each, path in sources}
 
@@ -266,7 +265,7 @@ class Program:
         for text, name in self.templates.values():
             (folder / name).write_bytes(_fill(text, values).encode())
 
-    def _make_arguments(self, values: Mapping[str, Any], texts: Mapping[str, str]) -> list[str]:
+    def _make_arguments(self, values: Mapping[str, Any]) -> list[str]:
         """Return the program and its arguments for these values."""
         prefix = []
         if self.command.container:
@@ -395,14 +394,10 @@ def _call(arguments: list[str], folder: Path, output: Any) -> int:
 
 
 def _print_file(path: Path) -> None:
-    """Print the beginning and the end of a file."""
-    size, half = path.stat().st_size, _MAX_OUTPUT // 2
+    """Print the end of a file: as much as the output of a run keeps."""
     with path.open("rb") as file:
-        text = file.read(half)
-        if size > _MAX_OUTPUT:
-            text += f"\n[... {size - _MAX_OUTPUT} bytes ...]\n".encode()
-        file.seek(max(half, size - half))
-        sys.stdout.write((text + file.read(half)).decode(errors="replace"))
+        file.seek(max(0, path.stat().st_size - _MAX_OUTPUT))
+        sys.stdout.write(file.read().decode(errors="replace"))
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -455,14 +450,6 @@ def _parse_text(text: str) -> Any:
     return text
 
 
-def _read_text(path: Path) -> Any:
-    return _parse_text(path.read_text(encoding="utf-8-sig"))
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8-sig"))
-
-
 def _read_csv(path: Path) -> dict[str, Any]:
     """Return the columns of a table by their names in its first line."""
     with path.open(newline="", encoding="utf-8-sig") as file:
@@ -497,7 +484,7 @@ def _read_netcdf(path: Path, key: str) -> Any:
 
 _READERS: Mapping[str, Callable[[Path], Any]] = {
     "csv": _read_csv,
-    "json": _read_json,
+    "json": lambda path: json.loads(path.read_text(encoding="utf-8-sig")),
     "npy": lambda path: np.load(path, allow_pickle=False),
-    "": _read_text,
+    "": lambda path: _parse_text(path.read_text(encoding="utf-8-sig")),
 }

@@ -51,7 +51,7 @@ from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
 from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
 from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.phases import Phase
-from evogt_study.study.plan import Plan
+from evogt_study.study.plan import Plan, count_needs
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
 from evogt_study.workers.executor import Executor, InProcess, LazyExecutor
@@ -278,6 +278,7 @@ def run_task(
     output: Path,
     number: int,
     of: int,
+    number_of_class: int = 0,
     *,
     options: RunOptions = DEFAULT,
     print_line: PrintLine = _print_line,
@@ -287,6 +288,7 @@ def run_task(
 
     A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
     them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
+    number_of_class: the class of needs whose runs it computes, by its position in `count_needs`; 0 for all classes.
     check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
     computed.
 
@@ -295,9 +297,14 @@ def run_task(
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
-        task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end)
+        classes = list(count_needs(study))
+        if number_of_class:
+            classes = classes[number_of_class - 1 : number_of_class]
+        task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end, classes)
         share = StudyRun(study, output, task, options)
         share.tables()
+        if number_of_class and task.is_complete:  # tasks of other classes may compute theirs
+            share.tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
     end, was_idle = time.monotonic() + JOIN_SECONDS, False

@@ -26,6 +26,7 @@ from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Chosen, Keys
 from evogt_study.study.phases import SEED, Phase
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
+    from evogt_study.study.resources import Needs, Resources
     from evogt_study.study.study import Study
 
 MAX_PATTERNS = 16
@@ -196,6 +197,10 @@ class Plan:
     space: CaseSpace
     folder: str = ""
     """Folder for the folders and checkpoints of its runs; "" if it has no result."""
+    resources: Resources | None = None
+    """What its runs need, if the study says so."""
+    needs: Needs | None = None
+    """What each of the runs that are computed now needs."""
 
     @property
     def method(self) -> Method:
@@ -294,7 +299,22 @@ def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Pla
     """
     if phase.precision is not None and not any(SEED in each.names for each in chosen):
         chosen = [*chosen, phase.precision.first_seeds(phase.space)]
-    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
+    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen), resources=study.resources)
+
+
+def count_needs(study: Study) -> dict[Needs, int]:
+    """Return the classes of needs of all phases, the smallest first, each with its largest number of runs in a phase.
+
+    Array tasks name a class by its position.
+    """
+    found: dict[Needs, int] = {}
+    resources = study.resources
+    if resources is None:
+        return found
+    for plan in provisional_plans(study):
+        for needs, count in Counter(resources.needs_of(case.values) for case in plan.cases()).items():
+            found[needs] = max(count, found.get(needs, 0))
+    return dict(sorted(found.items()))
 
 
 def study_plan(study: Study, *chosen: Chosen) -> Plan:

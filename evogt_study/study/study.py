@@ -44,6 +44,7 @@ from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_f
 from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
 from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
+from evogt_study.study.resources import Resources
 
 MERGED = ("axes", "constants")
 """Sections in which `Study.replace` changes only the named entries."""
@@ -512,6 +513,12 @@ class Study:
         )
 
     @property
+    def resources(self) -> Resources | None:
+        """What its runs need, if the study says so."""
+        table = self.model.resources
+        return None if table is None else Resources(table, tuple(self.method.parameters), self.file)
+
+    @property
     def pilot(self) -> Pilot | None:
         """The choice of the pilot, if the study has one."""
         return next((phase.choice for phase in self.phases if phase.choice is not None), None)
@@ -610,6 +617,8 @@ def _check_together(study: Study, space: CaseSpace) -> None:
         values = some.values(int(index))
         if values is None:
             continue
+        if study.resources is not None:
+            study.resources.needs_of(values)
         try:
             study.method.bind(values).check()
         except ParameterError as error:

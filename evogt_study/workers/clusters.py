@@ -96,6 +96,7 @@ def local_client(workers: int) -> Iterator[Client]:
                 threads_per_worker=workers,
                 processes=False,
                 memory_limit=0,
+                resources={"cores": workers, "memory": MEMORY_LIMIT},  # for runs of a study with [resources]
                 dashboard_address="127.0.0.1:0",  # None would take Dask's own port
                 scheduler_kwargs={"dashboard": False},
                 worker_dashboard_address="127.0.0.1:0",

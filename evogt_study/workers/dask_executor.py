@@ -30,6 +30,7 @@ from evogt_study.results.provenance import package_code
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
+from evogt_study.study.resources import Needs
 from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, one_line, without_values
 from evogt_study.workers.executor import BatchSize, Executor
@@ -104,6 +105,8 @@ class DaskExecutor(Executor):
     print_line: gets a line while there is no worker.  environment: environment variables of the runs.
     """
 
+    is_parallel = True
+
     def __init__(
         self,
         client: Client,
@@ -125,6 +128,14 @@ class DaskExecutor(Executor):
     ) -> Iterator[RunRecords]:
         """Yield the records; see `Executor.compute`."""
         return _Flow(self, plan, trials, cases, n_cases).records()
+
+    def can_offer(self, needs: Needs) -> bool:
+        """Return False if there are workers, and none has the resources that a run needs."""
+        workers: list[Any] = []
+        with suppress(Exception):  # `check_connection` says that it is lost
+            workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        wanted = needs.dask.items()
+        return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
 
     def close(self) -> None:
         """End the runners at once."""
@@ -213,13 +224,16 @@ class _Flow:
         while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
             attempts.append(BatchAttempt(cases))
         if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
+            plan = self.plan
             batches = (
-                Batch.of(self.plan.spec, each.cases, strict=each.is_trial, folder=self.plan.folder) for each in attempts
+                Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder, needs=plan.needs)
+                for each in attempts
             )
+            needs = None if plan.needs is None else plan.needs.dask
             packed = [pickle.dumps(each, protocol=5) for each in batches]
             name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
-            keys = [f"{self.name}-{self.plan.phase}-{next(self.numbers)}" for _ in packed]
-            futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False)
+            keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
+            futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=needs)
             for future, attempt in zip(futures, attempts, strict=True):
                 self.in_flight[future] = attempt
                 future.add_done_callback(self.ended.put)

@@ -21,8 +21,10 @@ from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, cl
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
+from evogt_study.study.resources import Needs, largest_needs
 from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
+from evogt_study.workers.unequal_runs import compute_with_retry, with_needs
 
 _MAX_PARTS = 4_000
 """Largest number of parts of a plan: each is two files, and every file server lists some thousand files quickly."""
@@ -34,7 +36,7 @@ class FolderExecutor(Executor):
     """Computes, by `inner`, the parts of a plan that no other task has claimed: as task `number` of `of`, from 1 on.
 
     last: the last phase of the study, whose other parts a task need not wait for.  check_end: raises KeyboardInterrupt
-    if the task is to end; it then finishes what it has begun.
+    if the task is to end; it then finishes what it has begun.  classes: the needs of the runs that it computes.
     """
 
     is_shared = True
@@ -48,9 +50,11 @@ class FolderExecutor(Executor):
         last: Phase,
         print_line: Callable[[str], None],
         check_end: Callable[[], None],
+        classes: Sequence[Needs] = (),
     ) -> None:
         self.inner, self.path, self.number, self.of = inner, path, number, of
         self.last, self.print_line, self.check_end = last, print_line, check_end
+        self.classes = classes
         self.before: object = None
         self.is_complete = True
         self.is_outdated = False
@@ -71,7 +75,17 @@ class FolderExecutor(Executor):
 
         Other tasks compute the other cases: see `is_to_be_read_again`.
         """
-        share, writer = _Share(self, plan, numbers), writer_of(self.path)
+        waits = not (plan.phase == self.last.name and self.last.precision is None)
+        order = plan.order
+        if plan.resources is not None:
+            own = [case.index for case in plan.cases(order) if plan.resources.needs_of(case.values) in self.classes]
+            order, numbers = order[np.isin(order, own)], numbers[np.isin(numbers, own)]
+            if not len(numbers):  # tasks of other classes compute the rest
+                self.is_complete, self.is_outdated = False, waits
+                time.sleep(_LOOK_SECONDS if waits else 0.0)
+                return
+            plan, trials = with_needs(plan, largest_needs(self.classes)), numbers[: len(trials)]
+        share, writer = _Share(self, plan, numbers, order), writer_of(self.path)
         is_written, was_done = writer is not None and writer.lives, share.is_done()
         if (is_written or was_done) and self.reads_again != share.digest:
             # its tasks may have finished after the runs were read
@@ -87,7 +101,6 @@ class FolderExecutor(Executor):
                 f"{len(numbers):,} runs of the {plan.phase} are missing in {share.shards}, though their tasks had "
                 "finished them; `evogt run` computes them"
             )
-        waits = not (plan.phase == self.last.name and self.last.precision is None)
         try:
             yield from share.records(waits=waits, has_trial=bool(len(trials)))
         except WorkIsGoneError:  # another task has joined the result since it was read
@@ -106,8 +119,8 @@ class _Share:
     Parts have consecutive cases in the order of the plan, so every task has the same parts.
     """
 
-    def __init__(self, task: FolderExecutor, plan: Plan, missing: Order) -> None:
-        self.task, self.plan, self.n_missing, self.order = task, plan, len(missing), plan.order
+    def __init__(self, task: FolderExecutor, plan: Plan, missing: Order, order: Order) -> None:
+        self.task, self.plan, self.n_missing, self.order = task, plan, len(missing), order
         self.is_missing = np.zeros(plan.space.size, dtype=bool)
         self.is_missing[missing] = True
         # as large as a batch, if its time is known, and whole groups that share stages
@@ -153,7 +166,7 @@ class _Share:
                 if first is not None:
                     trials = [first] if has_trial and len(self.plan.trials(np.array([first.index]))) else []
                     cases = claimed if trials else itertools.chain([first], claimed)
-                    for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
+                    for records in compute_with_retry(self.task.inner, self.plan, trials, cases, self.n_missing):
                         yield records
                         for key in records.keys:  # the caller has written them
                             self.finish(self.part_of.pop(key))

@@ -45,6 +45,8 @@ _OUTPUT_BYTES = 16 * 2**10
 """Bytes of the output of a run that are kept: the first and the last half of them."""
 _LOOK_SECONDS = 0.25
 """Seconds between two looks of a supervisor at its runner: at the time, the memory and the output of a run."""
+_INTERPRETER_BYTES = 150 * 2**20
+"""Memory of the interpreter itself, beside the memory that a run needs."""
 MAX_DEATHS = 2
 """Times that a run may end its runner before it is lost: once may be an accident."""
 OUTPUT_FILE_BYTES = 64 * 2**20
@@ -70,10 +72,14 @@ serve(*map(int, sys.argv[2:]))
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Limits of a run: its seconds, and the bytes of memory of its process; None means no limit."""
+    """Limits of a run: its seconds, and the bytes of memory of its process; None means no limit.
+
+    counts_children: the memory of processes that the run starts counts too.
+    """
 
     seconds: float | None = None
     memory: int | None = None
+    counts_children: bool = False
 
 
 class _RunnerEndedError(Exception):
@@ -243,7 +249,9 @@ class Runner:
 
             used = 0
             with suppress(psutil.Error):  # it may have ended
-                used = psutil.Process(process.pid).memory_info().rss
+                whole = [psutil.Process(process.pid)]
+                whole += whole[0].children(recursive=True) if self.limits.counts_children else []
+                used = sum(each.memory_info().rss for each in whole)
             if used > memory:
                 raise _RunnerEndedError(
                     f"used {used / 2**20:.0f} MiB of memory, more than the limit of {memory / 2**20:.0f} MiB"
@@ -351,7 +359,12 @@ class RunnerPool:
             self._used.append(runner)
         if self.is_closed:
             runner.stop()
-        runner.prepare(self.limits, self.environment)
+        limits, environment, needs = self.limits, self.environment, batch.needs
+        if needs is not None:
+            environment = environment | dict.fromkeys(BLAS_THREADS, str(needs.cores))
+            if needs.memory:
+                limits = RunnerLimits(limits.seconds, needs.memory + _INTERPRETER_BYTES, counts_children=True)
+        runner.prepare(limits, environment)
         try:
             return runner.compute(batch)
         finally:

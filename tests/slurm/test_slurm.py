@@ -140,3 +140,45 @@ def test_an_array_without_a_scheduler_of_ours(study, undisturbed):
     study.start()  # joins what the last task has not
     study.process.communicate(timeout=SECONDS)
     study.check(undisturbed, "a.nc.jobs")
+
+
+LONG_WORK = """
+import time
+import evogt_study as evs
+def method(cores, steps, pause, checkpoint):
+    state, step, x = checkpoint / "state", 0, 0.137 * cores
+    if state.exists():
+        step, x = eval(state.read_text())
+    while step < steps:
+        step, x = step + 1, 3.9 * x * (1.0 - x)
+        evs.report_progress(step=step, x=x)
+        (checkpoint / "new").write_text(repr((step, x)))
+        (checkpoint / "new").replace(state)
+        time.sleep(pause)
+    return {"error": x}
+"""
+
+
+def test_runs_of_two_classes_that_need_three_times_the_time_limit_of_a_job(study):
+    (study.folder / "method.py").write_text(LONG_WORK)
+    text = 'name = "own"\nmethod = "method.py:method"\n[axes]\ncores = [1, 2]\n'
+    text += "[constants]\nsteps = 150\npause = {pause}\n"
+    needs = '[resources]\ncores = "cores"\nmemory = "200*cores MB"\n'
+    (study.folder / "own.toml").write_text(text.format(pause=0.0))
+    run = [sys.executable, "-m", "evogt_study", "run", "own.toml", "-o", "whole.nc", "--workers", "2"]
+    subprocess.run(run, cwd=study.folder, check=True, capture_output=True, timeout=SECONDS)
+    (study.folder / "own.toml").write_text(text.format(pause=1.0) + needs)
+    submit = [sys.executable, "-m", "evogt_study", "submit", "own.toml", "-o", "a.nc", "--tasks", "1"]
+    submitted = 0
+    while not study.result.exists():
+        assert submitted < 6
+        # one minute is the least that SLURM limits
+        answer = subprocess.run([*submit, "--directive", "--time=1"], cwd=study.folder, check=True, capture_output=True)
+        assert answer.stdout.count(b"Submitted batch job") == 2  # one array for each class
+        submitted += 1
+        eventually(lambda: not jobs(), seconds=SECONDS)
+    assert submitted >= 3
+    data, whole = read_study(study.result), read_study(study.folder / "whole.nc")
+    for name in ("error", "x"):
+        assert data[name].values.tolist() == whole[name].values.tolist()
+    assert not (study.folder / "a.nc.runs").exists()
