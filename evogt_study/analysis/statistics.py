@@ -254,9 +254,9 @@ def summary(
     outputs = {name: (BOUND,) if parsed.get(name, ("", ""))[1] == _INTERVAL else () for name in computed}
     outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
     found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=runs)
-    found = report_missing_runs(values, found, runs, missing)
     if of_intervals:
         found = _add_notes(found, 0 if shares else interval.min_units, std="std" in of_intervals)
+    found = report_missing_runs(values, found, runs, missing)
     unit, of_variable = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     for name in map(str, found.data_vars):
         text = _PLAIN.get(name) or _describe(*parsed[name], interval, laid_out.within > 1, name in shares)
@@ -320,17 +320,20 @@ def _apply_to_means(kernel: Callable[[Array], Array | Counts], units: Array) -> 
 
 
 def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
-    """The numbers with a note for each point: few units (below `least` with Student's interval), or a heavy tail."""
+    """The numbers with a note for each point: missing runs, few units (below `least` Student's), or a heavy tail."""
 
-    def describe(share: float, index: float, count: float) -> str:
+    def describe(share: float, index: float, count: float, n_ok: float, n_planned: float) -> str:
+        lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
         student = " (Student's interval)" if count < least else ""
-        notes = [f"few seeds: {count:.0f}{student}"] if 0 < count < FEW else []
+        notes = [lost] if 0 < n_ok < n_planned else []
+        notes += [f"few seeds: {count:.0f}{student}"] if 0 < count < FEW else []
         heavy = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean"
         notes += [heavy if index > 0.0 else "infinite values"] if index < HEAVY else []
         return "; ".join([*notes, "interval of std too short for skewed values"] if std and count else notes)
 
     with np.errstate(invalid="ignore"):  # comparisons with NaN
-        note = xr.apply_ufunc(describe, *(found[each] for each in _TAILS), vectorize=True, output_dtypes=[object])
+        numbers = (found[each] for each in (*_TAILS, *RUNS))
+        note = xr.apply_ufunc(describe, *numbers, vectorize=True, output_dtypes=[object])
     return found.drop_vars("units with a value").assign({NOTE: note})
 
 

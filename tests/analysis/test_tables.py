@@ -47,7 +47,17 @@ NONE = ["nan"] * 2
 FEW = "few seeds: {} (Student's interval)"
 BODY = [
     ["gaussian_rf", "0.2", "2.000", "1.414", "-10.71", "14.71", "2.000", *NONE, "2/2", FEW.format(2)],
-    ["gaussian_rf", "0.05", "2.000", "nan", *NONE, "2.000", *NONE, "1/2", FEW.format(1)],
+    [
+        "gaussian_rf",
+        "0.05",
+        "2.000",
+        "nan",
+        *NONE,
+        "2.000",
+        *NONE,
+        "1/2",
+        f"1 of 2 runs have no value; {FEW.format(1)}",
+    ],
     ["b", "0.2", "nan", "nan", *NONE, "nan", *NONE, "0/2", ""],
     ["b", "0.05", "1.000e-12", "0", "1.000e-12", "1.000e-12", "1.000e-12", *NONE, "2/2", FEW.format(2)],
 ]
