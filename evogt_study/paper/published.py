@@ -22,6 +22,7 @@ import xarray as xr
 
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
+from evogt_study.paper.claims import CLAIMS, compute_claim
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.variables import Status, status_codes
 
@@ -390,6 +391,11 @@ TABLES: Mapping[str, PublishedTable] = {
     "allen_cahn_2d": _statistics("allen_cahn_2d"),
     "allen_cahn_reference": PublishedTable(lambda labels: ("allen_cahn_reference",), _read_allen_cahn_reference),
     "gamma_selected": PublishedTable(lambda labels: (_gamma_study(labels),), _read_gamma_selected),
+    "claims": PublishedTable(
+        lambda labels: CLAIMS[labels["variable"]][0],
+        lambda results, labels: Computed(*compute_claim(results, labels["variable"])),
+        lambda labels: Measure.order if "mass defect" in labels["variable"] else Measure.digits,
+    ),
 }
 
 

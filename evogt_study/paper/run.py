@@ -82,14 +82,31 @@ def reproduce(
     # before the runs, which take hours
     for suffix in ("md", "csv"):
         check_writable(output / f"{REPORT}.{suffix}")
+    results = run_studies(studies, output, client=client, options=options, listener=listener)
+    entries = judge_numbers(rows, results, known)
+    return Reproduction(entries, len(rows) - len(entries), *count_failures(results), results)
+
+
+def run_studies(
+    studies: Iterable[Study],
+    output: Path,
+    *,
+    client: Client | None = None,
+    options: RunOptions = DEFAULT,
+    listener: Listener | None = None,
+) -> Results:
+    """Run the studies, write their results to `output`, and read them."""
     results: dict[str, xr.Dataset] = {}
     for path in run_all(studies, output, client=client, options=options, listener=listener):
         for phase, data in read_result(path).items():
             results[path.stem if phase == MAIN else f"{path.stem}/{phase}"] = data
-    entries = judge_numbers(rows, results, known)
+    return results
+
+
+def count_failures(results: Results) -> tuple[int, int]:
+    """Return the number of planned runs, and how many of them are not ok."""
     planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
-    not_ok = sum(int(np.count_nonzero(status != Status.ok)) for status in planned)
-    return Reproduction(entries, len(rows) - len(entries), sum(status.size for status in planned), not_ok, results)
+    return sum(each.size for each in planned), sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
 
 
 def write_reproduction(reproduction: Reproduction, folder: Path) -> list[Path]:
