@@ -35,7 +35,7 @@ from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
     from evogt_study.pde import problems
-    from evogt_study.pde.dictionaries.base import Dictionary
+    from evogt_study.pde.dictionaries.base import Dictionary, evaluate_features
     from evogt_study.pde.galerkin.problem import (
         Lifting,
         NaturalFace,
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dictionary", "Field", "FieldTerms", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable",
-    "NonlinearReaction", "Potential", "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate", "problems",
-    "solve",
+    "NonlinearReaction", "Potential", "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate",
+    "evaluate_features", "problems", "solve",
 ]  # fmt: skip
 
 _named = lazy_names(
     __name__,
     {
-        "evogt_study.pde.dictionaries.base": "Dictionary",
+        "evogt_study.pde.dictionaries.base": "Dictionary evaluate_features",
         "evogt_study.pde.galerkin.problem": (
             "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
         ),

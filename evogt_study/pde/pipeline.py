@@ -15,12 +15,12 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import (
+    DECOMPOSITIONS,
     RetainedSpace,
     TrialFunctions,
     WeightedSVD,
     retain,
     trial_functions,
-    weighted_svd,
 )
 from evogt_study.pde.galerkin.stiffness import StiffnessTerm
 from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, nodal_data
@@ -57,6 +57,7 @@ class Discretisation:
     integrator: Integrator = field(default_factory=ImplicitMidpoint)
     assessment: Rule | None = None
     coefficient_reference: CoefficientReference | None = None
+    decomposition: str = "svd"
 
 
 class Share(Protocol):
@@ -129,11 +130,12 @@ def stage_keys(
 ) -> dict[str, Hashable]:
     """Keys of the stages, of all that each depends on; two runs with the same key can share the stage."""
     trial = (run.dictionary, run.seed, run.quadrature, domain)
-    space = (trial, run.tau)
+    directions = (trial, run.decomposition)
+    space = (directions, run.tau)
     system = (space, problem)  # keys contain the keys of the stages before
     keys: dict[str, Hashable] = {
         "trial functions": trial,
-        "weighted SVD": trial,
+        "weighted SVD": directions,
         "retained space": space,
         "quadrature defect": space,
         # with the integrator: the diffusion is looked at when the integrator's stages do
@@ -266,7 +268,7 @@ def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[Weig
     def trial() -> TrialFunctions:
         return stages("trial functions", compute)
 
-    svd = stages("weighted SVD", lambda: weighted_svd(trial()))
+    svd = stages("weighted SVD", lambda: DECOMPOSITIONS[run.decomposition](trial()))
     return svd, stages("retained space", lambda: retain(trial(), svd, run.tau))
 
 

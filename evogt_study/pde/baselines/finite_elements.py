@@ -85,6 +85,12 @@ class ElementSolution:
         values, lifting = self.space.evaluate(nodes, self.states), self.problem.lifting
         return values if lifting is None else values + lifting.value(nodes, self.times)
 
+    def make_system(self) -> ElementSystem:
+        """The system that the states solve."""
+        basis = self.space.interior
+        mass = _product(basis.values, basis.values, basis.rule.weights)
+        return ElementSystem(self.problem, self.space, self.states[0], mass)
+
 
 def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4

@@ -20,12 +20,12 @@ import scipy.linalg
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction
 from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
-from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem import Problem, Tensor
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Discretisation
 
 SMALLEST = 1e-14
@@ -113,6 +113,37 @@ def mass_constant(values: Array, weights: Array) -> float:
     return 1.0 / float(scipy.linalg.eigh(mass, eigvals_only=True, subset_by_index=largest)[0])
 
 
+def dual_seminorm(space: RetainedSpace, norm: Array, nodal: Array) -> Array:
+    """Compute || g ||_{-1,q,r} of eq:discrete_dual_norm for nodal values g, (..., Q) -> (...).
+
+    norm: the `norm_matrix` of the space.
+    """
+    return _dual_norm(norm, space.project(nodal))
+
+
+def _dual_norm(norm: Array, functional: Array) -> Array:
+    """sup_z f . z / || z ||_{1,q} for coefficients f (..., r)."""
+    solved = np.linalg.solve(norm, functional[..., None])[..., 0]
+    return np.asarray(np.sqrt(np.sum(functional * solved, axis=-1)))
+
+
+def diffusion_bounds(problem: Problem, rule: Quadrature, final_time: float) -> tuple[float, float]:
+    """a_0 and a_1: least and largest diffusion at the nodes, over times `_LOOKED_AT`."""
+    assert not isinstance(problem.diffusion, Tensor)  # noqa: S101  # only plain problems have constants
+    values = problem.diffusion(rule.nodes, _LOOKED_AT * final_time)
+    return float(values.min()), float(values.max())
+
+
+def semidiscrete_constant(coercivity: float, mass: float, largest: float, final_time: float) -> float:
+    """C_sd of lem:semidiscrete_error, from c_A, c_{0,q}, a_1 and T.
+
+    Young's inequality with c_A / 2 gives || e_r ||_q <= eta_0 + (3 / c_A)^{1/2} (E_t + a_1 T^{1/2} E_sp + eta_q), and
+    eta_0 <= E_sp.
+    """
+    scale = np.sqrt(3.0 / coercivity)
+    return float(max(1.0 + (1.0 + largest * np.sqrt(final_time) * scale) / np.sqrt(mass), scale / np.sqrt(mass)))
+
+
 def quadrature_residual(
     problem: Problem, space: RetainedSpace, norm: Array, solution: Reconstruction, rule: Rule, times: Array
 ) -> Array:
@@ -128,7 +159,7 @@ def quadrature_residual(
     defect = space.project(remainder)
     for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
         defect += (flux.reshape(len(times), -1) * space.quadrature.weights) @ space.gradients[axis]
-    return np.asarray(np.sqrt(np.sum(defect * np.linalg.solve(norm, defect.T).T, axis=1)))
+    return _dual_norm(norm, defect)
 
 
 def midpoint_constant(system: GalerkinSystem, trajectory: Reconstruction, final_time: float) -> float:

@@ -174,3 +174,37 @@ def side_by_side(directions: Array, matrix: Array) -> Array:
     """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
     parts = [direction[:, None] * matrix for direction in directions]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def evaluate_features(dictionary: Dictionary, points: Any, seed: int = 0) -> Jet:
+    """Evaluate all features of a dictionary with their derivatives.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        A family with its parameters.
+    points : array_like, shape (Q, d) or (Q,)
+        Points of the unit cube.
+    seed : int, default 0
+        Seed of the random draws.
+
+    Returns
+    -------
+    Jet
+        `value` (Q, N), `gradient` (d, Q, N) and `hessian` (d, d, Q, N) of psi, without the boundary factor.
+
+    Notes
+    -----
+    The chain rule through all layers (app:feature_derivatives), eq:tanh_chain_compact.
+
+    Examples
+    --------
+    >>> from evogt_study import pde
+    >>> dictionary = pde.Dictionary("gtransnet", N=5, N1=20, gamma=4)
+    >>> pde.evaluate_features(dictionary, [0.25, 0.5]).hessian.shape
+    (1, 1, 2, 5)
+    """
+    nodes = np.asarray(points, dtype=float)
+    nodes = nodes.reshape(-1, 1) if nodes.ndim < 2 else nodes
+    dictionary.check_dimension(nodes.shape[1])
+    return dictionary.sample(seed, nodes.shape[1]).second_order(nodes)

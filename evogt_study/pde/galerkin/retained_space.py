@@ -97,6 +97,23 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
 
+def mass_eigenvectors(trial: TrialFunctions) -> WeightedSVD:
+    """sigma and V by the eigenvalues of M_q = V Lambda V^T (eq:eig_phi), the variant of the paper's remark.
+
+    It squares the condition: rounding takes eigenvalues below 2e-16 of the largest one, and zero replaces them.
+    """
+    weighted = np.sqrt(trial.quadrature.weights)[:, None] * trial.values
+    eigenvalues, vectors = np.linalg.eigh(weighted.T @ weighted)
+    if not eigenvalues[-1] > 0.0:
+        raise EmptySpaceError("every trial function vanishes at the assembly nodes (lambda_1 = 0)")
+    return WeightedSVD(np.sqrt(np.maximum(eigenvalues[::-1], 0.0)), np.ascontiguousarray(vectors[:, ::-1]))
+
+
+SVD = "svd"
+DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": mass_eigenvectors}
+"""Ways to the directions of the retained space."""
+
+
 @dataclass(frozen=True, eq=False)
 class RetainedSpace:
     """The span V_{N,r} of phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly quadrature."""

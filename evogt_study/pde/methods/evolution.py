@@ -30,6 +30,7 @@ from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
+from evogt_study.pde.galerkin.retained_space import SVD
 from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, FieldMethod, states_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
@@ -41,7 +42,15 @@ from evogt_study.pde.methods.problem_method import (
     quadrature_of,
     seconds_of,
 )
-from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, check_norms, record
+from evogt_study.pde.methods.recording import (
+    RECORDABLE,
+    STAGE_SECONDS,
+    StageClock,
+    arrays,
+    certified,
+    check_norms,
+    record,
+)
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
@@ -156,6 +165,7 @@ class EvolutionCase(ProblemCase):
             integrator=self.integrator,
             assessment=given.assessment,
             coefficient_reference=_coefficient_reference(given),
+            decomposition=given.decomposition or SVD,
         )
 
     @property
@@ -166,6 +176,8 @@ class EvolutionCase(ProblemCase):
         reference = self.values.get("reference")
         is_measured = reference not in (None, EXACT)
         unused: tuple[str, ...] = () if is_measured else ("reference",)
+        if self.values.get("decomposition") == SVD:
+            unused += ("decomposition",)
         if reference not in SIZED:
             unused += ("reference_points",)
         if not is_measured or reference in self.method.references:
@@ -204,6 +216,8 @@ class EvolutionCase(ProblemCase):
         if reference is not None:
             reference = ReferenceAmongWorkers(reference, identity)
         output = self.method.output
+        clock = StageClock(share)
+        share = clock if STAGE_SECONDS in output.record else share
         norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
@@ -212,7 +226,7 @@ class EvolutionCase(ProblemCase):
         # where nothing that is recorded shows it
         if not np.isfinite(solution.trajectory.coefficients[-1]).all():
             raise DivergedError("the solution is not finite at the final time")
-        return made
+        return clock.add_to(made) if share is clock else made
 
     def reference(self, problem: Problem) -> Reference | None:
         """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""

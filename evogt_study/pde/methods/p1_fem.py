@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from evogt_study.errors import ParameterError
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines.finite_elements import (
     DEGREES,
@@ -14,10 +16,11 @@ from evogt_study.pde.baselines.finite_elements import (
     p1_fem,
     quadrature_nodes,
 )
+from evogt_study.pde.baselines.pod_galerkin import check_linear, pod_galerkin
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators.field_steps import FieldSolution
-from evogt_study.pde.methods.baseline import BaselineCase, with_scalars
+from evogt_study.pde.methods.baseline import Baseline, BaselineCase, with_scalars
 from evogt_study.pde.methods.evolution import time_grid
 from evogt_study.pde.methods.field_evolution import FieldCase, FieldMethod, Newton, states_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -26,7 +29,7 @@ from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldData
-from evogt_study.schema.parameters import declared, integer, same_as
+from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
 
 
@@ -59,7 +62,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
     NAME = "p1_fem"
     PARAMETERS = P1Parameters
     RECORDABLE = ("error_history", "field", "validation_values")
-    SCALARS = ("initial_error", "degrees_of_freedom")
+    SCALARS: ClassVar[tuple[str, ...]] = ("initial_error", "degrees_of_freedom")
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:  # type: ignore[override]  # for another kind of problem
@@ -103,6 +106,50 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         solution = p1_fem(problem, self.given.unknowns, self.observed, self.given.degree)
         record = self.measured(problem, solution.evaluate, self.observed)
         return with_scalars(record, {"degrees_of_freedom": solution.dofs})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodParameters(P1Parameters):
+    """Parameters of a case of POD-Galerkin."""
+
+    modes: int = declared("an integer >= 1", integer(1), "largest number of POD modes")
+    training_time: float | None = declared(
+        "a positive number", real(0.0), "end of the snapshots", "the final time if left out", optional=True
+    )
+
+
+class PodGalerkin(P1FiniteElements):
+    """Galerkin method in the leading modes of the states of `p1_fem`, and the implicit midpoint rule."""
+
+    NAME = "pod_galerkin"
+    PARAMETERS = PodParameters
+    SCALARS = ("initial_error", "degrees_of_freedom", "offline_seconds", "online_seconds")
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:  # type: ignore[override]  # fields are refused
+        """The method of these cases."""
+        return Baseline.of(spec, cls)
+
+    def check_problem(self, problem: Problem) -> None:
+        super().check_problem(problem)
+        check_linear(problem)
+        if self.training_time > self.given.final_time:
+            raise ParameterError("training_time", "at most final_time", self.training_time)
+
+    @property
+    def training_time(self) -> float:
+        """End of the snapshots."""
+        given: Any = self.given
+        return float(given.training_time or given.final_time)
+
+    def record(self, problem: Problem) -> Record:
+        given: Any = self.given
+        made = pod_galerkin(problem, given.unknowns, self.observed, given.modes, self.training_time, given.degree)
+        scalars = {
+            "degrees_of_freedom": made.modes, "offline_seconds": made.offline_seconds,
+            "online_seconds": made.online_seconds,
+        }  # fmt: skip
+        return with_scalars(self.measured(problem, made.elements.evaluate, self.observed), scalars)
 
 
 class P1Fields(FieldCase):

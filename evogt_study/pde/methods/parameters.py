@@ -12,6 +12,7 @@ from evogt_study.pde.baselines.references import NAMES as REFERENCES
 from evogt_study.pde.baselines.stored_solution import StoredSolution, resolve_reference
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.galerkin import coefficient_reference
+from evogt_study.pde.galerkin.retained_space import DECOMPOSITIONS
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.parameters import (
@@ -87,6 +88,13 @@ class EvolutionParameters:
         "eigenvalue threshold of the retained space, app:threshold",
         remedy="use e.g. 1e-12",
         default=1e-12,
+    )
+    decomposition: str | None = declared(
+        f"one of {', '.join(DECOMPOSITIONS)}",
+        choice(tuple(DECOMPOSITIONS)),
+        "directions of the retained space",
+        "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out",
+        optional=True,
     )
     quadrature: Rule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
     validation: Rule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")

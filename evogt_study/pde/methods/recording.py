@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,17 +22,55 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
 from evogt_study.storage.arrays import once
 
+T = TypeVar("T")
+
 HISTORIES = (
     "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
     "singular_values",
 )  # fmt: skip
 """Arrays that a solution has without a grid of its own."""
-RECORDABLE = (*HISTORIES, "field", *NORMS, *CERTIFICATES)
+STAGE_SECONDS = "stage_seconds"
+RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *CERTIFICATES)
+OFFLINE = ("trial functions", "weighted SVD", "retained space", "diffusion check", "nodal data", "Galerkin system")
+ONLINE = ("trajectory",)
+
+
+class StageClock:
+    """A `Share` that measures the CPU seconds of each stage, without the stages inside it."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.seconds: dict[str, float] = dict.fromkeys((*OFFLINE, *ONLINE), 0.0)
+        self._inside = [0.0]
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """Return the result of `stage`, as the share does."""
+
+        def measure() -> T:
+            self._inside.append(0.0)
+            start = time.process_time()
+            try:
+                return compute()
+            finally:
+                spent = time.process_time() - start
+                self.seconds[stage] = self.seconds.get(stage, 0.0) + spent - self._inside.pop()
+                self._inside[-1] += spent
+
+        return self.share(stage, key, measure)
+
+    def add_to(self, record: Record) -> Record:
+        """Return the record with the seconds of the stages, offline and online."""
+        seconds = np.array([self.seconds[name] for name in (*OFFLINE, *ONLINE)])
+        parts = {"offline_seconds": seconds[: len(OFFLINE)].sum(), "online_seconds": seconds[len(OFFLINE) :].sum()}
+        variables = {name: Datum((), np.asarray(value)) for name, value in parts.items()}
+        variables[STAGE_SECONDS] = Datum(("stage",), seconds)
+        names = Datum(("stage",), np.array((*OFFLINE, *ONLINE)))
+        return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
 
 
 def arrays(output: Output) -> tuple[str, ...]:
-    """Names in `record` except the certificates, which need no saved times."""
-    return tuple(name for name in output.record if name not in CERTIFICATES)
+    """Names in `record` except the certificates and seconds, which need no saved times."""
+    return tuple(name for name in output.record if name not in CERTIFICATES and name != STAGE_SECONDS)
 
 
 def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.pde.baselines.discrete_time_rfm import march_by_collocation
 from evogt_study.pde.baselines.space_time_regression import (
     LEVELS,
     POINTS,
@@ -19,12 +20,14 @@ from evogt_study.pde.baselines.space_time_regression import (
 )
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.baseline import BaselineCase, check_plain, with_scalars
+from evogt_study.pde.methods.baseline import BaselineCase, P, check_plain, with_scalars
+from evogt_study.pde.methods.evolution import time_grid
 from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.methods.problem_method import dictionary_of
 from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
@@ -88,7 +91,19 @@ class RegressionParameters:
     )  # fmt: skip
 
 
-class SpaceTimeRegression(BaselineCase[RegressionParameters]):
+class FormulaCase(BaselineCase[P]):
+    """A case of a method that differentiates the formulas of the problem."""
+
+    @property
+    def statement(self) -> FormulaProblem:
+        """The problem's formulas, which the residual differentiates.  Raises ProblemError if there are none."""
+        source = self.method.source
+        if not isinstance(source.statement, FormulaProblem):
+            raise ProblemError(f"{self.NAME} must have a problem in formulas, got {source.name}")
+        return source.statement
+
+
+class SpaceTimeRegression(FormulaCase[RegressionParameters]):
     """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
 
     NAME = "space_time_regression"
@@ -117,14 +132,6 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         strong.initial_residual(nodes[:1], times[:1])
 
     @property
-    def statement(self) -> FormulaProblem:
-        """The problem's formulas, which the residual differentiates.  Raises ProblemError if there are none."""
-        source = self.method.source
-        if not isinstance(source.statement, FormulaProblem):
-            raise ProblemError(f"space_time_regression must have a problem in formulas, got {source.name}")
-        return source.statement
-
-    @property
     def memory(self) -> float:
         given, N = self.given, dictionary_of(self.values).N
         rows = given.points ** self.method.dimension(self.values) * given.levels + N
@@ -148,3 +155,64 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         record = self.measured(problem, lambda nodes: solution.evaluate(nodes, at_times), observed)
         outside = outside_ball(dictionary, problem.dimension + 1)
         return with_scalars(record, {"scaled_condition": solution.condition, **outside})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteTimeParameters:
+    """Parameters of a case of the method, except the parameters of its dictionary."""
+
+    dictionary: str = same_as(EvolutionParameters, "dictionary")
+    seed: int = same_as(EvolutionParameters, "seed")
+    validation: Rule = same_as(EvolutionParameters, "validation")
+    dt: float = same_as(EvolutionParameters, "dt")
+    final_time: float = same_as(EvolutionParameters, "final_time")
+    points: int = declared("an integer >= 1", integer(1), "interior collocation points per direction")
+    cutoff: float = declared(
+        "in (0, 1)", real(0.0, 1.0), "relative cut-off of singular values in least squares", default=1e-12
+    )
+
+
+class DiscreteTimeRandomFeatures(FormulaCase[DiscreteTimeParameters]):
+    """Collocation by least squares in each stage of an IMEX Runge-Kutta scheme."""
+
+    NAME = "discrete_time_rfm"
+    PARAMETERS = DiscreteTimeParameters
+    RECORDABLE = ("error_history", "field", "validation_values")
+    SCALARS = ("initial_error",)
+
+    @property
+    def observed(self) -> TimeGrid:
+        return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
+
+    def check_problem(self, problem: Problem) -> None:
+        check_plain(self.NAME, problem)
+        dictionary = dictionary_of(self.values)
+        dictionary.check_dimension(problem.dimension)
+        warn_outside_ball(dictionary, problem.dimension)
+        check_regression_size(problem.dimension, dictionary.N, self.given.points, 1)
+        strong_form(self.statement, self.method.formula_values(self.values))
+
+    @property
+    def memory(self) -> float:
+        rows = self.given.points ** self.method.dimension(self.values)
+        return 64.0 * float(rows * dictionary_of(self.values).N)
+
+    def flops(self, problem: Problem) -> float:
+        widths, rows = dictionary_of(self.values).widths, self.given.points**problem.dimension
+        solves = 1 if problem.diffusion.steady else 4 * self.observed.steps
+        features = 10 * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
+        march = 4 * self.observed.steps * widths[-1]
+        return float(rows * (features + 20 * solves * widths[-1] ** 2 + 4 * march))
+
+    def record(self, problem: Problem) -> Record:
+        given, grid, dictionary = self.given, self.observed, dictionary_of(self.values)
+        strong = strong_form(self.statement, self.method.formula_values(self.values))
+        features = dictionary.sample(given.seed if dictionary.RANDOM else 0, problem.dimension)
+        nodes, _ = residual_points(problem.dimension, given.final_time, given.points, 1)
+        states = grid.observe(march_by_collocation(strong, features, nodes, grid, given.cutoff))
+
+        def evaluate(points: Array) -> Array:
+            (D,) = problem.domain.boundary_factor(points)
+            return np.asarray(D * (states @ features.values(points).T))
+
+        return self.measured(problem, evaluate, grid)

@@ -107,6 +107,18 @@ RECORDED: tuple[Variable, ...] = (
              "eq:quadrature_residual, of the spectral reference", label=r"$\eta_q$"),
     Variable("midpoint_constant", "constant Theta_IM of the implicit midpoint rule",
              "eq:im_residual_explicit, by a spline through the states", label=r"$\Theta_{IM}$"),
+    Variable("diffusion_min", "constant a_0, the least diffusion", "at the assembly nodes at 0, T/4, T/2, 3T/4, T",
+             label="$a_0$"),
+    Variable("diffusion_max", "constant a_1, the largest diffusion", "at the assembly nodes at 0, T/4, T/2, 3T/4, T",
+             label="$a_1$"),
+    Variable("semidiscrete_constant", "constant C_sd of the semidiscrete estimate",
+             "lem:semidiscrete_error, from c_A, c_{0,q}, a_1 and T", label="$C_{sd}$"),
+    Variable("offline_seconds", "CPU seconds of the space and its matrices", "without stages that a cache had",
+             units="s", label="offline CPU seconds"),
+    Variable("online_seconds", "CPU seconds of the time steps", "alg:evo_gtransnet_im, the loop", units="s",
+             label="online CPU seconds"),
+    Variable("stage_seconds", "CPU seconds of each stage, without the stages inside it", "0 for a stage from a cache",
+             ("stage",), units="s", label="CPU seconds"),
     Variable("degrees_of_freedom", "number of unknowns that are advanced in time",
              "interior vertices of p1_fem, tab:p1_fem; interior points of finite_difference", label="unknowns"),
     Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
@@ -146,6 +158,7 @@ AXES = (
     Variable("time", "time t", "dimensionless, from 0 to final_time", content="", label="time $t$"),
     Variable("mode", "index of the retained direction", "from 0, nonincreasing sigma_i", content=""),
     Variable("feature", "index i of the singular value", "from 0, nonincreasing sigma_i", content=""),
+    Variable("stage", "stage of a run", "in the order of the method", content=""),
     Variable("node", "index of the validation node", "from 0, in C order of the tensor-product rule", content=""),
     Variable("weight", "weight of the validation rule", "w_q^(v), eq:validation_error", content=""),
     *(Variable(x, f"coordinate {x}", content="", label=f"coordinate ${x}$") for x in "xyz"),
@@ -157,7 +170,7 @@ ABOUT = ("error", "coefficient_error", "energy_drop_percent")
 
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
-    "reference_coefficients",
+    "reference_coefficients", "offline_seconds", "online_seconds", "stage_seconds",
 )  # fmt: skip
 """Decided by rounding: defects and singular values at its level, signs of singular vectors."""
 
