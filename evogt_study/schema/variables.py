@@ -145,18 +145,18 @@ OUTPUT = "run_output"
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
-        Variable("run_status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
-        Variable("run_message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
+        Variable("run_status", "status of the run", "only runs with status ok have values", (), "", QUALITY),
+        Variable("run_message", "message of the run, empty if it is ok", "exception and text, one line", (), "",
                  QUALITY),
-        Variable(OUTPUT, "what the run printed", "its first and last 8 kB; absent if no run printed anything",
+        Variable(OUTPUT, "output of the run", "its first and last 8 kB; absent if no run printed anything",
                  content=AUXILIARY),
-        Variable("run_attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
+        Variable("run_attempts", "number of attempts of the run", "0 if it was not run", content=AUXILIARY),
         Variable("run_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
                  AUXILIARY, label="wall time"),
-        Variable("run_key", "identity of the run: hash of its method, problem, parameters and recorded output",
-                 "equal keys are the same computation; empty where no run is planned", (), "", AUXILIARY),
+        Variable("run_key", "run key: hash of the method, the problem, the parameters and the recorded output",
+                 "equal keys are the same computation; empty if no run is planned", (), "", AUXILIARY),
         Variable("run_software", "index of the version set that computed the run",
-                 "position in this variable's attribute software_sets (a JSON list); -1 where it was not run",
+                 "position in this variable's attribute software_sets (a JSON list); -1 if it was not run",
                  content=AUXILIARY),
     )
 }  # fmt: skip

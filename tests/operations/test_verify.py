@@ -143,7 +143,7 @@ def test_one_bit_of_a_number_is_found_by_the_checksum(result, name, runs):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [(b"what became of the run", b"what became of the rum"), (b"one run for each", b"one sun for each")]
+    ("old", "new"), [(b"status of the run", b"status of the rum"), (b"one run for each", b"one sun for each")]
 )
 def test_attributes_have_a_checksum(result, old, new):
     whole = result.read_bytes()
