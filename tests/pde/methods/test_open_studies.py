@@ -279,3 +279,35 @@ def test_a_divergent_reaction_is_a_run_that_diverged_with_its_last_change():
     status, messages, _ = computed(toml(blow_up))
     assert status.tolist() == [Status.diverged] * 2
     assert all("Newton's method did not converge" in told and "last change" in told for told in messages)
+
+
+START = """
+name = "start"
+[problem]
+dimension = 1
+initial = "1"
+[axes]
+dt = [0.01, 0.005]
+[constants]
+seed = 0
+dictionary = "legendre"
+N = 60
+quadrature = 180
+validation = 50
+final_time = 0.1
+start = { implicit_euler_half_steps = 4 }
+[output]
+times = 2
+record = ["field"]
+grid = 21
+"""
+
+
+def test_initial_data_that_do_not_meet_the_boundary_values_are_damped():
+    with pytest.warns(evs.errors.DoubtWarning, match="`initial` at t = 0 should vanish on the boundary"):
+        data = evs.run(evs.Study.from_text(START), workers=0).isel(time=-1)
+    odd = np.pi * np.arange(1, 400, 2)
+    known = (4 / odd * np.exp(-(odd**2) * 0.1)) @ np.sin(np.outer(odd, data.x.values))
+    errors = np.abs(data.field.values - known).max(axis=-1)
+    assert errors[0] < 0.01
+    assert errors[1] < errors[0] / 3.5
