@@ -240,8 +240,7 @@ def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Pla
     With a target precision, every setup has the first batch of seeds, unless a table in `chosen` gives the seeds.
     """
     if phase.precision is not None and not any(SEED in each.names for each in chosen):
-<<<<<<< HEAD
-        chosen = [*chosen, phase.precision.first_seeds(phase.space)]
+        chosen = [*chosen, phase.precision.seeds(phase.space, {})]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen), resources=study.resources)
 
 
@@ -258,10 +257,6 @@ def count_needs(study: Study) -> dict[Needs, int]:
         for needs, count in Counter(resources.needs_of(case.values) for case in plan.cases()).items():
             found[needs] = max(count, found.get(needs, 0))
     return dict(sorted(found.items()))
-=======
-        chosen = [*chosen, phase.precision.seeds(phase.space, {})]
-    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
->>>>>>> e915f809 (Compute run keys with one loop over the bound axes)
 
 
 def study_plan(study: Study, *chosen: Chosen) -> Plan:

@@ -292,28 +292,6 @@ def test_python_files_are_found_from_the_study_files_folder(tmp_path, monkeypatc
     assert Study.from_file("deep/folder/s.toml").space.size == 1
 
 
-def test_where_a_parameter_is_written(load):
-    study = load(
-        toml(
-            axes={"epsilon": "[1, 2]"},
-            constants={"gamma": None},
-            problem={**PROBLEM, "diffusion": '"epsilon"'},
-            pilot=PILOT,
-            extra=when("{ epsilon = 1 }", "{ tau = 0.1 }"),
-        )
-    )
-    first, second = study.space.values(0), study.space.values(1)
-    places = {name: study.where(name, first).rpartition(", ")[2] for name in ("epsilon", "N", "tau", "gamma", "times")}
-    assert places == {
-        "epsilon": "axes.epsilon",
-        "N": "constants.N",
-        "tau": "when.tau",
-        "gamma": "pilot.gamma",
-        "times": "output.times",
-    }
-    assert study.where("tau", second).endswith("constants.tau")  # where the rule does not hold
-
-
 # --- what identifies a case -------------------------------------------------------------------------------------------
 
 DEEP = {"dictionary": '"gtransnet"', "N1": "6"}
