@@ -145,11 +145,7 @@ def integer(minimum: int, maximum: int | None = None) -> Reader:
 
 
 def real(
-    low: float = float("-inf"),
-    high: float = float("inf"),
-    *,
-    low_included: bool = False,
-    high_included: bool = False,
+    low: float = float("-inf"), high: float = float("inf"), *, low_included: bool = False, high_included: bool = False
 ) -> Reader:
     """Read finite numbers in (low, high), with the end points that are included."""
     return admitted(

@@ -532,11 +532,7 @@ def _wanted(error: ErrorDetails) -> str:
     if error["type"] == "too_short":
         kind = "list" if error["ctx"]["field_type"] == "List" else "table"
         return f"a {kind} with at least {error['ctx']['min_length']} entry"
-    for prefix in (
-        "Input should be a valid ",
-        "Input should be ",
-        "Value error, ",
-    ):
+    for prefix in ("Input should be a valid ", "Input should be ", "Value error, "):
         if message.startswith(prefix):
             return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)
     return message

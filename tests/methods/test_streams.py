@@ -264,22 +264,6 @@ def test_mistakes_are_refused_with_place_and_remedy(function, more, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_solver_of_a_problem_receives_a_generator(tmp_path):
-    (tmp_path / "solver.py").write_text(
-        "def solve(problem, validation, rng):\n    return {'u': 0 * validation.nodes[:, 0] + rng.random(), 'r': 1.0}\n"
-    )
-    text = (
-        'name = "solved"\nmethod = "solver.py:solve"\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
-        'diffusion = "1"\n[axes]\nk = [1, 2]\nseed = [3, 4]\n[constants]\nvalidation = 8\nfinal_time = 1\n'
-        '[random]\ncommon = {}\n[output]\nrecord = ["validation_values"]\n'
-    )
-    for common in ("all", "none"):
-        (tmp_path / "s.toml").write_text(text.format(json.dumps(common)))
-        study = evs.Study.from_file(tmp_path / "s.toml")
-        drawn = [each[0] for each in values_of(record_of(study), "validation_values").values()]
-        assert drawn[:2] == drawn[2:] if common == "all" else len(set(drawn)) == 4
-
-
 def test_problems_of_an_axis_draw_the_same_only_where_streams_are_common(tmp_path):
     (tmp_path / "solver.py").write_text("def solve(problem, validation, rng):\n    return {'r': rng.random()}\n")
     problem = '{ dimension = 1, exact = "exp(-t)*sin(%s*pi*x)", diffusion = "1" }'

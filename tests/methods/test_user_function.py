@@ -13,7 +13,6 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
-from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
@@ -51,33 +50,6 @@ def states(records):
 
 # --- what may be returned ---------------------------------------------------------------------------------------------
 
-RETURNS = {
-    "a NumPy scalar": ("{'v': np.float32(seed)}", (), [0.0, 1.0, 2.0], "f"),
-    "an array of no dimension": ("{'v': np.array(seed)}", (), [0, 1, 2], "i"),
-    "no dimensions": ("{'v': ((), seed)}", (), [0, 1, 2], "i"),
-    "one dimension": ("{'v': ('k', [seed, 1])}", ("k",), [[0, 1], [1, 1], [2, 1]], "i"),
-    "two dimensions": ("{'v': (('k', 'l'), [[seed, 1]])}", ("k", "l"), [[[0, 1]], [[1, 1]], [[2, 1]]], "i"),
-    "a DataArray of no dimension": ("{'v': xr.DataArray(seed)}", (), [0, 1, 2], "i"),
-    "a Dataset of no dimension": ("xr.Dataset({'v': seed})", (), [0, 1, 2], "i"),
-    "an array of two dimensions": ("{'v': np.full((1, 2), seed)}", ("v_0", "v_1"), [[[n, n]] for n in range(3)], "i"),
-    "an array alone": ("np.full(2, seed)", ("value_0",), [[0, 0], [1, 1], [2, 2]], "i", "value"),
-    "a value that is not finite": ("{'v': [np.nan, np.inf, 1.0][seed]}", (), [np.nan, np.inf, 1.0], "f"),
-}
-
-
-@pytest.mark.parametrize("name", RETURNS)
-def test_what_a_function_may_return(batch_of, name):
-    expression, dims, expected, kind, *names = RETURNS[name]
-    records = batch_of(f"return {expression}")
-    assert states(records) == ["ok"] * 3
-    assert records.messages == ("",) * 3
-    stack = only(records)
-    assert (stack.name, stack.dims, stack.role) == (*(names or ["v"]), dims, VARIABLE)
-    assert stack.rows.tolist() == [0, 1, 2]
-    assert stack.values.dtype.kind in kind
-    np.testing.assert_array_equal(stack.values, expected)
-
-
 LEFT_OUT = [*((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30), ("a", "\ud800"), ("a", "x\0y")]
 
 
@@ -105,19 +77,8 @@ def test_parameters_have_the_types_of_the_study(batch_of):
     assert set(only(records).values.tolist()) == {"(1, 0.5, True, 'x', [1, [2, 'y']], (3, 4))"}
 
 
-def test_defaults_that_no_study_can_hold_are_left_to_the_function(batch_of):
-    records = batch_of("return {'v': scale is None}", arguments="seed, scale=None")
-    assert only(records).values.tolist() == [True] * 3
-
-
 def test_keyword_only_arguments(batch_of):
     assert only(batch_of("return {'v': seed + step}", arguments="seed, *, step=10")).values.tolist() == [10, 11, 12]
-
-
-def test_a_callable_object_will_do(batch_of):
-    source = "class Method:\n    def __call__(self, seed):\n        return {'v': seed}\n"
-    source += "method = Method()  # no def method\n"
-    assert only(batch_of(source)).values.tolist() == [0, 1, 2]
 
 
 def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):

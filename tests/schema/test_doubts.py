@@ -31,17 +31,6 @@ def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
     assert fine.quadrature_defect < 1e-9
 
 
-@pytest.mark.long
-def test_too_coarse_a_rule_in_three_dimensions_is_told():
-    wide, narrow = (pde.Dictionary("gaussian_rf", N=count, gamma=4) for count in (320, 160))
-    with pytest.warns(DoubtWarning, match=COARSE):
-        more = pde.solve(BOX, wide, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
-    with pytest.warns(DoubtWarning, match=COARSE):
-        fewer = pde.solve(BOX, narrow, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
-    assert more.error > 1.5 * fewer.error  # more features are worse
-    assert more.quadrature_defect > fewer.quadrature_defect > MOST_QUADRATURE_DEFECT
-
-
 def test_the_coarsest_of_the_papers_runs_is_not():
     """80 points of studies/paper/quadrature.toml, of whose seeds this one has the largest defect."""
     problem = pde.problems.oscillatory_1d(epsilon=0.1)

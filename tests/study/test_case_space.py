@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When, matches
+from evogt_study.study.case_space import Axis, CaseSpace, Chosen, When, matches
 from evogt_study.study.plan import longest_first, peak_memory, provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
 
@@ -55,19 +55,6 @@ def test_cases_are_numbered_in_c_order():
     for index, point in enumerate(points(SPACE)):
         assert SPACE.values(index) == SPACE.resolve(point)
         assert {name: SPACE.values(index)[name] for name in SPACE.names} == point
-
-
-def test_where_a_table_has_no_entry_there_is_no_case():
-    table = {("t", "0"): (4.0,), ("g", "0"): (18.0,), ("g", "1"): (20.0,)}
-    space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1), Points())), {}).with_chosen(
-        Chosen(("gamma",), ("d", CANDIDATE), table)
-    )
-    assert [space.values(index) for index in range(4)] == [
-        {"d": "t", "gamma": 4.0},  # the candidate's number is no parameter
-        None,
-        {"d": "g", "gamma": 18.0},
-        {"d": "g", "gamma": 20.0},
-    ]
 
 
 def test_dependence_and_followers():
@@ -241,14 +228,6 @@ def test_shared_work_of_the_papers_pilot(oscillatory):
     assert found["retained space"] == 200
     assert found["Galerkin system"] == found["trajectory"] == 600
     assert found["reference"] == 3
-
-
-def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
-    """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
-    (choice,) = provisional_plans(oscillatory)[-1].space.chosen
-    table = {**choice.table, ("gtransnet", "0.05"): (22.0,)}
-    found, _ = distinct(study_plan(oscillatory, Chosen(("gamma",), choice.over, table)))
-    assert found["trial functions"] == found["weighted SVD"] == (4 + 1) * 20
 
 
 @pytest.mark.parametrize(

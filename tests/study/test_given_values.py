@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -187,15 +186,6 @@ def test_an_axis_of_floats_has_their_bits(values):
     given_as_array = evs.Study(lambda x: x, axes={"x": np.array(values)})
     assert given_as_array.axes == study.axes
     assert study_plan(given_as_array).keys.tolist() == study_plan(study).keys.tolist()
-
-
-def test_a_user_selects_with_the_values_of_the_axis(client):
-    v = np.linspace(0, 1, 11)
-    data = evs.run(evs.Study(lambda x, k=np.pi: k * x, axes={"x": v}), client=client)
-    assert data.value.sel(x=v[3]).item() == np.pi * v[3]
-    weights = xr.DataArray(np.ones(11), dims="x", coords={"x": v})
-    assert (data.value * weights).sizes == {"x": 11}
-    assert data.k.item() == np.pi
 
 
 D, S = np.datetime64, np.timedelta64

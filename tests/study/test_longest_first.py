@@ -13,7 +13,7 @@ from evogt_study.pde.methods.evolution import Evolution
 from evogt_study.study.plan import longest_first, provisional_plans, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
-from evogt_study.workers.batch import Batch, compute_here
+from evogt_study.workers.batch import Batch
 
 CONSTANTS = {
     "dictionary": '"transnet"', "seed": "0", "N": "6", "N1": "8", "gamma": "3", "quadrature": "12", "validation": "12",
@@ -138,19 +138,3 @@ def test_several_studies_are_run_longest_first(client, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "STUDIES_AT_ONCE", 1)
     studies = [study_of(name=f"n{N}", N=f"[{N}]") for N in (10, 200, 50)]
     assert [path.stem for path in run_all(studies, tmp_path, client=client)] == ["n200", "n50", "n10"]
-
-
-def test_numbers_are_bitwise_those_of_the_natural_order(client):
-    """Sizes that take several times as long as others, on two workers, against one run after the other."""
-    study = study_of(N="[5, 120]", quadrature="[12, 600]", seed="[0, 1, 2]", tau="[1e-12, 1e-6]")
-    plan = study_plan(study)
-    times = plan.work
-    assert np.nanmax(times) > 4 * np.nanmin(times)
-    assert plan.order.tolist() != natural(plan)
-    together = evs.run(study, client=client)
-    for case in plan.cases(longest_first(plan.space, plan.method.stage_parameters or ())):
-        (alone,) = [stack for stack in compute_here(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
-        at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
-            "quadrature": case.values["quadrature"].points
-        }
-        assert together.error.sel(at).values.tobytes() == alone.values[0].tobytes()

@@ -2,8 +2,6 @@
 
 import functools
 import linecache
-import subprocess
-import sys
 import threading
 import tomllib
 import types
@@ -113,24 +111,6 @@ def test_a_study_shows_itself():
     assert "<b>:" not in risky._repr_html_()
 
 
-def test_the_packages_methods_and_problems(small_study):
-    stated = evs.Study(
-        "evolution", name="small",
-        problem=pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"),
-        axes={"dictionary": ["transnet", "gtransnet"], "k": [1, 2], "seed": range(3)},
-        constants={
-            "N": 12, "N1": 24, "gamma": 2, "quadrature": 40, "validation": pde.QuadratureRule("gauss_legendre", 60),
-            "final_time": 0.1, "dt": 0.01,
-        },
-        output={"times": 3, "record": ["error_history", "energy_history", "norm_history", "coefficients", "field"],
-                "grid": 9},
-    )  # fmt: skip
-    from evogt_study.study.plan import study_plan
-
-    plans = [study_plan(study) for study in (stated, evs.Study.from_text(small_study))]
-    assert plans[0].keys.tolist() == plans[1].keys.tolist()
-
-
 @pytest.mark.parametrize("text", ["\U0001f600", "a\x7fb\x00", 'C:\\"x"', "\u2028\x85\ufeff", "\ue000\n"])
 def test_any_text_is_stated_as_it_is(text):
     word = text.replace("\0", "")  # of which a label has none
@@ -201,26 +181,6 @@ def test_mistakes_are_one_line(name):
     with pytest.raises(StudyError, match=told) as caught:
         make()
     assert len(str(caught.value).splitlines()) == 1
-
-
-SCRIPT = """
-import evogt_study as evs
-def lorenz(rho, seed, beta=8 / 3):
-    return {"v": rho * beta + seed}
-if __name__ == "__main__":
-    study = evs.Study(lorenz, axes={"rho": [20, 28], "seed": range(10)})
-    print(evs.run(study, workers=1).v.mean("seed").values.tolist())
-    print(evs.run(study.replace(constants={"beta": 2.5}), workers=1).v.mean("seed").values.tolist())
-"""
-
-
-@pytest.mark.long
-def test_a_script_of_a_few_lines(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    first, second = (eval(line) for line in done.stdout.splitlines())
-    np.testing.assert_allclose([first, second], [[160 / 3 + 4.5, 224 / 3 + 4.5], [54.5, 74.5]])
 
 
 @pytest.mark.parametrize(

@@ -14,49 +14,6 @@ def keys_of(plan):
     return [case.key if case else "" for case in map(plan.case, range(plan.space.size))]
 
 
-MANY = """
-name = "many"
-[problem]
-dimension = 1
-initial = "x*(1 - x)*k"
-potential = "u**4/4"
-diffusion = "1/10 + epsilon"
-[axes]
-k = [1, 2.5]
-tau = [1e-12, 0.5]
-quadrature = [9, { rule = "composite_midpoint", points = 9 }]
-validation = [5, 6]
-assessment = [7, 8]
-dictionary = ["transnet", "gtransnet", "sine"]
-reference_dt = [0.125, 0.0625]
-stabilization = [0, 1]
-[constants]
-epsilon = 0.1
-seed = 3
-N = 4
-N1 = 5
-gamma = [1, 2, 3, 4]
-time_integrator = "stabilized_semi_implicit"
-reference = "finite_difference"
-reference_points = 7
-dt = 0.125
-final_time = 1
-[[when]]
-match = { dictionary = "gtransnet" }
-set = { gamma = 2 }
-[output]
-times = 3
-record = ["field", "coefficients"]
-"""
-
-
-def test_keys_of_many_parameters_made_together_are_those_made_one_by_one():
-    plan = study_plan(Study.from_text(MANY))
-    keys = plan.keys.astype(str).tolist()
-    assert keys == keys_of(plan)
-    assert len(set(keys)) == len(keys) == 384
-
-
 NUMBERS = """
 name = "numbers"
 [problem]
@@ -147,33 +104,6 @@ PDE = NUMBERS.replace("[constants]", '[axes]\ndictionary = ["gtransnet", "sine"]
 
 def of_problem(constants="", more="", text=PDE):
     return keys_of(study_plan(Study.from_text(f"{text}{constants}\n{more}")))
-
-
-@pytest.mark.parametrize(
-    ("constants", "more"),
-    [
-        ("delta = 0.5\ncentre = 0.5\ntau = 1e-12\nradius = 0.8", ""),
-        ('time_integrator = "implicit_midpoint"', ""),
-        ("", '[output]\ntimes = 5\ngrid = 9\n'),
-        ("", '[publication]\ncreators = [{ name = "A" }]\nlicense = "CC-BY-4.0"\n'),
-        ("coefficient_rtol = 1e-9\nreference_points = 9", ""),
-    ],
-)  # fmt: skip
-def test_default_values_and_outputs_that_store_nothing_enter_no_key_of_a_problem(constants, more):
-    known = of_problem()
-    assert of_problem(constants, more) == known
-    assert len(set(known)) == 3  # seeds of sine are one
-
-
-def test_a_width_is_one_dictionary_however_it_is_given():
-    assert of_problem(text=PDE.replace("N1 = 4", "hidden = [4]")) == of_problem()
-
-
-def test_saved_times_enter_the_keys_as_they_are_stored():
-    saved = ["times = 3", "times = [0, 0.5, 1]", "times = 5"]
-    three, listed, five = (of_problem(more=f'[output]\nrecord = ["norm_history"]\n{each}\n') for each in saved)
-    assert three == listed
-    assert not set(three) & set(five)
 
 
 TOLERANCES = PDE + 'coefficient_reference = "dop853"\n'

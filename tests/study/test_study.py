@@ -14,7 +14,6 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.pde.problems import BUILT_IN
-from evogt_study.schema.values import canonical
 from evogt_study.study.designs import SECTIONS, StatedDesign
 from evogt_study.study.model import read_toml, write_toml
 from evogt_study.study.plan import provisional_plans, study_plan
@@ -136,91 +135,6 @@ def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_wr
         ]
 
 
-DESIGN_HEAD = """
-name = "oscillatory_1d"                        # also the result's file name; [a-z0-9_]+
-title = "One-dimensional oscillatory-coefficient benchmark"
-source = "Ju & Zhao, Table main1d"             # optional, copied to the result
-method = "evolution"                           # evolution | p1_fem | space_time_regression | ...
-problem = "oscillatory_1d"                     # a built-in, "file.py:factory", or a [problem] table (below)
-
-[axes]                                         # the product of all of these is run; dimensions keep this order
-dictionary = ["transnet", "gtransnet"]
-epsilon = [0.2, 0.1, 0.05]
-seed = { start = 0, count = 20 }               # or a list
-
-[constants]
-N = 60                # output features
-N1 = 240              # first hidden width (gtransnet); more layers: hidden = [240, 120]
-delta = 0.5
-radius = 0.8
-tau = 1e-12
-quadrature = 320      # Gauss-Legendre points per direction, assembly
-validation = { rule = "composite_midpoint", points = 4096 }   # or "gauss_legendre"; points per direction
-final_time = 0.25
-dt = 0.0025
-"""
-DESIGN_RULES = """
-[[when]]                                       # parameters that follow the axes; later rules win
-match = { dictionary = "transnet" }
-set = { gamma = 10 }
-[[when]]
-match = { dictionary = "gtransnet" }
-set = { gamma = 20 }
-[[when]]
-match = { dictionary = "gtransnet", epsilon = 0.05 }
-set = { gamma = 22 }
-"""
-DESIGN_PILOT = """
-[pilot]                                        # optional: choose a parameter on seeds the study never uses
-parameter = "gamma"
-seeds = { start = 100, count = 5 }
-minimise = "error"                             # mean over the pilot seeds; ties go to the smaller candidate
-by = ["dictionary", "epsilon"]
-candidates = { transnet = [4, 6, 8], gtransnet = [18, 20, 22] }   # a list, or a table keyed by the first of `by`
-"""
-DESIGN_OUTPUT = """
-[output]
-times = 26                                     # saved times, evenly spaced incl. 0 and T
-record = ["error_history", "energy_history"]   # also: coefficients, field
-"""
-
-
-def test_the_example_of_the_design_with_its_rules(load):
-    study = load(DESIGN_HEAD + DESIGN_RULES + DESIGN_OUTPUT)
-    assert study.name == "oscillatory_1d"
-    assert study.title == "One-dimensional oscillatory-coefficient benchmark"
-    assert study.model.source == "Ju & Zhao, Table main1d"
-    assert study.pilot is None
-    assert study.space.names == ("dictionary", "epsilon", "seed")
-    assert study.space.shape == (2, 3, 20)
-    gammas = {
-        (case.values["dictionary"], case.values["epsilon"], case.values["gamma"]) for case in study_plan(study).cases()
-    }
-    assert gammas == {
-        *(("transnet", epsilon, 10.0) for epsilon in (0.2, 0.1, 0.05)),
-        *(("gtransnet", epsilon, 20.0) for epsilon in (0.2, 0.1)),
-        ("gtransnet", 0.05, 22.0),
-    }
-
-
-def test_the_example_of_the_design_with_its_pilot(load):
-    study = load(DESIGN_HEAD + DESIGN_PILOT + DESIGN_OUTPUT)
-    assert study.pilot.parameters == ("gamma",)
-    assert study.pilot.minimise == "error"
-    assert study.pilot.by == ("dictionary", "epsilon")
-    assert study.pilot.candidates == {"transnet": ((4.0,), (6.0,), (8.0,)), "gtransnet": ((18.0,), (20.0,), (22.0,))}
-    pilot = list(provisional_plans(study)[0].cases())
-    assert len(pilot) == 2 * 3 * 3 * 5
-    assert {case.values["seed"] for case in pilot} == set(range(100, 105))
-
-
-def test_seeds_as_a_range_and_as_a_list_are_the_same(load):
-    as_list = load(toml(axes={"seed": "[3, 4, 5]"}))
-    as_range = load(toml(axes={"seed": "{ start = 3, count = 3 }"}))
-    assert as_range.space.axis("seed").values == (3, 4, 5) == as_list.space.axis("seed").values
-    assert keys(as_range) == keys(as_list)
-
-
 def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
     text = toml(
         axes={"tau": "[1e-12, 0.5]"},
@@ -232,38 +146,12 @@ def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
     assert provisional_plans(study)[0].count == (2 + 1) * 2
 
 
-def test_a_pilot_whose_candidates_are_keyed_by_truth_values(load):
-    """Truth values are written as in the rest of the file: true, not True."""
-    text = (
-        own_method("on = [true, false]")
-        + "[pilot]\n"
-        + "\n".join(['parameter = "a"', "seeds = [5]", 'by = ["on"]', "candidates = { true = [1, 2], false = [3] }"])
-    )
-    study = load(text, own="def f(seed, on, a): return {'error': 1.0}")
-    assert study.pilot.candidates == {"true": ((1,), (2,)), "false": ((3,),)}
-
-
 def test_the_pilot_may_choose_a_parameter_that_has_a_default(load):
     study = load(toml(pilot={**PILOT, "parameter": '"tau"', "candidates": "[1e-12, 1e-6]"}))
     assert {case.values["tau"] for case in provisional_plans(study)[0].cases()} == {1e-12, 1e-6}
 
 
-def test_a_stated_problem_with_parameters_on_axes_and_as_constants(load):
-    problem = {"dimension": "1", "exact": '"exp(-nu*t)*sin(k*pi*x)"', "diffusion": '"1 + x/epsilon"'}
-    study = load(toml(axes={"epsilon": "[1, 0.5]"}, constants={"nu": "0.5", "k": "2"}, problem=problem))
-    assert study.space.axis("epsilon").values == (1.0, 0.5)
-    assert study.space.constants["k"] == 2.0
-
-
 OWN = "def f(seed, width, depth=2, name='x', scale=None):\n    return {'error': float(seed)}\n"
-
-
-def test_a_method_of_ones_own(load):
-    study = load(own_method("width = [1, 2]", depth="3"), own=OWN)
-    assert study.space.names == ("seed", "width")
-    assert cases(study)[0].values == {
-        "seed": 0, "width": 1, "depth": 3, "name": "x", "scale": canonical(None)
-    }  # fmt: skip
 
 
 FACTORY = """
@@ -311,10 +199,7 @@ SAME = {
         toml(),
         toml(constants={"quadrature": '{ rule = "gauss_legendre", points = 8 }'}),
     ),
-    "a formula's constants": (
-        toml(problem={**PROBLEM, "diffusion": '"1"'}),
-        toml(),
-    ),
+    "a formula's constants": (toml(problem={**PROBLEM, "diffusion": '"1"'}), toml()),
     "a built-in problem or the same formulas": (
         toml({"problem": '"oscillatory_1d"'}, constants={"epsilon": "0.5"}, problem=None),
         toml(
@@ -326,10 +211,7 @@ SAME = {
             },
         ),
     ),
-    "a constant or a rule": (
-        toml(),
-        toml(constants={"gamma": None}, extra=when("{ seed = [0, 1] }", "{ gamma = 4 }")),
-    ),
+    "a constant or a rule": (toml(), toml(constants={"gamma": None}, extra=when("{ seed = [0, 1] }", "{ gamma = 4 }"))),
     "title, source and name": (toml(), toml({"name": '"other"', "title": '"t"', "source": '"s"'})),
     "times where nothing is recorded at them": (toml(), toml(output={"times": "3"})),
     "the grid where no field is recorded": (toml(), toml(output={"grid": "9"})),
