@@ -109,11 +109,6 @@ class Scope:
     values: dict[str, Any] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
-    @property
-    def is_main(self) -> bool:
-        """True of a script that runs, and of a notebook: its names may have had other values before."""
-        return self.names is not None and (self.names.get("__name__") == "__main__" or not self.path)
-
     @cached_property
     def binders(self) -> Mapping[str, list[int]]:
         """Numbers of the statements that bind each name."""
@@ -184,6 +179,8 @@ class Scope:
 
 Making = Generator[Any, Any, Any]
 """Makes a form: yields the values inside of a value, and receives their forms."""
+_MAX_READINGS = 4
+"""Number of times that an object is read until its pickled content stays the same."""
 _MAX_PARTS, _MAX_DEPTH = 2_000, 100
 """Size of a form that stands in others as it is."""
 
@@ -237,6 +234,7 @@ class UsedCode:
         self.notes: dict[str, str] = {}
         self._forms: dict[int, tuple[Any, Any]] = {}
         self._open: dict[int, int] = {}
+        self.has_pickled = False
 
     # --- files ---
 
@@ -446,7 +444,9 @@ class UsedCode:
         try:
             return bool(self.form(self.evaluated(scope, node)) == self.form(value))
         except UnknownValueError:
-            return not scope.is_main or (is_settled and is_made_of_literals(value))
+            # names of a script that runs and of a notebook may have had other values before
+            is_main = scope.names is not None and (scope.names.get("__name__") == "__main__" or not scope.path)
+            return not is_main or (is_settled and is_made_of_literals(value))
 
     def evaluated(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
         """Return the value of an expression of literals, operators and functions of NumPy.
@@ -665,7 +665,11 @@ class UsedCode:
                 f"pickled content; another version of {package} may compute the runs again. Make it in the file of the "
                 "function, or inside the function",
             )
-        return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in made])
+        self.has_pickled = True
+        function, arguments, *more = made
+        state = [_without_caches(kind, part) for part in more[:1]]
+        parts = [function, arguments, *state, *more[1:]]
+        return self._all("object", [list(part) if isinstance(part, Iterator) else part for part in parts])
 
     # --- the fingerprint ---
 
@@ -709,6 +713,26 @@ def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
     if statement.assigned is not None:
         return ["value", min(statement.binds), shape(statement.assigned)]
     return [statement.form, *inner]
+
+
+def _without_caches(kind: type, state: Any) -> Any:
+    """Return the state of an object without values that reading it adds: `cached_property`, and `_cache` of pandas."""
+    if isinstance(state, tuple):
+        parts = [(part, _without_caches(kind, part)) for part in state]
+        return tuple(new for part, new in parts if new or not part or new is part)
+    if not isinstance(state, dict):
+        return state
+    caches = {
+        name
+        for base in kind.__mro__
+        for name, each in vars(base).items()
+        if isinstance(each, functools.cached_property)
+    }
+    return (
+        state
+        if caches.isdisjoint(state) and "_cache" not in state
+        else {name: each for name, each in state.items() if name not in caches and name != "_cache"}
+    )
 
 
 def _are_local(names: Mapping[str, Any]) -> bool:
@@ -770,16 +794,23 @@ def file_fingerprint(
 def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     """Return the fingerprint of a function or another object, and what it uses.
 
-    Warns with CodeWarning for a value that counts by its pickled content.  Raises TypeError for one that has none.
+    Reading an object may change it, as xarray makes empty attributes when they are first read.  So an object that
+    counts by its pickled content is read until its content stays the same.  Warns with CodeWarning for such a value.
+    Raises TypeError for a value that has no such content.
     """
-    used = UsedCode()
-    named = used.name_of(function) if callable(function) else None
-    if named is not None:
-        used.need(*named)
-    found = used.hash([used.form(function) if named is None else Link(*named)])
-    for note in used.notes.values():
-        warn(note, CodeWarning)
-    return found, used
+    before = ""
+    for _ in range(_MAX_READINGS):
+        used = UsedCode()
+        named = used.name_of(function) if callable(function) else None
+        if named is not None:
+            used.need(*named)
+        found = used.hash([used.form(function) if named is None else Link(*named)])
+        if found == before or not used.has_pickled:
+            for note in used.notes.values():
+                warn(note, CodeWarning)
+            return found, used
+        before = found
+    raise TypeError("its pickled content differs each time it is read")
 
 
 def with_depends(fingerprint: str, depends: Sequence[tuple[str, str]], folder: Path) -> str:

@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import linecache
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -15,12 +16,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.interpolate
+import scipy.sparse
+import scipy.stats
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from evogt_study.errors import CodeWarning
+from evogt_study.errors import CodeWarning, StudyError
 from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint, with_depends
 from evogt_study.study.study import Study
 
@@ -453,6 +457,58 @@ def test_cycles_end():
     cycle = [1]
     cycle.append(cycle)
     assert content(cell(USES, RATE=cycle))
+
+
+class Square:
+    def __init__(self, side):
+        self.side = side
+
+    @functools.cached_property
+    def area(self):
+        return self.side**2
+
+
+READ = {
+    "a dataset": lambda: xr.Dataset({"a": ("x", [1.0, 2.0])}, {"x": pd.date_range("2020", periods=2)}),
+    "an array": lambda: xr.DataArray([1.0, 2.0], dims="x", coords={"x": [1, 2]}),
+    "a tree": lambda: xr.DataTree.from_dict({"/": xr.Dataset({"a": 1})}),
+    "a frame": lambda: pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
+    "dates": lambda: pd.date_range("2020", periods=3),
+    "labels of two levels": lambda: pd.MultiIndex.from_product([[1, 2], ["a", "b"]]),
+    "a sparse matrix": lambda: scipy.sparse.eye(3, format="csr"),
+    "a distribution": lambda: scipy.stats.norm(0, 1),
+    "a spline": lambda: scipy.interpolate.CubicSpline([0, 1, 2], [1, 2, 3]),
+    "a cached property": lambda: Square(3),
+}
+ACTIONS = {
+    "show": repr, "pickle": lambda value: pickle.loads(pickle.dumps(value)), "copy": copy.deepcopy,
+    "compare": lambda value: value is value == value, "length": lambda value: hasattr(value, "__len__") and len(value),
+    "attributes": lambda value: [getattr(value, name, None) for name in ("attrs", "area", "T", "values", "none")],
+    "fingerprint": lambda value: content(value),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(actions=st.lists(st.sampled_from([*ACTIONS]), max_size=5))
+def test_reading_an_object_does_not_change_its_fingerprint(name, actions):
+    value = READ[name]()
+    for action in actions:
+        found = ACTIONS[action](value)
+        value = found if action in ("pickle", "copy") else value
+    assert content(value) == content(READ[name]())
+
+
+class Restless:
+    count = itertools.count()
+
+    def __reduce__(self):
+        return Restless, (), {"count": next(self.count)}
+
+
+def test_an_object_whose_pickled_content_always_differs_is_refused_by_name():
+    with pytest.raises(StudyError, match="`model = a` must be an object .* its pickled content differs each time"):
+        Study(lambda model: 1.0, axes={"model": {"a": Restless()}})
 
 
 # --- what is installed, and many definitions --------------------------------------------------------------------------
