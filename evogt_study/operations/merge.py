@@ -35,7 +35,7 @@ from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import Chosen, listed
-from evogt_study.study.model import SeedRange, read_toml, validated, write_toml
+from evogt_study.study.model import SeedRange, read_toml, validate_table, write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
@@ -228,7 +228,7 @@ def _joint_text(sources: Sequence[Source]) -> str:
 def _listed_values(raw: Any) -> list[Any] | None:
     """The values of an axis in a study text; None for a spaced range and for objects under names."""
     if isinstance(raw, dict):
-        return validated(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
+        return validate_table(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
     return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
 
 

@@ -21,8 +21,8 @@ from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Match, Points
-from evogt_study.study.model import PointsTable, StudyModel, ZipTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, rounded, stated_entries
+from evogt_study.study.model import PointsTable, SeedRange, StudyModel, ZipTable
+from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, stated_entries
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 LINEAR_DIGITS = 15
@@ -40,7 +40,7 @@ _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
 
 def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis:
     """Parameters that change along one dimension.  Raises StudyError."""
-    lists = {name: _list(raw, place.at(name)) for name, raw in table.parameters.items()}
+    lists = {name: read_list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
         message = f"`{table.name}` must have at least two parameters, got {', '.join(lists) or 'none'}"
         raise place.error(message, "one belongs in [axes]")
@@ -52,11 +52,19 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
     return _axis(table.name, "zip", lists, declared, place)
 
 
-def _list(raw: Any, place: SourceLocation) -> list[Any]:
+def read_list(raw: Any, place: SourceLocation) -> list[Any]:
+    """The values of a list, of objects under names or of a range.  Raises StudyError."""
     values = stated_entries(raw)
     if values is None and isinstance(raw, dict):
-        values = spaced(raw, place)
-    if not isinstance(values, list) or not values:
+        if "from" in raw or "to" in raw:
+            return read_range(raw, place)
+        try:
+            return SeedRange.model_validate(raw).values
+        except ValueError:  # pydantic's ValidationError is one
+            wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
+            wanted = f"a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
+            raise place.mistake(wanted, raw, name=place.where) from None
+    if not values:
         raise place.mistake("a list of values", raw, "one value belongs in [constants]")
     return values
 
@@ -90,50 +98,39 @@ def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: De
     return Axis(name, tuple(range(count)), Points(columns, 0, description))
 
 
-def spaced(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
+def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
     """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers if all are integral.
 
     Raises StudyError.
     """
+    inner: list[int | float]
     if "step" in raw:
         place.check_keys(raw, ("from", "to", "step"))
-        return _stepped(raw, place)
-    place.check_keys(raw, ("from", "to", "count"), ("scale",))
-    logarithmic = place.logarithmic(raw)
-    low, high = place.interval(raw, logarithmic)
-    count = raw["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
-        wanted = f"an integer from 2 to {MAX_CASES:,}"
-        raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
-    parts = [number / (count - 1) for number in range(count)]
-    inner = [_between(low, high, part, logarithmic) for part in parts[1:-1]]
-    # the ends as they are written: computed they would be rounded
-    return _whole([low, *inner, high], whole=isinstance(low, int) and isinstance(high, int))
-
-
-def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
-    if logarithmic:
-        return rounded(math.exp(math.log(low) + part * (math.log(high) - math.log(low))))
-    return rounded(low + part * (high - low), LINEAR_DIGITS)
-
-
-def _stepped(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
-    low, high = place.interval(raw)
-    step = place.number(raw, "step")
-    if step <= 0:
-        raise place.at("step").mistake("above 0", step)
-    steps = (high - low) / step + SLACK
-    if steps >= MAX_CASES:
-        raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
-    whole = all(isinstance(number, int) for number in (low, high, step))
-    values = [low + number * step for number in range(1, int(steps) + 1)]
-    return _whole([low, *(values if whole else [rounded(value, LINEAR_DIGITS) for value in values])], whole)
-
-
-def _whole(values: list[int | float], whole: bool) -> list[int | float]:
-    """The values as integers, if the ends are and all are whole up to rounding; else all as floats."""
+        (low, high, _), step = place.interval(raw), place.number(raw, "step")
+        if step <= 0:
+            raise place.at("step").mistake("above 0", step)
+        steps = (high - low) / step + SLACK
+        if steps >= MAX_CASES:
+            raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
+        is_whole = all(isinstance(number, int) for number in (low, high, step))
+        inner = [low + number * step for number in range(1, int(steps) + 1)]
+        values = [low, *(inner if is_whole else [round_digits(value, LINEAR_DIGITS) for value in inner])]
+    else:
+        place.check_keys(raw, ("from", "to", "count"), ("scale",))
+        (low, high, logarithmic), count = place.interval(raw), raw["count"]
+        if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
+            wanted = f"an integer from 2 to {MAX_CASES:,}"
+            raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
+        parts = [number / (count - 1) for number in range(1, count - 1)]
+        if logarithmic:
+            width = math.log(high) - math.log(low)
+            inner = [round_digits(math.exp(math.log(low) + part * width)) for part in parts]
+        else:
+            inner = [round_digits(low + part * (high - low), LINEAR_DIGITS) for part in parts]
+        is_whole = isinstance(low, int) and isinstance(high, int)
+        values = [low, *inner, high]  # the ends as they are written: computed they would be rounded
     near = [round(value) for value in values]
-    if whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
+    if is_whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
         return list(near)
     return [float(value) for value in values]
 
@@ -212,8 +209,22 @@ class StatedDesign:
 
 
 def zip_axes(name: str, /, **parameters: Any) -> StatedDesign:
-    """Parameters that change together along the dimension `name`: a list of values for each, all of one length.
+    """Return a dimension along which several parameters change together.
 
+    Parameters
+    ----------
+    name : str
+        Name of the dimension.
+    **parameters
+        List of values of each parameter; all lists have one length.
+
+    Returns
+    -------
+    StatedDesign
+        Design for the argument `designs` of `Study`, which checks it.
+
+    Examples
+    --------
     >>> zip_axes("level", N=[20, 40], quadrature=[100, 200]).section
     'zip'
     """
@@ -221,20 +232,54 @@ def zip_axes(name: str, /, **parameters: Any) -> StatedDesign:
 
 
 def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
-    """Points drawn in a box, along the dimension `name`.
+    """Return a dimension of points that are drawn in a box.
 
-    rule: sobol, halton, latin_hypercube, random, saltelli or morris.  count: points, base points of saltelli,
-    trajectories of morris.  more: `sample_seed`, `start`, `extend`, `second_order`, `levels`, and the distribution of
-    each parameter as a study file has it.
+    Parameters
+    ----------
+    name : str
+        Name of the dimension.
+    rule : str
+        "sobol", "halton", "latin_hypercube", "random", "saltelli" or "morris".
+    count : int
+        Number of points, of base points of "saltelli", or of trajectories of "morris".
+    **more
+        `sample_seed`, `start`, `extend`, `second_order` and `levels`, and the distribution of each parameter as a
+        study file has it.
 
+    Returns
+    -------
+    StatedDesign
+        Design for the argument `designs` of `Study`, which checks it.
+
+    Examples
+    --------
     >>> design = sample("point", "sobol", 512, gamma={"from": 2, "to": 30, "scale": "log"}, k={"choice": [1, 2]})
     """
     return StatedDesign("sample", {"name": name, "rule": rule, "count": count, **more})
 
 
 def table(name: str, /, points: Any) -> StatedDesign:
-    """Listed points along the dimension `name`: mappings of parameters to values, a data frame, or a CSV file.
+    """Return a dimension of points that are listed.
 
+    Parameters
+    ----------
+    name : str
+        Name of the dimension.
+    points : iterable of mappings, DataFrame, str or Path
+        Values of the parameters at each point, or a CSV file with a column for each parameter.
+
+    Returns
+    -------
+    StatedDesign
+        Design for the argument `designs` of `Study`, which checks it.
+
+    Raises
+    ------
+    InputError
+        If `points` is none of these.
+
+    Examples
+    --------
     >>> design = table("case", [{"N": 20, "tau": 1e-8}, {"N": 40, "tau": 1e-12}])
     """
     if isinstance(points, (str, PathLike)):

@@ -7,9 +7,9 @@ the file, the key, the value and the remedy.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from evogt_study.errors import ParameterError, StudyError, shortened
+from evogt_study.errors import ParameterError, StudyError, shortened, suggest
 from evogt_study.methods.command import CommandSpec
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
@@ -166,7 +166,7 @@ class RandomTable(TomlTable):
     """Parameters along which a seed is one stream: `all`, `none`, or a list of names."""
 
 
-def checked_better(text: str) -> str:
+def check_better(text: str) -> str:
     """Return a direction.  Raises ValueError if it is none."""
     try:
         parse_better(text)
@@ -200,7 +200,7 @@ class OutputTable(TomlTable):
     # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
     """Points per direction of a recorded `field`."""
-    better: dict[str, Annotated[str, AfterValidator(checked_better)]] = {}
+    better: dict[str, Annotated[str, AfterValidator(check_better)]] = {}
     """Direction of variables: `lower`, `higher` or `nearest 0.95`.  If it is not declared, no text says "best"."""
     estimand: dict[str, Literal["win", "geometric_mean", "mean"]] = {}
     """Quantity that comparisons of a variable estimate: `win`, `geometric_mean` or `mean`."""
@@ -213,39 +213,30 @@ class OutputTable(TomlTable):
         return {name: {key: table[name] for key, table in given.items() if name in table} for name in names}
 
 
-def checked_orcid(text: str) -> str:
+def check_orcid(text: str) -> str:
     """Return an ORCID iD.  Raises ValueError if its form or its check character (ISO 7064) is wrong."""
-    digits = text.replace("-", "")
-    if _ORCID.fullmatch(text) is None or digits[-1] != _orcid_check(digits[:-1]):
+    total, digits = 0, text.replace("-", "") if _ORCID.fullmatch(text) else "00"
+    for digit in digits[:-1]:
+        total = (total + int(digit)) * 2
+    if digits[-1] != "0123456789X"[(12 - total % 11) % 11]:
         raise ValueError("an ORCID iD such as 0000-0002-1825-0097, whose last character checks the others")
     return text
 
 
-def _orcid_check(digits: str) -> str:
-    """Last character of an ORCID iD: MOD 11-2 of ISO/IEC 7064."""
-    total = 0
-    for digit in digits:
-        total = (total + int(digit)) * 2
-    check = (12 - total % 11) % 11
-    return "X" if check == 10 else str(check)
-
-
-def checked_doi(text: str) -> str:
+def check_doi(text: str) -> str:
     """Return a DOI.  Raises ValueError if the text does not have its form."""
     if _DOI.fullmatch(text) is None:
         raise ValueError("a DOI such as 10.5281/zenodo.1234567, without https://doi.org/")
     return text
 
 
-def checked_license(text: str) -> str:
+def check_license(text: str) -> str:
     """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError otherwise."""
     if _ADDRESS.fullmatch(text):
         return text
-    try:
+    with suppress(InvalidLicenseExpression):
         if _IDENTIFIER.fullmatch(text):
             return canonicalize_license_expression(text)
-    except InvalidLicenseExpression:
-        pass
     raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
 
 
@@ -254,7 +245,7 @@ class CreatorTable(TomlTable):
 
     name: Annotated[str, Field(min_length=1)]
     """Name of a person ("Family, Given") or of an organisation."""
-    orcid: Annotated[str, AfterValidator(checked_orcid)] | None = None
+    orcid: Annotated[str, AfterValidator(check_orcid)] | None = None
     """ORCID of a person."""
     affiliation: str = ""
     """Institution that a person belongs to."""
@@ -267,7 +258,7 @@ class PublicationTable(TomlTable):
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
     """Persons or organisations that made the results."""
-    license: Annotated[str, AfterValidator(checked_license)]
+    license: Annotated[str, AfterValidator(check_license)]
     """Terms of use, by their SPDX name."""
     institution: str = ""
     """Institution at which the results were made."""
@@ -279,7 +270,7 @@ class PublicationTable(TomlTable):
     """Funders and others who are thanked."""
     references: str = ""
     """Publications that describe the data."""
-    doi: Annotated[str, AfterValidator(checked_doi)] | None = None
+    doi: Annotated[str, AfterValidator(check_doi)] | None = None
     """DOI of the deposit, where there is one."""
 
     @property
@@ -383,13 +374,13 @@ def read_toml(text: str, file: str) -> StudyModel:
     try:
         raw = parse_toml(text)
     except ValueError as error:
-        raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
+        raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{suggest_reader(file)}") from None
     return check_model(raw, file)
 
 
 def check_model(raw: Mapping[str, Any], file: str) -> StudyModel:
     """Return the study with these sections and keys.  Raises StudyError."""
-    model = validated(StudyModel, raw, file)
+    model = validate_table(StudyModel, raw, file)
     if not (model.axes or model.zip or model.sample or model.table):
         wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
         raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
@@ -435,7 +426,7 @@ def _inline(value: Any) -> str:
     return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
 
 
-def validated(model: type[M], raw: Mapping[str, Any], where: str) -> M:
+def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
     """The table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
     try:
         return model.model_validate(raw)
@@ -443,7 +434,7 @@ def validated(model: type[M], raw: Mapping[str, Any], where: str) -> M:
         raise StudyError(_one_line(error.errors(include_url=False), raw, where, model)) from None
 
 
-def taken_by(file: str) -> str:
+def suggest_reader(file: str) -> str:
     """Name the command for a file that is not a study, by its ending; empty if unknown."""
     remedies = {
         ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
@@ -502,9 +493,7 @@ def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, mod
         return f"`{key}` must be {' or '.join(kinds)}, got {shortened(first.got)} ({file}){more}"
     if first.error["type"] == "extra_forbidden":
         known = _known_keys(first.keys[:-1], model)
-        near = difflib.get_close_matches(first.keys[-1], known, 1)
-        advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
-        return f"unknown key `{key}` ({file}); {advice}{more}"
+        return f"unknown key `{key}` ({file}). {suggest(first.keys[-1], known)}{more}"
     if first.error["type"] == "missing":
         return f"`{key}` must be given ({file}){more}"
     return f"`{key}` must be {_wanted(first.error)}, got {shortened(first.error['input'])} ({file}){more}"

@@ -5,7 +5,6 @@ Every error message names the file and the key.
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened
+from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened, suggest
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import (
@@ -47,15 +46,9 @@ _FORMULA = "formula"
 """Key of a constant that a formula gives."""
 
 
-def rounded(value: float, digits: int = DIGITS) -> float:
+def round_digits(value: float, digits: int = DIGITS) -> float:
     """`value` to significant digits: values of a range or a sample, which the user did not write."""
     return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
-
-
-def suggest_parameter(name: str, known: Iterable[str]) -> str:
-    """Return the known name that an unknown one may mean, as a question, or all known names."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ class SourceLocation:
         """Raise StudyError for a key that is unknown or missing."""
         for key in table:
             if key not in (*required, *optional):
-                raise self.error(f"unknown key `{key}`", suggest_parameter(key, (*required, *optional)))
+                raise StudyError(f"unknown key `{key}` ({self}). {suggest(key, (*required, *optional))}")
         for key in required:
             if key not in table:
                 raise StudyError(f"`{key}` must be given ({self}), got {shortened(table)}")
@@ -97,23 +90,19 @@ class SourceLocation:
             raise self.at(key).mistake("a finite number", value)
         return value
 
-    def interval(self, table: Mapping[str, Any], logarithmic: bool = False) -> tuple[float | int, float | int]:
-        """The numbers `from` < `to`, above zero if `logarithmic`.  Raises StudyError."""
+    def interval(self, table: Mapping[str, Any]) -> tuple[float | int, float | int, bool]:
+        """The numbers `from` < `to`, and True for the scale "log", for which they are above 0.  Raises StudyError."""
+        scale = table.get("scale", "linear")
+        if scale not in ("linear", "log"):
+            raise self.at("scale").mistake('"linear" or "log"', scale)
         low, high = self.number(table, "from"), self.number(table, "to")
         if not low < high:
             raise self.at("from").mistake(f"below `to` = {high}", low)
         if not math.isfinite(float(high) - float(low)):
             raise self.at("from").mistake(f"nearer to `to` = {high}, by a finite difference", low)
-        if logarithmic and low <= 0:
+        if scale == "log" and low <= 0:
             raise self.at("from").mistake("above 0 on a logarithmic scale", low)
-        return low, high
-
-    def logarithmic(self, table: Mapping[str, Any]) -> bool:
-        """Return True for the scale "log".  Raises StudyError for any other scale except "linear"."""
-        scale = table.get("scale", "linear")
-        if scale not in ("linear", "log"):
-            raise self.at("scale").mistake('"linear" or "log"', scale)
-        return bool(scale == "log")
+        return low, high, scale == "log"
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +181,12 @@ class Declared:
         """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
         known = self.method.parameters
         if name not in known:
-            advice = suggest_parameter(name, known)
-            if not advice.startswith("did"):
+            advice = suggest(name, tuple(known))
+            if not advice.startswith("Did"):
                 lacking = ", ".join(f"`{each}`" for each in self.lacking)
-                more = f", and {lacking} must be given a value" if lacking else f"; {advice}"
-                advice = f"neither the method nor a problem uses it{more}"
-            raise place.error(f"unknown parameter `{name}`", advice)
+                more = f", and {lacking} must be given a value." if lacking else f". {advice}"
+                advice = f"Neither the method nor a problem uses it{more}"
+            raise StudyError(f"unknown parameter `{name}` ({place}). {advice}")
         reason = TAKEN_REASON if name in self.method.variables else objection(name)
         if reason is not None:
             raise place.error(f"the parameter `{name}` must have another name, since {reason}")
@@ -266,7 +255,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
     names = tuple(sorted(map(str, expression.free_symbols)))
     for each in names:
         if each not in known:
-            raise place.error(f"unknown parameter `{each}` in {text!r}", suggest_parameter(each, known))
+            raise StudyError(f"unknown parameter `{each}` in {text!r} ({place}). {suggest(each, tuple(known))}")
 
     def value(values: Values) -> Value:
         """The value in a case.  Raises StudyError if there is none."""

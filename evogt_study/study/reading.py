@@ -21,8 +21,8 @@ from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Match, When
-from evogt_study.study.designs import check_occurs, read_designs, spaced, stated_values
-from evogt_study.study.model import ExcludeTable, SeedRange, StudyModel, WhenTable
+from evogt_study.study.designs import check_occurs, read_designs, read_list, stated_values
+from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, stated_entries
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
@@ -60,7 +60,14 @@ class Reader:
             raise StudyError(f"{error}" if f"({file}" in str(error) else f"{error} ({file})") from None
         if table.depends and not self.spec.codes:
             raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
-        self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
+        # a file of a table may give any parameter
+        given = {*self.method.parameters} if table.table_files else self._given
+        lacking = (
+            name
+            for name, parameter in self.method.parameters.items()
+            if parameter.default is None and not parameter.optional and name not in given
+        )
+        self.declared = Declared(self.method, file, frozenset(table.constants), tuple(lacking))
 
     def _place(self, where: str) -> SourceLocation:
         return SourceLocation(self.file, where)
@@ -74,28 +81,21 @@ class Reader:
         given.update(*(row for listed in table.table for row in listed.rows or ()))
         return given
 
-    def _lacking(self) -> Iterator[str]:
-        """Parameters without a default that no section gives; none where a table's file may give them."""
-        given = self._given
-        for name, parameter in self.method.parameters.items():
-            is_given = self.table.table_files or name in given or parameter.optional
-            if parameter.default is None and not is_given:
-                yield name
-
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
         outputs = None
+
+        def code(reference: str) -> UserCode:
+            return self.named(reference, self.table.depends)
+
         if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        method = known_method(self.choices.get("method", self.table.method_reference), self._code)
+        method = known_method(self.choices.get("method", self.table.method_reference), code)
         problem: object = None if stated is None else self._problem(stated, "problem")
         if several := self.choices.get("problem"):
             each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
             problem = Alternatives(tuple(each))
         return MethodSpec(method, problem, outputs)
-
-    def _code(self, reference: str) -> UserCode:
-        return self.named(reference, self.table.depends)
 
     def _common(self) -> Common:
         """The parameters along which seeds are common.  Raises StudyError."""
@@ -119,7 +119,7 @@ class Reader:
     def _problem(self, raw: str | dict[str, Any], where: str) -> object:
         """The problem, or the user's code that makes it.  Raises StudyError."""
         if isinstance(raw, str) and ":" in raw:
-            return self._code(raw)
+            return self.named(raw, self.table.depends)
         place = self._place(where)
         try:
             return problem_kind_of(raw).read(raw, Path(self.file).parent, str(place))
@@ -133,7 +133,7 @@ class Reader:
         names = [each.name for each in self.method.parameters.values() if each.takes_code]
         # each once, since naming it reads and hashes its files
         for text in dict.fromkeys(text for name in names for text in self._texts(name) if ":" in text):
-            yield self._code(text)
+            yield self.named(text, self.table.depends)
 
     def _kinds(self) -> Iterator[tuple[str, str, int]]:
         """The classes that parameters name, wherever these get a value."""
@@ -163,6 +163,7 @@ class Reader:
         the study states none, except if its values are no problems and the method is a function.
         """
         found: dict[str, dict[str, Any]] = {}
+        folder = Path(self.file).parent
         for name in ("method", "problem"):
             raw, place = self.table.axes.get(name), self._place(f"axes.{name}")
             if raw is None or name in self.table.model_fields_set or (name == "method" and self.table.command):
@@ -171,7 +172,9 @@ class Reader:
                 # a function is labelled by its own name
                 raw = {each.rpartition(":")[2]: each for each in raw}
             is_function = name == "problem" and not found and self.table.method_reference not in METHODS.own
-            if is_function and not self._has_problems(raw):
+            if is_function and not (
+                isinstance(raw, dict) and TYPE not in raw and any(states_problem(each, folder) for each in raw.values())
+            ):
                 continue
             if not isinstance(raw, dict) or not raw:
                 raise place.mistake("a list of names, or a table of labels and names", raw)
@@ -180,11 +183,6 @@ class Reader:
                     raise place.at(label).mistake("a name", each, name=name)
             found[name] = raw
         return found
-
-    def _has_problems(self, raw: Any) -> bool:
-        """Return True if one of the labels has the name, the function or the table of a problem."""
-        folder = Path(self.file).parent
-        return isinstance(raw, dict) and TYPE not in raw and any(states_problem(each, folder) for each in raw.values())
 
     def phases(self, warn: bool) -> tuple[Phase, ...]:
         """The phases of the study.  warn: give a `DoubtWarning` for designs that are not balanced."""
@@ -203,9 +201,13 @@ class Reader:
     def _space(self, warn: bool) -> CaseSpace:
         """The cases of the study."""
         designs = read_designs(self.table, self.declared, warn=warn)
-        axes = (*designs, *(self._axis(name, raw) for name, raw in self.table.axes.items()))
-        for axis in axes if warn else ():
-            _warn_of_near_values(axis, self._place(f"axes.{axis.name}"))
+        axes = list(designs)
+        for name, raw in self.table.axes.items():
+            place = self._place(f"axes.{name}")
+            entries = list(self.choices[name]) if name in self.choices else read_list(raw, place)
+            axes.append(Axis(name, self.declared.values(name, entries, place)))
+            if warn:
+                _warn_of_near_values(axes[-1], place)
         if len(axes) > MAX_AXES:
             raise self._place("axes").error(f"a study must have at most {MAX_AXES} axes, got {len(axes)}")
         size = math.prod(len(axis.values) for axis in axes)
@@ -214,41 +216,19 @@ class Reader:
         varying = {name: values for axis in axes for name, values in axis.parameters.items()}
         constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
         excluded = tuple(self._matches("exclude", self.table.exclude, axes, varying))
-        space = CaseSpace(axes, constants, tuple(self._rules(axes, varying)), (), excluded, formulas)
-        self._check_coordinates(space)
-        if excluded and not space.count:
-            raise self._place("exclude").error(f"`exclude` must leave a case, got none of {size:,} points")
-        return space
-
-    def _check_coordinates(self, space: CaseSpace) -> None:
-        """Raise StudyError for values that the result file cannot hold together, before anything runs."""
+        space = CaseSpace(tuple(axes), constants, tuple(self._rules(axes, varying)), (), excluded, formulas)
+        # values that the result file cannot hold together are refused before anything runs
         for axis in space.indices:
             for name, values in axis.parameters.items():
                 self.declared.labels(name, values, self._place(f"{axis.name}.{name}"))
-        for name in (*space.constants, *space.dependent_parameters):
-            values = [rule.set[name] for rule in space.rules if name in rule.set]
-            values += [space.constants[name]] if name in space.constants else []
-            section = "constants" if name in space.constants else "when"
-            self.declared.labels(name, values, self._place(f"{section}.{name}"))
-
-    def _axis(self, name: str, raw: Any) -> Axis:
-        place = self._place(f"axes.{name}")
-        entries = list(self.choices[name]) if name in self.choices else stated_entries(raw)
-        if entries is None and isinstance(raw, dict):
-            entries = self._range(raw, place)
-        if not entries:
-            raise place.mistake("a list of values", raw, "one value belongs in [constants]")
-        return Axis(name, self.declared.values(name, entries, place))
-
-    def _range(self, raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
-        if "from" in raw or "to" in raw:
-            return spaced(raw, place)
-        try:
-            return list(SeedRange.model_validate(raw).values)
-        except ValueError:  # pydantic's ValidationError is one
-            wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
-            wanted = f"a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
-            raise place.mistake(wanted, raw, name=place.where) from None
+        for name in (*constants, *space.dependent_parameters):
+            stated = [rule.set[name] for rule in space.rules if name in rule.set]
+            stated += [constants[name]] if name in constants else []
+            section = "constants" if name in constants else "when"
+            self.declared.labels(name, stated, self._place(f"{section}.{name}"))
+        if excluded and not space.count:
+            raise self._place("exclude").error(f"`exclude` must leave a case, got none of {size:,} points")
+        return space
 
     def _constants(self, varying: Columns) -> dict[str, Value]:
         """Values that are the same in all cases; those computed by a formula are left out."""
@@ -312,7 +292,7 @@ class Reader:
 def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
     """Give a `DoubtWarning` for two floats of an axis that differ by rounding only."""
     has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
-    if axis.points is not None or not has_floats or not all(map(is_number, axis.values)):
+    if not has_floats or not all(map(is_number, axis.values)):
         return
     values = sorted(float(value) for value in axis.values)  # type: ignore[arg-type]  # numbers
     for one, other in itertools.pairwise(values):

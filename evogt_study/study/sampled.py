@@ -19,11 +19,13 @@ import scipy  # imports its parts when they are first used: `stats` takes half a
 from evogt_study.errors import DoubtWarning, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, rounded, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, stated_entries
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
+_KINDS = ("integers", "normal", "choice")
+"""Keys of distributions; without one of them a distribution is a box."""
 OPTIONS = ("extend", "second_order", "levels")
 """Keys that only some rules have."""
 SAMPLES = int.from_bytes(b"sample", "big")
@@ -209,74 +211,55 @@ def distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
     """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
-    kinds = [name for name in _KINDS if name in raw]
-    if not kinds:
-        return _box(raw, place)
-    place.check_keys(raw, kinds[:1])
-    if kinds[0] == "normal" and closed:
+    kind = next((name for name in _KINDS if name in raw), "")
+    if not kind:  # a box; the message can suggest one of the kinds
+        place.check_keys(raw, ("from", "to"), ("scale", *_KINDS))
+        low, high, logarithmic = place.interval(raw)
+        start, width = (math.log(low), math.log(high) - math.log(low)) if logarithmic else (low, high - low)
+        scale = np.exp if logarithmic else np.positive
+        return lambda unit: [round_digits(value) for value in scale(start + width * unit).tolist()]
+    place.check_keys(raw, [kind])
+    if kind == "normal" and closed:
         raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
-    return _KINDS[kinds[0]](raw[kinds[0]], place.at(kinds[0]))
+    given, place = raw[kind], place.at(kind)
+    if kind == "choice":
+        values = stated_entries(given)
+        if not values:
+            raise place.mistake("a list of at least one value", given)
+        return lambda unit: [values[number] for number in _number_parts(unit, len(values))]
+    keys = ("mean", "std") if kind == "normal" else ("from", "to")
+    if not isinstance(given, dict):
+        raise place.mistake(f"{{ {', '.join(keys)} }}", given)
+    place.check_keys(given, keys)
+    return _normal(given, place) if kind == "normal" else _integers(given, place)
 
 
-def _box(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
-    # a box has no key of `_KINDS`, but the message can suggest one
-    place.check_keys(raw, ("from", "to"), ("scale", *_KINDS))
-    logarithmic = place.logarithmic(raw)
-    low, high = place.interval(raw, logarithmic)
-    if logarithmic:
-        start, width = math.log(low), math.log(high) - math.log(low)
-        return lambda unit: [rounded(value) for value in np.exp(start + width * unit).tolist()]
-    return lambda unit: [rounded(value) for value in (low + (high - low) * unit).tolist()]
-
-
-def _integers(raw: Any, place: SourceLocation) -> Quantiles:
-    low, high = place.interval(_table(raw, place, "from", "to"))
+def _integers(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
+    low, high, _ = place.interval(raw)
     if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
         raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
     if max(abs(low), abs(high)) > MOST_INTEGERS:
         raise place.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", raw)
-    return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
+    return lambda unit: [low + number for number in _number_parts(unit, high - low + 1)]
 
 
-def _normal(raw: Any, place: SourceLocation) -> Quantiles:
-    mean, std = (place.number(_table(raw, place, "mean", "std"), key) for key in ("mean", "std"))
+def _normal(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
+    mean, std = place.number(raw, "mean"), place.number(raw, "std")
     if std <= 0:
         raise place.at("std").mistake("above 0", std)
     if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
         raise place.mistake("{ mean, std } whose values are finite numbers", raw)
-
-    def values(unit: Array) -> list[Any]:
-        normal = scipy.special.ndtri(np.clip(unit, _SMALLEST, 1.0 - _SMALLEST))
-        return [rounded(value) for value in (mean + std * normal).tolist()]
-
-    return values
+    return lambda unit: [
+        round_digits(value)
+        for value in (mean + std * scipy.special.ndtri(np.clip(unit, _SMALLEST, 1.0 - _SMALLEST))).tolist()
+    ]
 
 
-def _table(raw: Any, place: SourceLocation, *keys: str) -> Mapping[str, Any]:
-    if not isinstance(raw, dict):
-        raise place.mistake(f"{{ {', '.join(keys)} }}", raw)
-    place.check_keys(raw, keys)
-    return raw
-
-
-def _choice(raw: Any, place: SourceLocation) -> Quantiles:
-    values = stated_entries(raw)
-    if not values:
-        raise place.mistake("a list of at least one value", raw)
-    return lambda unit: [values[number] for number in _numbers(unit, len(values))]
-
-
-def _numbers(unit: Array, count: int) -> list[int]:
+def _number_parts(unit: Array, count: int) -> list[int]:
     """Integers below `count`; each has an equal part of the unit interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers
-
-
-_KINDS: Mapping[str, Callable[[Any, SourceLocation], Quantiles]] = {
-    "integers": _integers, "normal": _normal, "choice": _choice,
-}  # fmt: skip
-"""Distributions by their key; without a key it is a box."""
 
 
 def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -> None:
@@ -290,9 +273,10 @@ def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -
         return
     for number, sample in enumerate(samples):
         old = known.get(sample["name"], {})
-        if sample["rule"] != _FIXED or _without_count(old) != _without_count(sample) or old["count"] == sample["count"]:
+        count, many = old.get("count"), sample["count"]
+        fixed = [{n: v for n, v in each.items() if n not in ("count", "extend")} for each in (old, sample)]
+        if sample["rule"] != _FIXED or fixed[0] != fixed[1] or count == many:
             continue
-        count, many = old["count"], sample["count"]
         place = SourceLocation(file, f"sample[{number}].count")
         if not sample.get("extend"):
             wanted = f"{count} as in the result, since the points of a Latin hypercube belong to their number"
@@ -301,7 +285,3 @@ def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -
         if most % few or (most // few).bit_count() != 1:
             wanted = f"{count} times a power of two, as in the result, since a nested Latin hypercube is doubled"
             raise place.mistake(wanted, many, f"use {2 * count}")
-
-
-def _without_count(sample: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in sample.items() if name not in ("count", "extend")}

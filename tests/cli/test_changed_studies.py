@@ -70,7 +70,7 @@ def test_assignments_set_constants_and_axes(run, folder, evogt):
         assert dict(data.run_status.sizes) == {"kind": 2, "seed": 2}
         assert (data.scale.item(), data.n.item(), data.error.sel(kind="a").values.tolist()) == (2.0, 20, [40.0, 42.0])
     code, out, err = evogt("run", "own.toml", "scal=2")
-    assert (code, out, "did you mean `scale`?" in err) == (2, "", True)
+    assert (code, out, "Did you mean `scale`?" in err) == (2, "", True)
     assert evogt("verify", "new.nc")[0] == 0
 
 

@@ -96,7 +96,7 @@ def result(folder):
 
 BAD_STUDIES = {
     "no TOML": ("name = ", ["must be TOML"]),
-    "unknown key": (STUDY + "[pilto]\n", ["unknown key `pilto`", "did you mean `pilot`?"]),
+    "unknown key": (STUDY + "[pilto]\n", ["unknown key `pilto`", "Did you mean `pilot`?"]),
     "unknown parameter": (STUDY + "[constants]\ngamma = 1\n", ["unknown parameter `gamma`"]),
     "missing parameter": (STUDY.replace('family = ["a", "b"]\n', ""), ["`family` must be given"]),
     "value twice": (STUDY.replace("[0.2, 0.1]", "[0.3, 0.30]"), ["`epsilon` must have different values"]),

@@ -158,4 +158,4 @@ def test_one_case_is_tried(folder, evogt):
     assert "1 / 0" in err
     assert evogt("try", folder / "own.toml", "--strict")[0] == 1
     code, _, err = evogt("try", folder / "own.toml", "sed=7")
-    assert (code, "did you mean `seed`?" in err) == (2, True)
+    assert (code, "Did you mean `seed`?" in err) == (2, True)

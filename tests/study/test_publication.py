@@ -4,7 +4,7 @@ import netCDF4
 import pytest
 
 import evogt_study as evs
-from evogt_study.study.model import checked_license, checked_orcid
+from evogt_study.study.model import check_license, check_orcid
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
@@ -40,11 +40,11 @@ def test_it_is_given_in_python_too(tmp_path):
 @pytest.mark.parametrize("orcid", ["0000-0002-1825-0097", "0000-0001-5109-3700", "0000-0002-1694-233X"])
 def test_identifiers_of_people(orcid):
     """Those that orcid.org itself gives as examples."""
-    assert checked_orcid(orcid) == orcid
+    assert check_orcid(orcid) == orcid
     with pytest.raises(ValueError, match="an ORCID iD such as"):
-        checked_orcid(orcid[:-1] + "5")
+        check_orcid(orcid[:-1] + "5")
 
 
 @pytest.mark.parametrize("text", ["CC-BY-4.0", "cc-by-4.0", "LicenseRef-ours", "https://example.org/license"])
 def test_identifiers_of_licences(text):
-    assert checked_license(text) == text.replace("cc-by", "CC-BY")
+    assert check_license(text) == text.replace("cc-by", "CC-BY")

@@ -28,10 +28,10 @@ class FormulaProblems(ProblemKind):
                 )
             return problems.BUILT_IN[stated]
         from evogt_study.pde.problems.terms import ProblemTable  # 0.5 s, with SymPy
-        from evogt_study.study.model import validated
+        from evogt_study.study.model import validate_table
 
         given = {key: value for key, value in stated.items() if key != "kind"}
-        table = validated(ProblemTable, given, where).model_dump(exclude_none=True)
+        table = validate_table(ProblemTable, given, where).model_dump(exclude_none=True)
         mesh = table.get("domain", {}).get("mesh")
         if isinstance(mesh, str):  # a path relative to the study
             table["domain"] = {"mesh": str(folder / mesh)}

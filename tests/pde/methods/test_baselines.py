@@ -348,7 +348,7 @@ BAD = {
         ["`degree` must be an integer from 2", "to 127", "got 128", "constants.degree"],
     ),
     "p1_fem: a parameter of evolution": (
-        toml("p1_fem", {"tau": "1e-12"}), ["unknown parameter `tau`", "constants.tau", "known are"],
+        toml("p1_fem", {"tau": "1e-12"}), ["unknown parameter `tau`", "constants.tau", "Choose one of"],
     ),
     "p1_fem: dt that does not divide": (
         toml("p1_fem", {"dt": "0.3"}), ["`dt` must be a step that divides", "got 0.3", "constants.dt", "use e.g."],
