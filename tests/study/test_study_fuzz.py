@@ -1,5 +1,6 @@
 """Anything at all as a study file: it is read, or refused in one line; nothing is executed and nothing is written."""
 
+import copy
 import os
 import string
 from datetime import date
@@ -75,48 +76,30 @@ anything = st.recursive(
 )
 
 
-def places(value, path=()):
-    """Every place in a nested table, the whole of it first."""
-    found = [path]
-    if isinstance(value, dict | list):
-        inner = value.items() if isinstance(value, dict) else enumerate(value)
-        found += [place for key, entry in inner for place in places(entry, (*path, key))]
-    return found
-
-
-def edit(value, path, action):
-    """A copy in which `action` has changed a copy of the table or list that holds the end of `path`."""
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    if len(path) == 1:
-        return action(copy, path[0])
-    copy[path[0]] = edit(value[path[0]], path[1:], action)
-    return copy
+def holders(value):
+    """Every table and list that is not empty, the whole first."""
+    if isinstance(value, dict | list) and value:
+        yield value
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from holders(entry)
 
 
 @st.composite
 def changed(draw):
     """A valid study with up to three entries replaced, removed, renamed or added."""
-    table = draw(st.sampled_from([VALID, WITH_PILOT]))
+    table = copy.deepcopy(draw(st.sampled_from([VALID, WITH_PILOT])))
     for _ in range(draw(st.integers(1, 3))):
-        path = draw(st.sampled_from(places(table)[1:] or [("name",)]))
-        new, name = draw(anything), draw(names)
-
-        def replace(inside, key, new=new):
-            inside[key] = new
-            return inside
-
-        def remove(inside, key):
-            del inside[key]
-            return inside
-
-        def rename(inside, key, name=name):
-            is_table = isinstance(inside, dict)
-            return {name if each == key else each: inside[each] for each in inside} if is_table else inside
-
-        def add(inside, key, new=new, name=name):
-            return {**inside, name: new} if isinstance(inside, dict) else [*inside, new]
-
-        table = edit(table, path, draw(st.sampled_from([replace, remove, rename, add]))) if path[0] in table else table
+        inside = draw(st.sampled_from(list(holders(table)) or [{"": 1}]))
+        is_table = isinstance(inside, dict)
+        key = draw(st.sampled_from(list(inside) if is_table else range(len(inside))))
+        action = draw(st.sampled_from(["replace", "remove", "rename", "add"]))
+        if action == "replace":
+            inside[key] = draw(anything)
+        elif is_table:
+            new = draw(anything) if action == "add" else inside.pop(key)
+            inside.update({} if action == "remove" else {draw(names): new})
+        else:
+            inside.insert(key, draw(anything)) if action == "add" else inside.pop(key)
     return table
 
 
