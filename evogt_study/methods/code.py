@@ -39,7 +39,7 @@ from evogt_study.methods.command import CommandSpec, Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint, text_of, with_depends
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, code_hash, content_of, depended, is_local, read_source, unwrapped
+from evogt_study.methods.syntax import CACHED, code_hash, content_of, hash_depends, is_local, read_source, unwrapped
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -123,7 +123,9 @@ class UserCode:
         with self.importable():
             outer = _imported_file.set(place)
             try:
-                module = _import(self.module, (self.content, *self.files)) if self.module else _run_file(self)
+                beside = (*self.neighbours, *self.used) if not self.module else ()
+                source = self.path, self.text, beside
+                module = _import(self.module, (self.content, *self.files)) if self.module else _run_file(*source)
             except (Exception, SystemExit) as error:  # a user's file can raise anything
                 raise StudyError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
             finally:
@@ -217,7 +219,13 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
         return _find_command(reference, folder.resolve(), depends)
     file, _, attribute = reference.rpartition(":")
     if not file.endswith(".py"):
-        module, _, attribute = _entry_point(reference).partition(":")
+        entries = (
+            [reference] if attribute != reference else [e.value for e in entry_points(group=GROUP, name=reference)]
+        )
+        if not entries:
+            message = f"an entry point of the group {GROUP}, got none of an installed package"
+            raise StudyError(f"`{reference}` must be {message}")
+        module, _, attribute = entries[0].partition(":")
         path, source, root, package, content = _find_installed(module, attribute, reference)
         kind, used = CodeKind.MODULE, tuple[tuple[str, str], ...]()
     else:
@@ -232,14 +240,14 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
         content, used = _source_content(source, attribute, path, root, "")
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
-        folder=str(folder.resolve()), depends=depended(depends, folder),
+        folder=str(folder.resolve()), depends=hash_depends(depends, folder),
         files=code_hash(path, source, root, package or module, folder, depends), content=content, used=used,
         text=source,
     )  # fmt: skip
 
 
 def _find_command(reference: str, folder: Path, depends: Sequence[str]) -> UserCode:
-    program, whole = Program(CommandSpec.of(reference), folder, tuple(depends)), depended(depends, folder)
+    program, whole = Program(CommandSpec.of(reference), folder, tuple(depends)), hash_depends(depends, folder)
     program.check()
     return UserCode(
         kind=CodeKind.COMMAND, reference=reference, attribute=program.command.name, folder=str(folder), depends=whole,
@@ -326,13 +334,9 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return declared
 
 
-def _run_file(code: UserCode) -> ModuleType:
-    """The file run as a module, also if a file that it imports has changed."""
-    return _module(code.path, code.text, (*code.neighbours, *code.used))
-
-
 @lru_cache(maxsize=32)
-def _module(path: str, source: str, beside: Contents) -> ModuleType:
+def _run_file(path: str, source: str, beside: Contents) -> ModuleType:
+    """The file run as a module, also if a file that it imports has changed."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
@@ -416,14 +420,6 @@ def _forget(folder: Path, paths: set[str]) -> None:
         if known and name != "__main__":
             del sys.modules[name]
     importlib.invalidate_caches()
-
-
-def _entry_point(reference: str) -> str:
-    if ":" in reference:
-        return reference
-    for entry in entry_points(group=GROUP, name=reference):
-        return entry.value
-    raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none of an installed package")
 
 
 def is_entry_point(name: str) -> bool:

@@ -52,12 +52,9 @@ def known_method(
 
     named: returns the user code of a reference.  Raises StudyError for an unknown name.
     """
-    if isinstance(method, str):
-        return _method(method, named)
-    return Alternatives(tuple((label, _method(reference, named)) for label, reference in method.items()))
-
-
-def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
+    if not isinstance(method, str):
+        parts: Any = tuple((label, known_method(reference, named)) for label, reference in method.items())
+        return Alternatives(parts)
     if ":" in method or (method not in METHODS.own and is_entry_point(method)):
         return named(method)
     if method not in METHODS.own:

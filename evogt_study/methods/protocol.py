@@ -196,10 +196,14 @@ class MethodSpec:
 
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
         """Return the spec with `change` applied to each of `codes`."""
+
+        def changed(whole: Any) -> Any:
+            if isinstance(whole, Alternatives):
+                return Alternatives(tuple((label, changed(part)) for label, part in whole.options))
+            return change(whole) if isinstance(whole, UserCode) else whole
+
         references = tuple(map(change, self.references))
-        return replace(
-            self, method=_changed(self.method, change), problem=_changed(self.problem, change), references=references
-        )
+        return replace(self, method=changed(self.method), problem=changed(self.problem), references=references)
 
 
 @dataclass(frozen=True)
@@ -231,9 +235,3 @@ class Alternatives(Generic[Part]):
 def list_parts(whole: object) -> tuple[object, ...]:
     """Return the method or problem, or all of them if they are the values of an axis."""
     return tuple(part for _, part in whole.options) if isinstance(whole, Alternatives) else (whole,)
-
-
-def _changed(whole: Any, change: Callable[[UserCode], UserCode]) -> Any:
-    if isinstance(whole, Alternatives):
-        return Alternatives(tuple((label, _changed(part, change)) for label, part in whole.options))
-    return change(whole) if isinstance(whole, UserCode) else whole

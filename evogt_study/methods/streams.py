@@ -28,7 +28,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.syntax import CACHED, is_local, module_path
+from evogt_study.methods.syntax import CACHED, is_local, module_path, unwrapped
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
 
@@ -86,7 +86,7 @@ def describe_common(common: Common, parameters: Collection[str], function: str) 
 
 
 def hash_words(values: Values, common: Common) -> list[int]:
-    """Return the words of a case: none if its seed is one stream everywhere, else 8, of its other parameters.
+    """Return the integers of a case: none if its seed is one stream everywhere, else 8, of its other parameters.
 
     values: also the name of the function under "method", and the problem under "problem", which can be axes.
     """
@@ -113,33 +113,23 @@ def describe_streams(common: Common) -> str:
 @contextmanager
 def isolate_global_draws() -> Iterator[Callable[[str], None]]:
     """Yield a function that seeds `random` and ``numpy.random`` from a run key; restore both at the end."""
+
+    def seed_draws(key: str) -> None:
+        random.seed(key)
+        np.random.seed(np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4"))
+
     python, bits, numpy = random.getstate(), mtrand.get_bit_generator(), np.random.get_state(legacy=False)
     mtrand.set_bit_generator(np.random.MT19937(0))
     try:
-        yield _seed_global_draws
+        yield seed_draws
     finally:
         random.setstate(python)
         mtrand.set_bit_generator(bits)
         np.random.set_state(numpy)
 
 
-def _seed_global_draws(key: str) -> None:
-    random.seed(key)
-    np.random.seed(np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4"))
-
-
 def check_generators(function: Any, reference: str) -> None:
     """Raise StudyError if a function captures a random generator."""
-    name = next(_captured(function), None)
-    if name is not None:
-        raise StudyError(
-            f"`{name}` of {reference} is a random generator, whose draws every worker would repeat; let the function "
-            "have an argument `rng`, or make the generator inside the function with np.random.default_rng(seed)"
-        )
-
-
-def _captured(function: Any) -> Iterator[str]:
-    """Names of captured generators."""
     waiting, seen = deque([("", function)]), dict[int, Any]()
     while waiting and len(seen) < MAX_OBJECTS:
         name, value = waiting.popleft()
@@ -148,7 +138,11 @@ def _captured(function: Any) -> Iterator[str]:
         seen[id(value)] = value  # with the value, so that no other has its number
         if isinstance(value, GENERATORS):
             if not isinstance(value, random.SystemRandom) and not any(value is each for each in _SEEDED):
-                yield name or type(value).__name__
+                raise StudyError(
+                    f"`{name or type(value).__name__}` of {reference} is a random generator, whose draws every worker "
+                    "would repeat; let the function have an argument `rng`, or make the generator inside the function "
+                    "with np.random.default_rng(seed)"
+                )
             continue
         waiting.extend(_parts(name, value))
 
@@ -157,7 +151,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What a value refers to, with names for messages."""
     before = f"{name}." if name else ""
     if isinstance(value, FunctionType):
-        yield from _of_function(value)
+        yield from _list_captured(value)
     elif isinstance(value, functools.partial):
         yield name, value.func
         yield from ((f"argument {number}", each) for number, each in enumerate(value.args, 1))
@@ -165,12 +159,8 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (MethodType, BuiltinFunctionType)):
         yield name, getattr(value, "__func__", None)
         yield name, value.__self__
-    elif isinstance(value, (staticmethod, classmethod, CACHED)):
-        yield name, value.__wrapped__
-    elif isinstance(value, property):
-        yield from ((name, each) for each in (value.fget, value.fset))
-    elif isinstance(value, functools.cached_property):
-        yield name, value.func
+    elif isinstance(value, (staticmethod, classmethod, CACHED, property, functools.cached_property)):
+        yield name, unwrapped(value)
     elif isinstance(value, type):
         if is_local(sys.modules.get(value.__module__)):
             yield from ((f"{before}{each}", part) for each, part in vars(value).items())
@@ -199,7 +189,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield slot, object.__getattribute__(value, slot)
 
 
-def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Defaults, closure, and the globals that its code names."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     yield from zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)
@@ -209,30 +200,24 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
     if is_local(sys.modules.get(function.__module__ or "")):
         names, modules, attributes = _used_names(code)
-        _import_neighbours(function, modules)
+        for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
+            if module_path(Path(code.co_filename).parent, name) is not None:
+                with suppress(Exception):  # the run shows the error
+                    importlib.import_module(name)
         values = {name: function.__globals__[name] for name in names if name in function.__globals__}
         values |= {name: sys.modules[name] for name in modules if name in sys.modules}
         for name, value in values.items():
-            yield from _of_module(name, value, attributes) if isinstance(value, ModuleType) else [(name, value)]
+            yield from _list_used(name, value, attributes) if isinstance(value, ModuleType) else [(name, value)]
 
 
-def _import_neighbours(function: FunctionType, modules: set[str]) -> None:
-    """Import the files beside a function that it imports only when it is called: they may have generators."""
-    folder = Path(function.__code__.co_filename).parent
-    for name in modules - sys.modules.keys():
-        if module_path(folder, name) is not None:
-            with suppress(Exception):  # the run shows the error
-                importlib.import_module(name)
-
-
-def _of_module(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
+def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
     """What a function may use of a module of the user's own: what its code names."""
     if is_local(module):
         for each in sorted(attributes & vars(module).keys()):
             value = vars(module)[each]
             if isinstance(value, ModuleType):
                 if value.__name__.startswith(f"{module.__name__}."):
-                    yield from _of_module(f"{name}.{each}", value, attributes)
+                    yield from _list_used(f"{name}.{each}", value, attributes)
             else:
                 yield f"{name}.{each}", value
 

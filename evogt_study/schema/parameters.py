@@ -131,13 +131,21 @@ def field_names(kind: Any) -> tuple[str, ...]:
 def integer(minimum: int, maximum: int | None = None) -> Reader:
     """Read integers in [`minimum`, `maximum`].  60.0 is not an integer: it would name the same run twice."""
     most = 2**BITS - 1 if maximum is None else maximum
+    read = _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= most)
 
-    def read(raw: Any) -> Value:
+    def read_bounded(raw: Any) -> Value:
         # before `canonical`, whose message has no limit
         if maximum is None and isinstance(raw, int) and raw > most:
             raise TooLargeError
+        return read(raw)
+
+    return read_bounded
+
+
+def _read_if(admits: Callable[[Any], bool]) -> Reader:
+    def read(raw: Any) -> Value:
         value = canonical(raw)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= most:
+        if not admits(value):
             raise ValueError
         return value
 
@@ -155,37 +163,20 @@ def real(
 
 def admitted(admits: Callable[[float], bool]) -> Reader:
     """Read numbers that pass a test."""
-
-    def read(raw: Any) -> Value:
-        value = canonical(raw)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not admits(float(value)):
-            raise ValueError
-        return float(value)
-
-    return read
+    read: Any = _read_if(
+        lambda value: type(value) is not bool and isinstance(value, (int, float)) and admits(float(value))
+    )
+    return lambda raw: float(read(raw))
 
 
 def choice(options: Container[str]) -> Reader:
     """Read one of several strings."""
-
-    def read(raw: Any) -> Value:
-        if not isinstance(raw, str) or raw not in options:
-            raise ValueError
-        return raw
-
-    return read
+    return _read_if(lambda value: isinstance(value, str) and value in options)
 
 
 def registry_key(kinds: Mapping[str, object]) -> Reader:
     """Read a key of a mapping, such as a `Registry`, that raises ParameterError for unknown keys."""
-
-    def read(raw: Any) -> Value:
-        if not isinstance(raw, str):
-            raise ValueError
-        kinds[raw]
-        return raw
-
-    return read
+    return _read_if(lambda value: isinstance(value, str) and kinds[value] is not None)
 
 
 def one_or_several(single: Reader) -> Reader:
@@ -336,21 +327,11 @@ def _reader(hint: Any) -> tuple[str, Reader]:
     return ", or ".join(wanted for wanted, _ in each), _first_of([read for _, read in each])
 
 
-def _exactly(kind: type) -> Reader:
-    def read(raw: Any) -> Value:
-        value = canonical(raw)
-        if type(value) is not kind:
-            raise ValueError
-        return value
-
-    return read
-
-
 _PLAIN: Mapping[Any, tuple[str, Reader]] = {
-    bool: ("true or false", _exactly(bool)),
-    int: ("an integer", _exactly(int)),
+    bool: ("true or false", _read_if(lambda value: type(value) is bool)),
+    int: ("an integer", _read_if(lambda value: type(value) is int)),
     float: ("a finite number", real()),
-    str: ("a string", _exactly(str)),
+    str: ("a string", _read_if(lambda value: type(value) is str)),
 }
 
 

@@ -129,7 +129,7 @@ class RunRecords:
         )
 
 
-def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
+def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     """Return the values of the records: those with equal name, dtype, shape and attributes in one array."""
     groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
     for row, record in enumerate(records):
@@ -175,15 +175,11 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
         stacks=tuple(map(_concatenated, alike.values())),
-        outputs=_joined_outputs(several),
+        outputs=tuple(text for records in several for text in records.outputs or ("",) * len(records.keys))
+        if any(records.outputs for records in several)
+        else (),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
-
-
-def _joined_outputs(several: Sequence[RunRecords]) -> tuple[str, ...]:
-    if not any(records.outputs for records in several):
-        return ()
-    return tuple(text for records in several for text in records.outputs or ("",) * len(records.keys))
 
 
 def _concatenated(stacks: Sequence[Stack]) -> Stack:

@@ -261,7 +261,10 @@ def labels(values: Sequence[Value]) -> list[Any]:
             raise ValueError(f"integers that int64 or uint64 holds, got {min(integers)} and {max(integers)}")
         return integers
     if kinds in ({"float"}, {"float", "int"}):
-        return list(map(_as_float, values))
+        for value in values if "int" in kinds else ():
+            if not isinstance(value, (float, np.floating)) and int(float(value)) != value:  # type: ignore[arg-type]  # a number
+                raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
+        return list(map(float, values))  # type: ignore[arg-type]  # all are numbers
     if kinds in ({"date"}, {"duration"}):
         return _date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
     return [text_label(value) for value in values]
@@ -297,12 +300,6 @@ def is_number(value: object) -> bool:
     """Return True for an integer or a float, of Python or NumPy."""
     kind: Any = type(value)
     return _kind_of_type(kind) in ("int", "float")
-
-
-def _as_float(value: Any) -> float:
-    if not isinstance(value, (float, np.floating)) and int(float(value)) != value:
-        raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
-    return float(value)
 
 
 def text_label(value: Any, inner: bool = False) -> str:
@@ -415,12 +412,6 @@ def _of_text(raw: str) -> str:
     return raw
 
 
-def _of_dict(raw: Mapping[Any, Any]) -> Any:
-    if all(type(name) is str for name in raw) and TYPE not in raw:
-        return {_of_text(name): to_json(entry) for name, entry in raw.items()}
-    return {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
-
-
 def _of_datetime(raw: datetime) -> Any:
     made = {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _of_zone(raw)
     back = from_json(made)
@@ -501,7 +492,11 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     list: lambda raw: [to_json(entry) for entry in raw],
     tuple: lambda raw: {TYPE: "tuple", VALUE: [to_json(entry) for entry in raw]},
     range: lambda raw: {TYPE: "range", VALUE: [_of_int(raw.start), _of_int(raw.stop), _of_int(raw.step)]},
-    dict: _of_dict,
+    dict: lambda raw: (
+        {_of_text(name): to_json(entry) for name, entry in raw.items()}
+        if all(type(name) is str for name in raw) and TYPE not in raw
+        else {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
+    ),
     date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
     datetime: _of_datetime,
     timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
@@ -513,10 +508,6 @@ def _zone(stated: Mapping[str, Any]) -> Any:
     if "zone" in stated:
         return ZoneInfo(stated["zone"])
     return timezone(timedelta(*stated["offset"])) if "offset" in stated else None
-
-
-def _to_datetime(stated: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(stated[VALUE]).replace(tzinfo=_zone(stated), fold=stated.get("fold", 0))
 
 
 def _to_numpy(stated: Mapping[str, Any]) -> Any:
@@ -564,7 +555,9 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "range": lambda stated: range(*stated[VALUE]),
     "dict": lambda stated: {from_json(name): from_json(entry) for name, entry in stated[VALUE]},
     "date": lambda stated: date.fromisoformat(stated[VALUE]),
-    "datetime": _to_datetime,
+    "datetime": lambda stated: datetime.fromisoformat(stated[VALUE]).replace(
+        tzinfo=_zone(stated), fold=stated.get("fold", 0)
+    ),
     "timedelta": lambda stated: timedelta(*stated[VALUE]),
     "np.ndarray": _to_array,
     "pd.Timestamp": _to_pandas,

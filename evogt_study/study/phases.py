@@ -194,10 +194,6 @@ class Precision:
     axis: str = ""
     pair: tuple[str, str] = ("", "")
 
-    def first_seeds(self, space: CaseSpace) -> Chosen:
-        """The seeds of the first batch, which every setup has."""
-        return self.seeds(space, {})
-
     def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> Chosen:
         """The seeds of each setup: as many of the axis as `counts` says, else the first batch.
 

@@ -23,7 +23,7 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
-from evogt_study.methods.syntax import depended
+from evogt_study.methods.syntax import hash_depends
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import (
     FINGERPRINT,
@@ -41,7 +41,7 @@ from evogt_study.storage.atomic import is_utf8, written_whole
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_files, sections
-from evogt_study.study.model import StudyModel, check_model, read_toml, taken_by, write_toml
+from evogt_study.study.model import StudyModel, check_model, read_toml, suggest_reader, write_toml
 from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
 from evogt_study.study.resources import Resources
@@ -298,7 +298,7 @@ class Study:
         try:
             text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
-            raise StudyError(f"{error}{taken_by(str(path))}") from None
+            raise StudyError(f"{error}{suggest_reader(str(path))}") from None
         return Study.from_text(_with_name(text, path.stem), str(path), named=named)
 
     @staticmethod
@@ -593,7 +593,7 @@ class _Stated:
             code = self.codes.get(reference)
             if code is None or code.kind is not CodeKind.OBJECT:
                 return replace(named_code(reference, folder, depends), objects=objects)
-            return replace(code, depends=depended(depends, Path(code.folder)), objects=objects)
+            return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
 
         return _read(model, file, named, warn=True)
 

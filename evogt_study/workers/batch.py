@@ -25,7 +25,7 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import software_set
-from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stacked
+from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stack_records
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
 from evogt_study.study.resources import Needs
@@ -214,11 +214,11 @@ def _compute_part(
 def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
     """Return the rows and their stacked values.  A run whose values cannot be stacked is failed: memory may not do."""
     try:
-        return rows, stacked([record for _, _, record, *_ in rows])
+        return rows, stack_records([record for _, _, record, *_ in rows])
     except Exception as error:  # noqa: BLE001  # whatever NumPy raises
         if len(rows) > 1:
             parts = [_stack([row])[0][0] for row in rows]
-            return parts, stacked([record for _, _, record, *_ in parts])
+            return parts, stack_records([record for _, _, record, *_ in parts])
         message = f"what the function returned cannot be kept: {one_line(error)}"
         return [(Status.failed, message, None, *rows[0][3:])], ()
 
