@@ -311,7 +311,7 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
 def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     """A parameter for each argument of a user's function, with its default.
 
-    Raises StudyError for what is not a function of named arguments.
+    Raises StudyError for anything except a function of named arguments.
     """
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
@@ -542,7 +542,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     """As cloudpickle, except for cached user functions: Python pickles them by a name that workers lack."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce a cached function or property to what is behind the cache."""
+        """Reduce a cached function or property to the function behind the cache."""
         if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
             return _cached_property, (value.func, value.attrname)
         if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):

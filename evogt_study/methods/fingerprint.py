@@ -182,14 +182,14 @@ Making = Generator[Any, Any, Any]
 _MAX_READINGS = 4
 """Number of times that an object is read until its pickled content stays the same."""
 _MAX_PARTS, _MAX_DEPTH = 2_000, 100
-"""Size of a form that stands in others as it is."""
+"""Largest size of a form that other forms contain as it is."""
 
 
 class NestedForm(list[Any]):
     """The form of a value that contains others, with the number of its parts, and how deep they are nested.
 
     What several values share is written once for each, and so on inside of these: 30 levels are a billion parts.
-    So a large form stands in others by its hash.  It depends on the parts alone, not on which of them are shared.
+    So other forms contain the hash of a large form.  It depends on the parts alone, not on which of them are shared.
     """
 
     extent: tuple[int, int]
@@ -777,7 +777,7 @@ def file_fingerprint(
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the fingerprint of `attribute` in a file, and the other files that it uses, with their content.
 
-    folder: where its imports are searched first.  Raises SyntaxError or ValueError for what is no Python.
+    folder: where its imports are searched first.  Raises SyntaxError or ValueError if the text is no Python.
     """
     used = UsedCode()
     scope = used.file(path, folder, package, text)

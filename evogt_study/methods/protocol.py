@@ -42,7 +42,7 @@ class Method(ABC):
     stage_parameters: tuple[str, ...] | None = None
     """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
     plain_parameters: Collection[str] = ()
-    """Parameters that decide neither `BoundCase.setup`, nor what is required, nor the work and memory of a case."""
+    """Parameters that decide neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 

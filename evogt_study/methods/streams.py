@@ -3,8 +3,8 @@
 `check_generators` refuses functions that capture a generator: each worker would have a copy and repeat the draws of the
 others.  Only what a function uses when it is called counts: not a generator from which its file made a constant array.
 
-A user function with an argument `rng` that the study does not set receives a generator.  The seed and the words of the
-case decide its stream.  Draws from `random` and ``numpy.random`` that use no generator depend on the run key.
+A user function with an argument `rng` that the study does not set receives a generator.  The seed and a hash of the case
+decide its stream.  Draws from `random` and ``numpy.random`` that use no generator depend on the run key.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def add_generator(arguments: dict[str, Any], names: Sequence[str], values: Value
 
 
 def describe_common(common: Common, parameters: Collection[str], function: str) -> dict[str, Common]:
-    """Return the part of a setup that decides the words of a function with these parameters."""
+    """Return the part of a setup that decides the streams of a function with these parameters."""
     return {"common": common, "drawn by": function} if RNG in parameters and common != ALL else {}
 
 

@@ -356,7 +356,7 @@ def is_local(module: ModuleType | None) -> bool:
 def is_local_path(path: Path) -> bool:
     """Return True for a file that is not installed."""
     path = path.resolve()
-    # a user's own packages, and those of a parent environment, are in none of these places, but in a folder so named
+    # packages of a user, and of a parent environment, are in none of these places but in a folder of this name
     return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
 
 

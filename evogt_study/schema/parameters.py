@@ -52,7 +52,7 @@ class TooLargeError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: its name, its valid values (`wanted` in words, `read`), and the attributes of its coordinate.
+    """A parameter: its name, its valid values (`wanted` as text, `read`), and the attributes of its coordinate.
 
     default: None if a study must give a value.  optional: a case may have no value.  resolve: reads a raw value with
     the folder of the study, to which paths are relative.  takes_code: a string "file.py:name" is a user function.
@@ -311,7 +311,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 @cache
 def _reader(hint: Any) -> tuple[str, Reader]:
-    """Return the valid values in words, and their reader.  Raises TypeError for a type without one."""
+    """Return the valid values as text, and their reader.  Raises TypeError for a type without one."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is Literal:

@@ -150,7 +150,7 @@ class PrecisionTable(TomlTable):
     statistic: str = "mean"
     """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels of an axis or design."""
     variable: str = "error"
-    """Variable that it is taken of."""
+    """Variable of the statistic."""
     half_width: str | float | int
     """Half the width of its interval: `10 %` of the number, or a number in its units."""
     confidence: float = 0.95
@@ -342,7 +342,7 @@ class StudyModel(TomlTable):
     random: RandomTable | None = None
     """Random streams of a function with an argument `rng`."""
     output: OutputTable | None = None
-    """Names of what is recorded, and the times."""
+    """Recorded variables and saved times."""
     publication: PublicationTable | None = None
     """Who made the results, and on what terms others may use them."""
 

@@ -160,8 +160,8 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
     while size < count:
         # a point may be 1: the sum of an interval and a number below 1 is rounded
-        taken = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
-        free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in taken.T])
+        used = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
+        free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in used.T])
         added = (rng.permuted(free, axis=1).T + rng.random((size, dimension))) / (2 * size)
         points, size = np.concatenate([points, added]), 2 * size
     return points

@@ -91,8 +91,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_are_one_line(name):
-    method, told = MISTAKES[name]
-    with pytest.raises(StudyError, match=told):
+    method, message = MISTAKES[name]
+    with pytest.raises(StudyError, match=message):
         Study.from_text(study(method))
 
 

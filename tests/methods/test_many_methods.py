@@ -116,14 +116,14 @@ def test_histories_and_values_of_a_returned_solution(study, result_of, tmp_path)
     assert data.validation_values.dims == ("shift", "node")
 
 
-@pytest.mark.parametrize(("name", "told"), [("badly", "`u` of shape (3,); at the nodes it has (50,) or (2, 50)"),
+@pytest.mark.parametrize(("name", "message"), [("badly", "`u` of shape (3,); at the nodes it has (50,) or (2, 50)"),
                                             ("twice", "`error` beside `u`, from which it follows")])  # fmt: skip
-def test_what_is_no_solution_is_refused(study, name, told):
+def test_what_is_no_solution_is_refused(study, name, message):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
     plan = study_plan(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
                             f'method = "solvers.py:{name}"'))  # fmt: skip
     records = compute_here(Batch.of(plan.spec, list(plan.cases())))
-    assert told in records.messages[0]
+    assert message in records.messages[0]
 
 
 def test_studies_in_python_take_functions_as_an_axis(client, tmp_path):
@@ -164,6 +164,6 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_are_one_line(study, name):
-    axes, rest, head, told = MISTAKES[name]
-    with pytest.raises(StudyError, match=told):
+    axes, rest, head, message = MISTAKES[name]
+    with pytest.raises(StudyError, match=message):
         study(axes, rest, head)

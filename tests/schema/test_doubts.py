@@ -80,7 +80,7 @@ def doubtful(tmp_path_factory):
 @pytest.mark.long
 def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monkeypatch):
     monkeypatch.chdir(doubtful)
-    code, _, told = evogt("run", "doubtful.toml", "-q", "--workers", "1", "-o", "d.nc")
+    code, _, output = evogt("run", "doubtful.toml", "-q", "--workers", "1", "-o", "d.nc")
     data = read_study(doubtful / "d.nc")
     flagged, outside = data.quadrature_defect > MOST_QUADRATURE_DEFECT, data.domain_reach > 1
     assert code == 0
@@ -89,7 +89,7 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
     np.testing.assert_array_equal(outside.any("seed"), outside.all("seed"))
     assert outside.sel(dictionary="gtransnet", radius=0.4).all()
     assert int(outside.sum()) == 4  # of gtransnet alone
-    before, *after = told.splitlines()
+    before, *after = output.splitlines()
     assert before.startswith("evogt: domain_reach is 1.25, above 1: ")
     worst = f"{float(data.quadrature_defect.max()):.3g}"
     coarse = (

@@ -256,8 +256,8 @@ def test_a_run_has_the_key_that_it_has_in_a_study_of_other_form(read):
 
 def test_a_design_is_described_along_its_dimension(read):
     axis = read(sample("saltelli", 4)).space.axis("point")
-    told = json.loads(axis.points.description)
-    assert told["parameters"] == {"gamma": {"from": 2, "to": 30, "scale": "log"}, "k": {"from": 0, "to": 1}}
-    del told["parameters"]
-    assert told == {"kind": "sample", "rule": "saltelli", "count": 4, "sample_seed": 1, "second_order": False}
+    described = json.loads(axis.points.description)
+    assert described["parameters"] == {"gamma": {"from": 2, "to": 30, "scale": "log"}, "k": {"from": 0, "to": 1}}
+    del described["parameters"]
+    assert described == {"kind": "sample", "rule": "saltelli", "count": 4, "sample_seed": 1, "second_order": False}
     assert len(axis.values) == 4 * (2 + 2)

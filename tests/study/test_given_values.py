@@ -243,8 +243,8 @@ REFUSED_AXES = {
 
 @pytest.mark.parametrize("name", REFUSED_AXES)
 def test_values_that_an_axis_cannot_have_are_refused_by_name(name):
-    values, told = REFUSED_AXES[name]
-    with pytest.raises(StudyError, match=told) as caught:
+    values, message = REFUSED_AXES[name]
+    with pytest.raises(StudyError, match=message) as caught:
         evs.Study(received, axes={"seed": [0], "x": values}, name="f")
     assert "\n" not in str(caught.value)
 
@@ -278,8 +278,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_no_constant_can_be_is_refused_by_name(name):
-    value, told = REFUSED[name]
-    with pytest.raises(StudyError, match=told) as caught:
+    value, message = REFUSED[name]
+    with pytest.raises(StudyError, match=message) as caught:
         evs.Study(received, axes={"seed": [0]}, constants={"x": value})
     assert "\n" not in str(caught.value)
 
@@ -346,17 +346,17 @@ def test_a_file_has_the_keys_of_the_study_that_wrote_it(function, tmp_path, valu
 
 
 @pytest.mark.parametrize(
-    ("x", "told"),
+    ("x", "message"),
     [
         (None, r"a study file cannot hold None \(constants.x\)"),
         ([1, {"a": None}], r"cannot hold None \(constants.x\[1\].a\)"),
         ({"svm": object}, r"cannot hold the object 'svm' \(axes.x.svm\)"),
     ],
 )
-def test_what_a_file_cannot_hold_is_refused_by_name(function, tmp_path, x, told):
+def test_what_a_file_cannot_hold_is_refused_by_name(function, tmp_path, x, message):
     given_x = {"axes": {"seed": [0], "x": x}} if isinstance(x, dict) else {"axes": {"seed": [0]}, "constants": {"x": x}}
     study = evs.Study(function, **given_x)
-    with pytest.raises(StudyError, match=told):
+    with pytest.raises(StudyError, match=message):
         study.to_file(tmp_path / "s.toml")
     assert not (tmp_path / "s.toml").exists()
 

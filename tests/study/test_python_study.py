@@ -177,8 +177,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_are_one_line(name):
-    make, told = MISTAKES[name]
-    with pytest.raises(StudyError, match=told) as caught:
+    make, message = MISTAKES[name]
+    with pytest.raises(StudyError, match=message) as caught:
         make()
     assert len(str(caught.value).splitlines()) == 1
 

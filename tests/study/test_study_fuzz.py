@@ -57,7 +57,7 @@ KEYS = [
     "record", "minimise", "candidates", "times", "grid", "dimension", "exact", "initial", "diffusion", "transnet",
     "candidate", "error", "run_status", "int", "str", "SeedRange", "a[b", "a.b", "ε", "a\nb", "", CODE,
 ]  # fmt: skip
-WORDS = [
+STRINGS = [
     "transnet", "gtransnet", "uniform_elm", "composite_midpoint", "gauss_legendre", "gamma", "epsilon", "seed",
     "error", "rank", "field", "error_history", "coefficients", "evolution", "oscillatory_1d", "implicit_midpoint",
     "../../etc", "😀", "sin(pi*x)", "sin(", "x.real", "1/x", "0", "exp(-t)*sin(pi*x/epsilon)", "tau*x", "1 + t*x",
@@ -68,7 +68,7 @@ NUMBERS = [-1, 0, 1, 2, 3, 4, 8, 0.0, -0.0, 0.1, 0.25, 0.3, 0.30000000000000004,
            1.7976931348623157e308, float("inf"), float("-inf"), float("nan"), 2**62, -(2**63), 10**400]  # fmt: skip
 
 scalars = st.one_of(
-    st.sampled_from(NUMBERS), st.sampled_from(WORDS), st.booleans(), st.just(date(2020, 1, 1)), st.text(max_size=4)
+    st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.booleans(), st.just(date(2020, 1, 1)), st.text(max_size=4)
 )
 names = st.one_of(st.sampled_from(KEYS), st.text(max_size=4))
 anything = st.recursive(
