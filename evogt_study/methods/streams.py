@@ -3,8 +3,8 @@
 `check_generators` refuses functions that capture a generator: each worker would have a copy and repeat the draws of the
 others.  Only what a function uses when it is called counts: not a generator from which its file made a constant array.
 
-A user function with an argument `rng` that the study does not set receives a generator.  The seed and a hash of the case
-decide its stream.  Draws from `random` and ``numpy.random`` that use no generator depend on the run key.
+A user function with an argument `rng` that the study does not set receives a generator.  The seed and a hash of the
+case decide its stream.  Draws from `random` and ``numpy.random`` that use no generator depend on the run key.
 """
 
 from __future__ import annotations
