@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import CodeWarning, warn
+from evogt_study.methods.streams import GLOBAL_GENERATORS
 from evogt_study.methods.syntax import (
     CACHED,
     DEFINITIONS,
@@ -511,6 +512,8 @@ class UsedCode:
             return shape(ast.parse(text, mode="eval").body)
         if type(value) is float:
             return ["float", repr(value)]
+        if any(value is each for each in GLOBAL_GENERATORS):  # as frozen distributions of SciPy hold one
+            return ["global generator", type(value).__name__]
         if isinstance(value, (*LITERALS, np.generic, np.dtype)) and type(value).__module__ in ("builtins", "numpy"):
             text = hex(value) if type(value) is int else repr(value)
             return [type(value).__name__, str(value.dtype) if isinstance(value, np.generic) else "", text]
@@ -719,20 +722,12 @@ def _without_caches(kind: type, state: Any) -> Any:
     """Return the state of an object without values that reading it adds: `cached_property`, and `_cache` of pandas."""
     if isinstance(state, tuple):
         parts = [(part, _without_caches(kind, part)) for part in state]
-        return tuple(new for part, new in parts if new or not part or new is part)
+        return tuple(kept for part, kept in parts if not isinstance(part, dict) or kept or not part)
     if not isinstance(state, dict):
         return state
-    caches = {
-        name
-        for base in kind.__mro__
-        for name, each in vars(base).items()
-        if isinstance(each, functools.cached_property)
-    }
-    return (
-        state
-        if caches.isdisjoint(state) and "_cache" not in state
-        else {name: each for name, each in state.items() if name not in caches and name != "_cache"}
-    )
+    members = {name: each for base in kind.__mro__ for name, each in vars(base).items()}
+    caches = {name for name, each in members.items() if isinstance(each, functools.cached_property)} | {"_cache"}
+    return {name: each for name, each in state.items() if name not in caches}
 
 
 def _are_local(names: Mapping[str, Any]) -> bool:

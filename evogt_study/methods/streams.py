@@ -28,7 +28,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.syntax import CACHED, is_local, module_path, unwrapped
+from evogt_study.methods.syntax import CACHED, is_local, module_path
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
 
@@ -41,7 +41,7 @@ STREAMS = "streams"
 GENERATORS = (
     np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random,
 )  # fmt: skip
-_SEEDED = (getattr(mtrand, "_rand", None), getattr(random, "_inst", None))
+GLOBAL_GENERATORS = (getattr(mtrand, "_rand", None), getattr(random, "_inst", None))
 """The generators behind ``np.random`` and `random`, which are seeded before each run."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 MAX_OBJECTS = 100_000
@@ -137,7 +137,7 @@ def check_generators(function: Any, reference: str) -> None:
             continue
         seen[id(value)] = value  # with the value, so that no other has its number
         if isinstance(value, GENERATORS):
-            if not isinstance(value, random.SystemRandom) and not any(value is each for each in _SEEDED):
+            if not isinstance(value, random.SystemRandom) and not any(value is each for each in GLOBAL_GENERATORS):
                 raise StudyError(
                     f"`{name or type(value).__name__}` of {reference} is a random generator, whose draws every worker "
                     "would repeat; let the function have an argument `rng`, or make the generator inside the function "
@@ -159,8 +159,10 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (MethodType, BuiltinFunctionType)):
         yield name, getattr(value, "__func__", None)
         yield name, value.__self__
-    elif isinstance(value, (staticmethod, classmethod, CACHED, property, functools.cached_property)):
-        yield name, unwrapped(value)
+    elif isinstance(value, (staticmethod, classmethod, CACHED)):
+        yield name, value.__wrapped__
+    elif isinstance(value, (property, functools.cached_property)):
+        yield name, value.fget if isinstance(value, property) else value.func
     elif isinstance(value, type):
         if is_local(sys.modules.get(value.__module__)):
             yield from ((f"{before}{each}", part) for each, part in vars(value).items())

@@ -415,7 +415,9 @@ def hash_depends(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], .
 def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
     """All text that follows from a Python file: its own, and the content of what it depends on and imports."""
     whole, source = path.resolve(), read_source(path)
-    return source, json.dumps([hash_depends(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)])
+    return source, json.dumps(
+        [hash_depends(depends, folder), code_hash(whole, source, whole.parent, "", folder, depends)]
+    )
 
 
 def _imported_names(source: str, package: str) -> Iterator[str]:

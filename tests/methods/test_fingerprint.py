@@ -484,7 +484,7 @@ ACTIONS = {
     "show": repr, "pickle": lambda value: pickle.loads(pickle.dumps(value)), "copy": copy.deepcopy,
     "compare": lambda value: value is value == value, "length": lambda value: hasattr(value, "__len__") and len(value),
     "attributes": lambda value: [getattr(value, name, None) for name in ("attrs", "area", "T", "values", "none")],
-    "fingerprint": lambda value: content(value),
+    "fingerprint": lambda value: content(value), "draw": lambda value: np.random.random(),
 }  # fmt: skip
 
 
