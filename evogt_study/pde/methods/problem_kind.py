@@ -52,12 +52,12 @@ class FormulaProblems(ProblemKind):
         from markupsafe import Markup
 
         from evogt_study.pde.problems.terms import ProblemTable
-        from evogt_study.study.model import validated
+        from evogt_study.study.model import validate_table
 
         if isinstance(stated, str):
             stated = problems.BUILT_IN[stated].table if stated in problems.BUILT_IN else {}
         try:
-            table = validated(ProblemTable, stated, "problem").model_dump(exclude_defaults=True)
+            table = validate_table(ProblemTable, stated, "problem").model_dump(exclude_defaults=True)
         except StudyError:
             return ""
         item = Markup('<li><span class="quiet">{}</span> <code>{}</code></li>\n')
