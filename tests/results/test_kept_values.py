@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 import evogt_study as evs
 from evogt_study.methods.function import as_record
 from evogt_study.results.shards import shard_folder, write_shard
-from evogt_study.schema.records import RunRecords, stacked
+from evogt_study.schema.records import RunRecords, stack_records
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
@@ -103,7 +103,7 @@ def of_runs(plan, objects, failed):
         wall_seconds=np.ones(len(cases)),
         attempts=np.ones(len(cases), np.int32),
         software=("{}",) * len(cases),
-        stacks=stacked(made),
+        stacks=stack_records(made),
     )
 
 
