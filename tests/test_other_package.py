@@ -157,8 +157,8 @@ def test_a_dictionary_has_parameters_of_its_own(axis, more, wavelengths):
         ("other_waves", "shape = 1", "`shape` must be one of flat, steep, got 1 (study, constants.shape)"),
         ("other_ripples", "depth = 0", "`depth` must be an integer >= 1, got 0 (study, constants.depth)"),
         ("other_ripples", "", "`depth` must be given (study, constants.depth), got no value"),
-        ("other_waves", "depth = 1", "unknown parameter `depth` (study, constants.depth); "),
-        ("sine", "wavelength = 1.0", "unknown parameter `wavelength` (study, constants.wavelength); "),
+        ("other_waves", "depth = 1", "unknown parameter `depth` (study, constants.depth). "),
+        ("sine", "wavelength = 1.0", "unknown parameter `wavelength` (study, constants.wavelength). "),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_parameter_is_one_line(dictionary, constants, message):

@@ -719,14 +719,23 @@ def _statement_form(statement: Statement, inner: Sequence[Link]) -> Any:
 
 
 def _without_caches(kind: type, state: Any) -> Any:
-    """Return the state of an object without values that reading it adds: `cached_property`, and `_cache` of pandas."""
+    """Return the state of an object without values that reading it adds.
+
+    These are values of `cached_property`, and in an object of a package `_cache` and empty private attributes.
+    """
     if isinstance(state, tuple):
         parts = [(part, _without_caches(kind, part)) for part in state]
         return tuple(kept for part, kept in parts if not isinstance(part, dict) or kept or not part)
     if not isinstance(state, dict):
         return state
     members = {name: each for base in kind.__mro__ for name, each in vars(base).items()}
-    caches = {name for name, each in members.items() if isinstance(each, functools.cached_property)} | {"_cache"}
+    caches = {name for name, each in members.items() if isinstance(each, functools.cached_property)}
+    if not is_local(sys.modules.get(kind.__module__)):
+        private = {name: each for name, each in state.items() if isinstance(name, str) and name.startswith("_")}
+        caches |= {
+            "_cache",
+            *(name for name, each in private.items() if each is None or (type(each) is dict and not each)),
+        }
     return {name: each for name, each in state.items() if name not in caches}
 
 
