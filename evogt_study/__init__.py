@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.concat import concat
     from evogt_study.operations.diff import diff
     from evogt_study.operations.merge import merge
-    from evogt_study.operations.progress import Event, Listener
+    from evogt_study.operations.progress import Listener, ProgressEvent
     from evogt_study.operations.run import run
     from evogt_study.operations.trial import try_case
     from evogt_study.operations.verify import verify
@@ -64,7 +64,7 @@ _named = lazy_names(
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.diff": "diff",
         "evogt_study.operations.merge": "merge",
-        "evogt_study.operations.progress": "Event Listener",
+        "evogt_study.operations.progress": "ProgressEvent Listener",
         "evogt_study.operations.run": "run",
         "evogt_study.operations.trial": "try_case",
         "evogt_study.operations.verify": "verify",
@@ -82,9 +82,33 @@ _GIVE_DATASETS = (
 """Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
-    "Design", "Event", "Interval", "Listener", "RunOptions", "Study", "compare", "concat", "diff", "errors", "merge",
-    "observed_orders", "on_grid", "over_problems", "pde", "performance", "report_progress", "run", "sample",
-    "sensitivity", "summary", "table", "to_ragged", "try_case", "variance_shares", "verify", "zip_axes",
+    "Design",
+    "Interval",
+    "Listener",
+    "ProgressEvent",
+    "RunOptions",
+    "Study",
+    "compare",
+    "concat",
+    "diff",
+    "errors",
+    "merge",
+    "observed_orders",
+    "on_grid",
+    "over_problems",
+    "pde",
+    "performance",
+    "report_progress",
+    "run",
+    "sample",
+    "sensitivity",
+    "summary",
+    "table",
+    "to_ragged",
+    "try_case",
+    "variance_shares",
+    "verify",
+    "zip_axes",
 ]  # fmt: skip
 
 

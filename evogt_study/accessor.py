@@ -20,7 +20,7 @@ from evogt_study.analysis.design import Design
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.performance import performance, share
-from evogt_study.analysis.runs import KEYS, finished_runs
+from evogt_study.analysis.runs import KEYS, keys_of_finished_runs
 from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import find_variables
@@ -152,7 +152,7 @@ class Result:
         >>> found.leader.item()
         'gtransnet'
         """
-        return compare(self._values(variable), dim, over, **{"planned": finished_runs(self._data), **options})
+        return compare(self._values(variable), dim, over, **{"planned": keys_of_finished_runs(self._data), **options})
 
     def variance_shares(
         self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
@@ -214,7 +214,9 @@ class Result:
             name: self._data[each] if isinstance(each, str) else each for name, each in options.items()
         }
         true = self._data[truth] if isinstance(truth, str) else truth
-        return performance(self._values(estimate), true, over, **({"planned": finished_runs(self._data)} | named))
+        return performance(
+            self._values(estimate), true, over, **({"planned": keys_of_finished_runs(self._data)} | named)
+        )
 
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Count the runs for which a condition holds.
@@ -241,7 +243,7 @@ class Result:
         >>> int(small.n_ok)
         10
         """
-        return share(self._data, condition, over, **{"planned": finished_runs(self._data), **options})
+        return share(self._data, condition, over, **{"planned": keys_of_finished_runs(self._data), **options})
 
     def orders(
         self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any

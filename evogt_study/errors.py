@@ -46,7 +46,7 @@ class ParameterError(InputError):
         self.name, self.wanted, self.got, self.where, self.remedy = name, wanted, got, where, remedy
         place = f" ({where})" if where else ""
         advice = f"; {remedy}" if remedy else ""
-        super().__init__(f"`{name}` must be {wanted}, got {shortened(got)}{place}{advice}")
+        super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{advice}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _parameter_error, (self.name, self.wanted, self.got, self.where, self.remedy)
@@ -129,7 +129,7 @@ class IndefiniteStiffnessError(RunError):
     """I + (dt/2) K(t) is not positive definite, so the midpoint step is not solvable."""
 
 
-class DoubtWarning(UserWarning):
+class AccuracyWarning(UserWarning):
     """The values of a run may be inaccurate.  The message gives the reason and the remedy."""
 
 
@@ -153,7 +153,7 @@ def warn(text: str, kind: type[Warning]) -> None:
     warnings.warn(text, kind, stacklevel=level)
 
 
-def shortened(value: Any, limit: int = 80) -> str:
+def shorten(value: Any, limit: int = 80) -> str:
     """Return `value` as Python prints it, cut to `limit` characters."""
     try:
         return cut(repr(value).replace("\n", " "), limit)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError, shortened
+from evogt_study.errors import FormulaError, shorten
 
 Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
 """The name of a symbol, or a function with the indices of the operations whose results it takes."""
@@ -102,7 +102,7 @@ def _read(text: str, key: str) -> ast.expr:
     # Python's parser raises MemoryError if nesting overflows its stack
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None
+        raise FormulaError(f"`{key}` must be a formula, got {shorten(text)}: {reason}") from None
     waiting: list[tuple[ast.AST, int, int]] = [(tree.body, 0, 0)]
     while waiting:
         node, level, depth = waiting.pop()
@@ -144,7 +144,7 @@ class _Translation:
     def refuse(self, what: str) -> FormulaError:
         return FormulaError(
             f"`{self.key}` must be made of numbers, names, + - * / **, parentheses and functions "
-            f"({' '.join(FUNCTIONS)}), got {what} in {shortened(self.text)}"
+            f"({' '.join(FUNCTIONS)}), got {what} in {shorten(self.text)}"
         )
 
     def part(self, node: ast.expr) -> _Part:
@@ -167,19 +167,19 @@ class _Translation:
             return self.combined(_OPERATORS[type(node.op)], self.part(node.left), self.part(node.right))
         if isinstance(node, ast.Call):
             return self.call(node)
-        raise self.refuse(_described(node))
+        raise self.refuse(_node_name(node))
 
     def number(self, node: ast.Constant) -> _Part:
         value = node.value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.refuse(shortened(value))
+            raise self.refuse(shorten(value))
         written = ast.get_source_segment(self.text, node) or ""
         if not re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", written):
-            raise self.refuse(f"the number {shortened(written)}")
+            raise self.refuse(f"the number {shorten(written)}")
         if value == 0 and not re.search("[1-9]", re.split("[eE]", written)[0]):
             return _Part(sympy.S.Zero, 0.0)
         if not 1.0 / _LARGEST < value < _LARGEST:
-            raise self.refuse(f"the number {shortened(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
+            raise self.refuse(f"the number {shorten(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
         return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
 
     def combined(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
@@ -217,7 +217,7 @@ class _Translation:
 
     def call(self, node: ast.Call) -> _Part:
         if not isinstance(node.func, ast.Name):
-            raise self.refuse(f"a call of {_described(node.func)}")
+            raise self.refuse(f"a call of {_node_name(node.func)}")
         name = node.func.id
         if name not in FUNCTIONS:
             near = difflib.get_close_matches(name, FUNCTIONS, 1)
@@ -249,7 +249,7 @@ def _digits(expression: sympy.Expr) -> int:
     return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
-def _described(node: ast.AST) -> str:
+def _node_name(node: ast.AST) -> str:
     """The name of a syntax node in messages."""
     return {
         "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
@@ -269,7 +269,7 @@ def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
 
 def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
     """Evaluate several expressions of the same symbols."""
-    return _prepared(expressions, ())(values)
+    return _compile(expressions, ())(values)
 
 
 def prepare(
@@ -279,11 +279,11 @@ def prepare(
 
     Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate_formula` does.
     """
-    return _prepared(expressions, tuple(parameters), *parameters.values())
+    return _compile(expressions, tuple(parameters), *parameters.values())
 
 
 @lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are not the same number of a formula
-def _prepared(
+def _compile(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     operations, results = _laid_out(expressions)

@@ -61,7 +61,7 @@ class Registry(Mapping[str, K], Generic[K]):
     @property
     def own(self) -> Mapping[str, EntryPoint]:
         """Entry points of this distribution, by name."""
-        return own_entry_points().get(self.group, {})
+        return read_entry_points().get(self.group, {})
 
     def installed(self) -> list[str]:
         """Return the names of this distribution, then the names of all other packages."""
@@ -92,7 +92,7 @@ class Registry(Mapping[str, K], Generic[K]):
 
 
 @cache  # a search in all installed packages would take ten times as long
-def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
+def read_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
     """Return the entry points of this distribution by group and name."""
     from importlib.metadata import PackageNotFoundError, distribution
 

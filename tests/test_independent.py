@@ -16,7 +16,7 @@ from specification import Array, Field, Problem, Result, Settings, evolve
 
 from evogt_study import pde
 
-pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, on purpose
+pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarning")  # few points, on purpose
 
 pi = np.pi
 sin, cos, exp = np.sin, np.cos, np.exp

@@ -15,7 +15,7 @@ from evogt_study.methods.problem_kind import PROBLEM_KINDS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.publishing.report import stated_problems
+from evogt_study.publishing.report import find_problems
 from evogt_study.schema.variables import status_codes
 from evogt_study.study.study import Study
 
@@ -72,7 +72,7 @@ def test_a_method_is_a_function():
 
 def test_a_method_is_a_type_and_declares_its_variables():
     with pytest.warns(
-        evs.errors.DoubtWarning, match=r"root is above 1.5 \(in 1 of 2 runs, the largest 2\): x is large"
+        evs.errors.AccuracyWarning, match=r"root is above 1.5 \(in 1 of 2 runs, the largest 2\): x is large"
     ):
         ds = run(Study.from_text('name = "r"\nmethod = "other_root"\n[axes]\nx = [1.0, 4.0]\n'))
     assert ds.root.values.tolist() == [1.0, 2.0]
@@ -86,7 +86,7 @@ def test_a_problem_kind_reads_problems_and_wraps_functions_that_solve_them(tmp_p
     text = f'{head}[problem]\nkind = "spring"\nstiffness = 4.0\n'
     (tmp_path / "f.toml").write_text(text)
     assert run(Study.from_file(tmp_path / "f.toml")).frequency.values.tolist() == [2.0, 1.0]
-    assert [str(each.items) for each in stated_problems(text)] == ["<li>a spring of stiffness 4.0</li>"]
+    assert [str(each.items) for each in find_problems(text)] == ["<li>a spring of stiffness 4.0</li>"]
     with pytest.raises(StudyError, match=r"a spring must have a `stiffness`, got \['kind', 'mass'\] \(.*/f, problem\)"):
         Study.from_text(text.replace("stiffness", "mass"), str(tmp_path / "f"))
     with pytest.raises(StudyError, match=r"`kind` must be one of pde.*, got 'weight' \(.*, problem\.kind\)"):

@@ -13,7 +13,7 @@ from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.case_space import Chosen
+from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.plan import Plan, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -45,7 +45,7 @@ def plan_of(name, data) -> Plan:
         )
         for at, value in np.ndenumerate(gamma.values)
     }
-    return study_plan(study, Chosen((parameter,), study.pilot.by, table))
+    return study_plan(study, ParameterTable((parameter,), study.pilot.by, table))
 
 
 def test_there_is_a_result_for_each_study_and_nothing_else():

@@ -22,7 +22,7 @@ from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods import parameters as evolution_parameters
 from evogt_study.pde.methods.variables import AXES, RECORDED
-from evogt_study.schema.parameters import Parameter, Parametrised, declared_in
+from evogt_study.schema.parameters import Parameter, Parametrised, declared_parameters
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import model as study_file
 
@@ -123,7 +123,7 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Parameters of one of the methods that the paper's is compared with."""
-    return parameters(evolution_parameters.with_kinds(declared_in(METHODS[name].PARAMETERS)))
+    return parameters(evolution_parameters.with_kinds(declared_parameters(METHODS[name].PARAMETERS)))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import Layout, join_numbers, layout, mark_first, planned_runs, typed_labels
+from evogt_study.analysis.runs import Layout, join_numbers, labels_as_typed, layout, mark_first, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as tests
@@ -19,8 +19,16 @@ from evogt_study.inference import kernels
 from evogt_study.inference.comparisons import DIFFERENCE, MARGIN, RATIO, SHARE, Pairs
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools, is_two_valued
-from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, MEAN, NEAREST, WIN, declared_attributes, parse_better
-from evogt_study.study.case_space import listed
+from evogt_study.schema.variables import (
+    GEOMETRIC_MEAN,
+    HIGHER,
+    MEAN,
+    NEAREST,
+    WIN,
+    direction_and_estimand,
+    parse_better,
+)
+from evogt_study.study.case_space import join_names
 
 _LONG_NAMES = {
     "leader": "axis value ahead of all others", "rival": "axis value that is closest to the leader",
@@ -140,15 +148,15 @@ def compare(
     check_confidence(confidence)
     check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
     options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
-    over_dims = paired_dimensions(values, dim, over)
+    over_dims = check_paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
     if clash := sorted(set(_LONG_NAMES) & set(map(str, values.dims))):
         raise InputError(f"axes must not have the name of a variable of the comparison, got {clash[0]}. Rename it.")
-    design, runs = Design.of(values, planned=planned), planned_runs(values, planned)
+    design, runs = Design.of(values, planned=planned), number_planned_runs(values, planned)
     laid_out = layout(values, over_dims, units, runs, along=[dim])
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
-    setups, names = _split(values, (*rest, dim), laid_out, runs), typed_labels(values, dim)
+    setups, names = _split(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
     found = [_compare_setup(each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
@@ -200,7 +208,7 @@ def _read_question(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
     """The estimand, direction and scale, from the options, the attributes of the variable and its values."""
-    declared, stated, pooled = declared_attributes(values), estimand, laid_out.within > 1
+    declared, stated, pooled = direction_and_estimand(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
     check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])
@@ -343,7 +351,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
     return lead, rivals, np.array([found[j] for j in rivals])
 
 
-def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
+def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
     """The dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
     over_dims = dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
@@ -377,7 +385,9 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     if not significant and count == 2:
         claim = f"No significant difference in {question.subject}."
     elif not significant:
-        claim = f"No significant leader in {question.subject}: {listed(found['open'], 5)} may be {more} than {first}."
+        claim = (
+            f"No significant leader in {question.subject}: {join_names(found['open'], 5)} may be {more} than {first}."
+        )
     if question.is_nearest_share:
         of_first, of_second = found["shares"]
         return f"{claim.rstrip('.')} ({first} {of_first:.3f}, {second} {of_second:.3f}, {p})."

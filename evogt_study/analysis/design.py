@@ -208,14 +208,14 @@ def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 
-def drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
+def sampled_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
     """Dimensions whose points were drawn, as their design says."""
     return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
 
 
 def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
     """Test for a parameter along points that were drawn."""
-    return name in data.coords and data[name].dims in [(dim,) for dim in drawn_dimensions(data)]
+    return name in data.coords and data[name].dims in [(dim,) for dim in sampled_dimensions(data)]
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:

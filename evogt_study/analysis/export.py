@@ -21,7 +21,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import BOOKKEEPING, STATUS_NAMES, status_codes
-from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.atomic import write_atomically
 from evogt_study.storage.untrusted import hash_file
 from evogt_study.text import escape_text
 
@@ -77,7 +77,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
         raise InputError("a Parquet file needs pyarrow: pip install pyarrow; or write CSV")
     columns = run_table(data)
     try:
-        with written_whole(path, tidy=True) as temporary:
+        with write_atomically(path, tidy=True) as temporary:
             rows = zip(*map(_to_plain, columns.values()), strict=True)
             if path.suffix == ".parquet":
                 data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import Numbers, across, each_once, layout, planned_runs, typed_labels
+from evogt_study.analysis.runs import Numbers, across, each_once, labels_as_typed, layout, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, check_array, dimensions, kept_coordinates, reduce_blocks, summary
 from evogt_study.analysis.tables import (
     NumberFormat,
@@ -22,7 +22,7 @@ from evogt_study.analysis.tables import (
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Counts, kernel_of
-from evogt_study.inference.means import resampled_statistic, student_quantile
+from evogt_study.inference.means import resample_statistic, student_quantile
 
 EOC = "EOC"  # heading of an order: experimental order of convergence
 
@@ -76,7 +76,12 @@ def observed_orders(
     check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
-    steps, runs, dims, kernel = _steps(values, along), planned_runs(values, planned), each_once(over), kernel_of(of)[0]
+    steps, runs, dims, kernel = (
+        _steps(values, along),
+        number_planned_runs(values, planned),
+        each_once(over),
+        kernel_of(of)[0],
+    )
     if dims:
         data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
@@ -106,7 +111,7 @@ def observed_orders(
             counts[place] = there.sum()
             if counts[place] < interval.min_units or np.isinf(pooled[place]).any():
                 continue
-            resampled = resampled_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
+            resampled = resample_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
             order, slope, _ = orders(resampled.T, steps)
             known = np.isfinite(order).any(axis=0)
             of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
@@ -187,7 +192,7 @@ def orders_table(
         return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
 
     labels = [" ".join(each) for each in product(*(across(found, dim) for dim in rest))]
-    header, body = [along], [[label] for label in [*typed_labels(found, along), "slope"]]
+    header, body = [along], [[label] for label in [*labels_as_typed(found, along), "slope"]]
     for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
         one = found.isel(dict(zip(rest, place, strict=True)))
         if not (one["n_planned"] > 0).any():

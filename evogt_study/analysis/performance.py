@@ -13,13 +13,13 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import DRAWN, layout, planned_runs
+from evogt_study.analysis.runs import DRAWN, layout, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.inference.means import normal_quantile, student_quantile
-from evogt_study.schema.variables import HIGHER, LOWER, declared_attributes
+from evogt_study.schema.variables import HIGHER, LOWER, direction_and_estimand
 
 _MEASURES = {
     "bias": "mean of estimate - truth", "relative_bias": "bias over truth",
@@ -186,7 +186,7 @@ def share(
     hit = _evaluate(tree, data, used, condition)
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
         raise InputError(f"`condition` must compare variables, got {condition!r}")
-    dims, runs = dimensions(hit.astype(float).rename(condition), over), planned_runs(hit, planned)
+    dims, runs = dimensions(hit.astype(float).rename(condition), over), number_planned_runs(hit, planned)
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & (runs >= 0)
     ok = reduce(operator.and_, (each.notnull() for each in used), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
@@ -270,7 +270,7 @@ def over_problems(
     if values.ndim > 3:
         raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}; use sel")
     check_options(units=(units, ("seed", "problem", "stratified")))
-    direction = better or declared_attributes(values)[0] or LOWER
+    direction = better or direction_and_estimand(values)[0] or LOWER
     check_options(better=(direction, (LOWER, HIGHER)))
     check_confidence(confidence)
     v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)

@@ -22,7 +22,7 @@ from evogt_study.inference.means import unit_sums
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
-from evogt_study.study.case_space import listed
+from evogt_study.study.case_space import join_names
 
 KEYS = "run_key"
 Numbers = npt.NDArray[np.int64]
@@ -50,13 +50,13 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
     return numbers
 
 
-def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
+def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
     """Return `run_numbers` of `planned`, or of the run keys that the values carry; None without either."""
     keys = values.coords.get(KEYS) if planned is None else planned
     return None if keys is None else xr.DataArray(run_numbers(keys), dims=keys.dims)
 
 
-def finished_runs(data: xr.Dataset) -> xr.DataArray | None:
+def keys_of_finished_runs(data: xr.Dataset) -> xr.DataArray | None:
     """Run keys of the planned runs that are finished, "" elsewhere; None for a Dataset without run keys."""
     keys = data.get(KEYS)
     if keys is None or "run_status" not in data:
@@ -170,14 +170,14 @@ def numeric_variables(data: xr.Dataset) -> list[str]:
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
-def typed_labels(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def labels_as_typed(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
     return [text_label(canonical(label)) for label in values[dim].values]
 
 
 def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as headings.  Numbers get the name of the dimension."""
-    found = typed_labels(values, dim)
+    found = labels_as_typed(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
@@ -185,7 +185,7 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
     """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
     found = find([canonical(each) for each in values[dim].values], str(label))
     if found is None:
-        raise ParameterError(dim, f"one of {listed(typed_labels(values, dim))}", label)
+        raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
     return found
 
 

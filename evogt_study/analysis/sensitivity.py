@@ -16,7 +16,7 @@ import xarray as xr
 
 from evogt_study.analysis import statistics
 from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
-from evogt_study.analysis.runs import DRAWN, Numbers, planned_runs
+from evogt_study.analysis.runs import DRAWN, Numbers, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning, kept_coordinates
 from evogt_study.analysis.tables import (
     NumberFormat,
@@ -31,7 +31,7 @@ from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
-from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, declared_attributes, status_codes
+from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, direction_and_estimand, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
 RUN, _MEAN = "run", "mean"
@@ -119,7 +119,7 @@ def sensitivity(
     notes = _check_independent(values, sample, design, name)
     fresh = design.is_fresh(sample.dims) if sample.seeds else False
     estimator = _Estimator(sample, name, fresh, of_run, interval)
-    runs = planned_runs(values, planned)
+    runs = number_planned_runs(values, planned)
     shape = (-1, len(sample.points), values.sizes[DRAWN] if sample.seeds else 1)
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
@@ -441,7 +441,7 @@ def variance_shares(
         raise InputError(f"`axes` must name an axis beside {over}, got none")
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
-    log = declared_attributes(values)[1] == GEOMETRIC_MEAN if log is None else log
+    log = direction_and_estimand(values)[1] == GEOMETRIC_MEAN if log is None else log
     of_run = estimand == RUN
     rest = [str(dim) for dim in values.dims if dim not in (*dims, over)]
     seeded = values if over in values.dims else values.expand_dims(over)

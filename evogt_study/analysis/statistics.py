@@ -16,7 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.runs import Numbers, count_runs, each_once, keep_first, layout, mark_first, planned_runs
+from evogt_study.analysis.runs import (
+    Numbers,
+    count_runs,
+    each_once,
+    keep_first,
+    layout,
+    mark_first,
+    number_planned_runs,
+)
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
@@ -62,9 +70,9 @@ def reduce_blocks(
     """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
     kernel: takes values and the numbers of their runs, each (..., sizes of `along`, n), and returns one array for each
-    output, with the shape (...) and the output's own dimensions.  runs: `planned_runs`, or None if each value has its
-    own run.  Values without a run are NaN.  The number at place i of the m places of dimensions that runs do not have,
-    such as time, in run k is k m + i.  sizes: of dimensions of `outputs` that the values do not have.
+    output, with the shape (...) and the output's own dimensions.  runs: of `number_planned_runs`, or None if each value
+    has its own run.  Values without a run are NaN.  The number at place i of the m places of dimensions that runs do
+    not have, such as time, in run k is k m + i.  sizes: of dimensions of `outputs` that the values do not have.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -228,7 +236,7 @@ def summary(
     """
     dims, names = dimensions(values, over), each_once(statistics)
     check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
-    runs = planned_runs(values, planned)
+    runs = number_planned_runs(values, planned)
     parsed = {name: _parse(name, interval) for name in names}
     computed = {name: _kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
     of_intervals = {of for of, kind in parsed.values() if kind == _INTERVAL} & {"mean", "std"}

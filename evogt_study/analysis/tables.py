@@ -21,17 +21,17 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.comparison import paired_dimensions
+from evogt_study.analysis.comparison import check_paired_dimensions
 from evogt_study.analysis.runs import (
     Numbers,
     across,
     heads,
     join_numbers,
+    labels_as_typed,
     layout,
     mark_first,
-    planned_runs,
+    number_planned_runs,
     position,
-    typed_labels,
 )
 from evogt_study.analysis.statistics import BOUND, COUNTS, DEFAULT, NOTE, kept_coordinates, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError
@@ -43,7 +43,7 @@ from evogt_study.schema.variables import (
     CANDIDATE,
     HEADLINE,
     Status,
-    declared_attributes,
+    direction_and_estimand,
     status_codes,
     to_losses,
 )
@@ -422,9 +422,9 @@ def ratio_of_means(
     values: xr.DataArray, dim: str, pair: tuple[str, str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
     """Ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if positive."""
-    over = paired_dimensions(values, dim, request.over)
+    over = check_paired_dimensions(values, dim, request.over)
     places = [position(values, dim, label) for label in pair]
-    values, runs = values.isel({dim: places}), planned_runs(values, planned)
+    values, runs = values.isel({dim: places}), number_planned_runs(values, planned)
     runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
     laid_out = layout(values, over, request.units, runs, along=[dim])
 
@@ -449,10 +449,10 @@ def ratio_of_means(
 def comparison_lines(found: xr.Dataset) -> str:
     """Conclusions of the setups, then a table of the values of each, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
-    form, names = NumberFormat(3), typed_labels(found, dim)
+    form, names = NumberFormat(3), labels_as_typed(found, dim)
     sentences, body, notes = [], [], dict[str, None]()
     for place, labels in zip(
-        np.ndindex(*found["leader"].shape), product(*(typed_labels(found, each) for each in rest)), strict=True
+        np.ndindex(*found["leader"].shape), product(*(labels_as_typed(found, each) for each in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
@@ -481,7 +481,7 @@ def choice_of_pilot(pilot: xr.Dataset) -> xr.DataArray | None:
     if not known or pilot[name].dims != pilot["run_status"].dims:
         return None
     values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
-    losses = to_losses(values.values.astype(float), declared_attributes(values)[0])
+    losses = to_losses(values.values.astype(float), direction_and_estimand(values)[0])
     others = [dim for dim in values.dims if dim not in (*by, CANDIDATE)]
     means = values.copy(data=np.where(ok, losses, np.nan)).mean(others, skipna=False)
     usable = means.notnull() & (abs(means) < np.inf)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli.main import FAILED
-from evogt_study.storage.paths import description
+from evogt_study.storage.paths import description_path
 from evogt_study.text import escape_text, print_line
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from evogt_study.operations.progress import Event, Listener
+    from evogt_study.operations.progress import Listener, ProgressEvent
     from evogt_study.results.run_summary import RunSummary
     from evogt_study.schema.status import Completeness
 
@@ -51,7 +51,7 @@ class _Lines:
     def __init__(self) -> None:
         self.last: dict[str, float] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
         from evogt_study.operations.progress import format_progress
 
         now = time.monotonic()
@@ -70,7 +70,7 @@ class _Bar:
         self.bar = bar
         self.tasks: dict[str, TaskID] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
         from evogt_study.operations.progress import format_progress
 
         if event.phase not in self.tasks:
@@ -223,9 +223,9 @@ def print_result(
     """
     if summary is None:
         from evogt_study.operations.complete import summarize
-        from evogt_study.results.netcdf import opened
+        from evogt_study.results.netcdf import open_phases
 
-        with opened(path) as groups:
+        with open_phases(path) as groups:
             summary = summarize(groups)
     found = summary.phases
     from evogt_study.operations.progress import Progress
@@ -249,5 +249,5 @@ def print_result(
 
 def warn_if_unfinished(path: Path) -> None:
     """Print a line if a result is being written, or its computation was interrupted."""
-    if description(path).exists():
+    if description_path(path).exists():
         print_warning([f"{path} is not finished. These are its runs so far."])

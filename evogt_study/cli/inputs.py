@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from evogt_study.errors import DoubtWarning, InputError
-from evogt_study.storage.paths import description, store_folder
+from evogt_study.errors import AccuracyWarning, InputError
+from evogt_study.storage.paths import description_path, store_folder
 from evogt_study.text import print_line
 from evogt_study.workers.options import RunOptions, as_option
 
@@ -218,10 +218,10 @@ def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iter
     variables: names to read of an unfinished result besides the run metadata; None: all.
     """
     from evogt_study.cli.display import warn_if_unfinished
-    from evogt_study.results.netcdf import opened_so_far
+    from evogt_study.results.netcdf import open_partial_result
 
     check_exists(path)
-    with opened_so_far(path, variables) as runs:
+    with open_partial_result(path, variables) as runs:
         warn_if_unfinished(path)
         yield runs
 
@@ -232,7 +232,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
     from evogt_study.schema.variables import EARLIER_PHASES
 
     # `open_runs_so_far` adds the finished runs beside a result that is being extended
-    if path.exists() and not description(path).exists():
+    if path.exists() and not description_path(path).exists():
         data = open_result(path, phase)
         click.get_current_context().call_on_close(data.close)  # not in the thread that collects garbage
         return data
@@ -258,7 +258,7 @@ def check_exists(*paths: Path) -> None:
     """Raise InputError for a result that does not exist and has no finished runs."""
 
     for path in paths:
-        if not path.exists() and not description(path).exists():
+        if not path.exists() and not description_path(path).exists():
             raise InputError(f"no result file {path}. Create it with `evogt run`.")
 
 
@@ -267,7 +267,7 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
     from evogt_study.cli.display import print_warnings_at_end
     from evogt_study.study.study import Study
 
-    with print_warnings_at_end(DoubtWarning):
+    with print_warnings_at_end(AccuracyWarning):
         return assign(Study.from_file(study_file), assignments)
 
 

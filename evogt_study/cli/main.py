@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from evogt_study.errors import EvogtError, InputError, StudyInterruptedError, shortened
+from evogt_study.errors import EvogtError, InputError, StudyInterruptedError, shorten
 from evogt_study.registry import Registry
 from evogt_study.text import print_line
 
@@ -90,7 +90,7 @@ def _first_line(name: str) -> str:
     try:
         return REGISTERED[name].get_short_help_str(limit=MAX_HELP)
     except Exception as error:  # noqa: BLE001  # whatever the package raises
-        return f"(cannot be imported: {shortened(str(error))})"
+        return f"(cannot be imported: {shorten(str(error))})"
 
 
 def _stop(message: str, code: int) -> NoReturn:

@@ -128,7 +128,7 @@ def draw_files(
         # without any, the distribution raises what is missing
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
-        if request.variable is None and catalogue.lacks_error(data) and fitting:
+        if request.variable is None and catalogue.has_no_error(data) and fitting:
             yield f"evogt: {catalogue.NO_SOLUTION_ERROR}; --variable draws other numbers", False
     failed: list[InputError] = []
     for name, its_request in choices:

@@ -34,8 +34,8 @@ from evogt_study.cli.inputs import (
     reuse_from_option,
 )
 from evogt_study.cli.pictures import check_page, write_report
-from evogt_study.errors import DoubtWarning, InputError
-from evogt_study.storage.paths import default_result, description, runs_folder, store_folder
+from evogt_study.errors import AccuracyWarning, InputError
+from evogt_study.storage.paths import default_result, description_path, runs_folder, store_folder
 from evogt_study.text import print_line, print_text
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def status(
 
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
         path = output or default_result(read_toml(text, str(file)).name)
-        with print_warnings_at_end(DoubtWarning):
+        with print_warnings_at_end(AccuracyWarning):
             study = study_as_recorded(file, [path, *reuse_from])
     else:
         refuse_options("a result", allowed="watch html as_json")
@@ -94,9 +94,9 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import computation_of
 
-    computation, begun = computation_of(path), description(path).exists()
+    computation, begun = computation_of(path), description_path(path).exists()
     if not as_json and (begun or computation.runs):
-        print_line(f"{path}: {computation.described()}")
+        print_line(f"{path}: {computation.describe()}")
         print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
     # before the first run is finished, no study is on disk
     waits = computation.runs and not begun and not path.exists()
@@ -106,7 +106,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         study_text = "".join(str(data.attrs.get("study", "?")) for data in runs.values())
         software = {phase: list(format_software(data)) for phase, data in runs.items()}
     if as_json:
-        state = {"running": computation.runs, "complete": not waits and not description(path).exists()}
+        state = {"running": computation.runs, "complete": not waits and not description_path(path).exists()}
         unplanned = 0 if done is None else done.count_unplanned()
         print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
     for phase, each in {} if as_json else found.items():
@@ -118,7 +118,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         print_unplanned(path, done)
     if html is not None and found:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        write_report(path, html, f"{computation.described()}; seen at {now}" if computation.runs else "")
+        write_report(path, html, f"{computation.describe()}; seen at {now}" if computation.runs else "")
     elif html is not None:
         print_warning([f"{html} is not written: no run is finished yet"])
     return computation.runs
@@ -216,9 +216,9 @@ def list_(places: tuple[Path, ...]) -> None:
 
     A line for each change of the study shows when its runs were moved, and why.
     """
-    from evogt_study.results.finished import stored_runs
+    from evogt_study.results.finished import read_store
 
-    found = [stored_runs(result) for result in _results(places)]
+    found = [read_store(result) for result in _results(places)]
     for each in found:
         print_line(_describe_kept(each))
         for path, keys, about, size in each.shards:

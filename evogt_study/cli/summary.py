@@ -117,7 +117,7 @@ def summary(
     from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.tables import NumberFormat, TableRequest, summaries, summary_table
     from evogt_study.inference.intervals import Interval
-    from evogt_study.schema.variables import doubts
+    from evogt_study.schema.variables import accuracy_warnings
 
     interval = Interval(method=method, confidence=confidence, min_units=min_units)
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
@@ -137,7 +137,7 @@ def summary(
             print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))
-    print_warning(doubts(data))
+    print_warning(accuracy_warnings(data))
 
 
 def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
@@ -199,12 +199,12 @@ def compare(
     each value relative to the leader with its confidence interval.
     """
     from evogt_study.analysis.comparison import compare as compare_values
-    from evogt_study.analysis.runs import finished_runs
+    from evogt_study.analysis.runs import keys_of_finished_runs
     from evogt_study.analysis.tables import comparison_lines, find_variables, select_runs
-    from evogt_study.schema.variables import doubts
+    from evogt_study.schema.variables import accuracy_warnings
 
     data = read_phase(file, "main")
-    (name,), keys = find_variables(data, *([variable] if variable else [])), finished_runs(data)
+    (name,), keys = find_variables(data, *([variable] if variable else [])), keys_of_finished_runs(data)
     values = select_runs(data[name], at)
     dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], over)
     found = compare_values(values, dim, over, planned=None if keys is None else select_runs(keys, at), **options)
@@ -214,7 +214,7 @@ def compare(
         print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
     else:
         print_text(comparison_lines(found))
-    print_warning(doubts(data))
+    print_warning(accuracy_warnings(data))
 
 
 def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:

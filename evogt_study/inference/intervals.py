@@ -135,7 +135,7 @@ def _limits(rows: Array, how: Interval) -> Array:
         # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
-    return _resampled_interval(rows, how)
+    return _bootstrap_interval(rows, how)
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
@@ -163,14 +163,14 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
         [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2],
     )
     if how.chosen == "percentile":
-        return np.quantile(ratio + means.resampled_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
+        return np.quantile(ratio + means.resample_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
     positive = (fit.residuals + ratio * fit.shares > 0.0) & (fit.shares > 0.0)
     logs = np.asarray(positive.all(axis=-1) & logarithmic)[:, None]
     low = np.full(len(ratio), -student_quantile(n, how.confidence))
     high = -low
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if how.chosen != "student":
-            moved, below, squares = means.resampled_fits(fit, how.resamples, how.seed)
+            moved, below, squares = means.resample_fits(fit, how.resamples, how.seed)
             error, now = np.sqrt(np.maximum(squares, 0.0) * (n / (n - 1.0))) / below, ratio + moved
             t = np.where(logs, np.log(now / ratio) * now / error, moved / error)
             t = np.where((squares > NO_SPREAD * (fit.error**2)[:, None]) & np.isfinite(t), t, np.nan)
@@ -208,7 +208,7 @@ def share_interval(samples: Array, confidence: float) -> Array:
     return np.where(np.isnan(share)[..., None], np.nan, np.stack([low, high], axis=-1))
 
 
-def _resampled_interval(rows: Array, how: Interval) -> Array:
+def _bootstrap_interval(rows: Array, how: Interval) -> Array:
     """Return the percentile or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
     found, kernel = np.full((len(rows), 2), np.nan), kernel_of(how.of)[0]
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
@@ -224,7 +224,7 @@ def _resampled_interval(rows: Array, how: Interval) -> Array:
         if how.chosen == "bonett" and (kernels.count(values) == 1).all():
             found[which] = _bonett(np.nansum(values, axis=-1), how.confidence)
         elif len(which):
-            resampled = means.resampled_statistic(values, kernel, how.resamples, how.seed)
+            resampled = means.resample_statistic(values, kernel, how.resamples, how.seed)
             tails = (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
             found[which] = np.quantile(resampled, tails, axis=-1).T
     return found
@@ -261,7 +261,7 @@ def standard_error(samples: Array, of: str) -> Array:
         for row, values in enumerate(rows):
             there = values[~np.isnan(values).all(axis=-1)]
             if len(there) > 1:
-                found[row] = means.resampled_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
+                found[row] = means.resample_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
     elif probability is not None:
         found = kernels.quantile_error(flat, probability)
     elif of == "std":  # sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s), with the fourth central moment m4

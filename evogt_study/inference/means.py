@@ -104,13 +104,13 @@ def fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np
             yield which, Fit(ratio, error, residuals, shares), scales[0] / scales[1]
 
 
-def resampled_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
+def resample_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
     """Return, for each resample, R* - R, its share of the denominators, and its sum of squared residuals."""
     e, c = fit.residuals, fit.shares
     if (c == c[:, :1]).all():  # as many values in each unit: two sums instead of five
-        sums, squares = resampled_sums(np.stack([e, e**2]), resamples, seed)
+        sums, squares = resample_sums(np.stack([e, e**2]), resamples, seed)
         return sums, np.ones_like(sums), squares - sums**2 / e.shape[-1]
-    sums, below, squares, mixed, weights = resampled_sums(np.stack([e, c, e**2, e * c, c**2]), resamples, seed)
+    sums, below, squares, mixed, weights = resample_sums(np.stack([e, c, e**2, e * c, c**2]), resamples, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = sums / below
         return moved, below, squares - 2.0 * moved * mixed + moved**2 * weights
@@ -126,7 +126,7 @@ def normal_quantile(confidence: float) -> float:
     return float(scipy.special.ndtri(0.5 + confidence / 2.0))
 
 
-def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
+def resample_sums(columns: Array, resamples: int, seed: int) -> Array:
     """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
     size = columns.shape[-1]
     draw = _keep_counts if size * resamples <= _KEPT else _draw_counts
@@ -149,7 +149,7 @@ def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
     return list(_draw_counts(size, resamples, seed))
 
 
-def resampled_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:
+def resample_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:
     """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
     rows, units, within = values.shape
     dtype = np.int64 if (kernels.count(values) == 1).all() else np.int32  # SciPy's resamples of single values

@@ -23,7 +23,7 @@ import scipy  # it imports scipy.stats at the first use
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools
-from evogt_study.inference.means import block_fit, normal_quantile, pseudo_values, resampled_sums, student_quantile
+from evogt_study.inference.means import block_fit, normal_quantile, pseudo_values, resample_sums, student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
 CORNER_LEVEL = 0.01  # level of all tests of a sample together
@@ -85,7 +85,7 @@ def mean_part(gram: Array, confidence: float, value: float | None = None) -> Arr
     return part if value is None else part + (value - part[0])
 
 
-def seed_part(gram: Array, confidence: float) -> Array:
+def seed_component(gram: Array, confidence: float) -> Array:
     """Component that the seeds add.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
@@ -158,8 +158,8 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
         return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
     pseudo = grid_effects(pseudo_values(cells).reshape(table.shape))
     grams = {u: e.T @ e / n for u, e in full.items()}
-    mixed = seed_part(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
-    alone = seed_part(grams[()], confidence)
+    mixed = seed_component(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
+    alone = seed_component(grams[()], confidence)
     counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
     if alone[0] > 0.0:  # the mean of fewer points has more of the interaction in it
         alone = alone * max(0.0, 1.0 - mixed[0] * float((1.0 / counts - 1.0 / n).mean()) / alone[0])
@@ -205,7 +205,7 @@ class Moments:
         unseen = np.append(np.ones(len(self.own)), 0.0) / whole
         down, up = half + self.below * unseen, half + self.above * unseen
         if r > 1 and not fresh:
-            noise = add_parts(seed_part(gram, confidence) for gram in self.noise)
+            noise = add_parts(seed_component(gram, confidence) for gram in self.noise)
             still = []
             for own, gram in zip(self.own.tolist(), self.grams, strict=True):
                 others = mean_part(self.whole - gram, confidence, variance - own)
@@ -345,7 +345,7 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> dict[st
     delta = levels / (2.0 * (levels - 1.0))
     np.put_along_axis(found, which, np.diff(paths[kept], axis=1) * signs / delta, axis=1)
     mu_star = np.abs(found).mean(axis=0)
-    spread = (resampled_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
+    spread = (resample_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
     ends = mu_star[:, None] + normal_quantile(how.confidence) * spread[:, None] * [-1.0, 1.0]
     sigma = found.std(axis=0, ddof=1)
     return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}

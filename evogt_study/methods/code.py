@@ -34,12 +34,12 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from evogt_study.errors import StudyError, shortened
+from evogt_study.errors import StudyError, shorten
 from evogt_study.methods.command import CommandSpec, Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint, text_of, with_depends
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, code_hash, content_of, hash_depends, is_local, read_source, unwrapped
+from evogt_study.methods.syntax import CACHED, code_hash, content_of, hash_depends, is_local, read_source, unwrap
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -139,7 +139,7 @@ class UserCode:
                     if self.module
                     else f"{self.path} has no `{self.attribute}`"
                 ) from None
-            return _checked(found, self.reference)
+            return _check_code(found, self.reference)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
@@ -209,7 +209,7 @@ class UserCode:
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         parameters = signature_parameters(loaded, self.attribute).values()
-        known["parameters"] = [[each.name, each.optional, _recorded(each.default)] for each in parameters]
+        known["parameters"] = [[each.name, each.optional, _record_default(each.default)] for each in parameters]
         return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
 
 
@@ -234,7 +234,7 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
         try:
             source, path = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
         except (OSError, UnicodeDecodeError) as error:
-            reason, given = getattr(error, "strerror", None) or error, shortened(str(folder / file), 200)
+            reason, given = getattr(error, "strerror", None) or error, shorten(str(folder / file), 200)
             raise StudyError(f"`{reference}` must name a readable Python file, got {given}: {reason}") from None
         kind, module, root, package = CodeKind.FILE, "", path.parent, ""
         content, used = _source_content(source, attribute, path, root, "")
@@ -274,7 +274,7 @@ def code_of(function: Any, folder: Path) -> UserCode:
     )  # fmt: skip
 
 
-def declared_code(reference: str, folder: Path, text: str) -> UserCode:
+def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
     """Find what `reference` names among the declarations of a study's code.  Nothing of it can be run.
 
     Raises StudyError for a text that declares nothing of this name.
@@ -292,7 +292,7 @@ def declared_code(reference: str, folder: Path, text: str) -> UserCode:
         )  # fmt: skip
         found.load()
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
+        raise StudyError(f"what `{reference}` declares must be recorded, got {shorten(str(error))}") from None
     return found
 
 
@@ -379,14 +379,14 @@ class _CheckedFile(SourceFileLoader):
         return compile(data, self.path, "exec", dont_inherit=True)
 
 
-def _checked(found: Any, reference: str) -> Any:
+def _check_code(found: Any, reference: str) -> Any:
     """Return what code of a study is.  Raises StudyError for a thing of Python's standard library, or a generator.
 
     Otherwise ``method = "subprocess:getoutput"`` would be a shell command.
     """
-    thing = unwrapped(found)
+    thing = unwrap(found)
     while isinstance(thing, (functools.partial, MethodType)):
-        thing = unwrapped(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+        thing = unwrap(thing.func if isinstance(thing, functools.partial) else thing.__func__)
     if isinstance(thing, FunctionType):
         _check_not_standard(str(thing.__globals__.get("__name__")), reference)  # its `__module__` may be any text
     elif callable(thing):
@@ -449,7 +449,7 @@ def _module_file(module: str, reference: str) -> Path:
     except StudyError:
         raise
     except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
-        reason = shortened(str(error))
+        reason = shorten(str(error))
     raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
 
 
@@ -495,7 +495,7 @@ def _unpickle(payload: bytes, files: Contents) -> Any:
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 
 
-def pickled_object(value: Any, name: str) -> tuple[str, bytes]:
+def pickle_object(value: Any, name: str) -> tuple[str, bytes]:
     """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
     fingerprint, _, payload = _pickle(value, name, "an object")
     return fingerprint, payload
@@ -513,7 +513,7 @@ def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
             f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
-            f"{shortened(str(error))}; make that inside the function"
+            f"{shorten(str(error))}; make that inside the function"
         ) from None
 
 
@@ -544,19 +544,19 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     def reducer_override(self, value: Any) -> Any:
         """Reduce a cached function or property to the function behind the cache."""
         if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
-            return _cached_property, (value.func, value.attrname)
+            return _cached_property_names, (value.func, value.attrname)
         if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
-            return _cached, (value.__wrapped__, value.cache_parameters())
+            return _cached_names, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
 
 
-def _cached_property(function: Any, name: str | None) -> Any:
+def _cached_property_names(function: Any, name: str | None) -> Any:
     made = functools.cached_property(function)
     made.attrname = name
     return made
 
 
-def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
+def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
@@ -575,7 +575,7 @@ class RecordedValue:
         return str(self.label)
 
 
-def _recorded(default: Any) -> Any:
+def _record_default(default: Any) -> Any:
     """The default of an argument in a declaration."""
     if isinstance(default, (Exact, np.generic)):
         return default.stated if isinstance(default, Exact) else to_json(default)

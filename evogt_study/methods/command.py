@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import ReturnError, RunError, StudyError, shortened
+from evogt_study.errors import ReturnError, RunError, StudyError, shorten
 from evogt_study.methods.current_run import make_own_folder
 from evogt_study.schema.values import canonical_json, text_hash
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -323,7 +323,7 @@ def format_value(name: str, value: Any, text: str = "") -> str:
         return repr(float(value))
     if isinstance(value, (int, str, Path, np.datetime64, np.timedelta64)):
         return str(value)
-    raise RunError(f"`{name}` must be a number, string, boolean, date or list for a program, got {shortened(value)}")
+    raise RunError(f"`{name}` must be a number, string, boolean, date or list for a program, got {shorten(value)}")
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import InputError, ReturnError, RunError, shortened
+from evogt_study.errors import InputError, ReturnError, RunError, shorten
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, text_label
 from evogt_study.storage.untrusted import read_bytes
@@ -170,7 +170,7 @@ def report_progress(*, step: float, **values: float) -> None:
 def _to_number(name: str, value: Any) -> int | float | bool:
     value = value.item() if isinstance(value, np.generic) or getattr(value, "shape", None) == () else value
     if not isinstance(value, (bool, int, float)) or (name == STEP and (isinstance(value, bool) or value != value)):
-        raise InputError(f"`{name}` must be a number in report_progress, got {shortened(value)}")
+        raise InputError(f"`{name}` must be a number in report_progress, got {shorten(value)}")
     return value
 
 

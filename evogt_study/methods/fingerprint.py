@@ -46,21 +46,21 @@ from evogt_study.methods.syntax import (
     codes_of,
     content_of,
     hash_of,
-    imported_module,
     is_local,
     is_local_path,
     is_made_of_literals,
+    iterate_codes,
     last_bindings,
     literal,
+    module_name,
     module_path,
-    nested_codes,
     node_of,
     read_source,
     roots,
     search_folder,
     shape,
     statements,
-    unwrapped,
+    unwrap,
 )
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
@@ -131,12 +131,12 @@ class Scope:
             own = set() if is_definition else set(statement.changes)
             # x = np.zeros(3) calls what a module has, by which the module is not changed
             own -= imported if isinstance(statement.node, ast.Assign) else set()
-            for name in own | (self._changed_by(statement.runs) - imported):
+            for name in own | (self._names_changed_by(statement.runs) - imported):
                 if name not in statement.binds:
                     found.setdefault(name, []).append(number)
         return found
 
-    def _changed_by(self, called: Iterable[str]) -> set[str]:
+    def _names_changed_by(self, called: Iterable[str]) -> set[str]:
         """Names that functions of the file change when they are called."""
         found, waiting, seen = set[str](), list(called), set[str]()
         while waiting:
@@ -202,7 +202,7 @@ class NestedForm(list[Any]):
         form.extent = _extent(list(form))
         if form.extent[0] > _MAX_PARTS or form.extent[1] > _MAX_DEPTH:
             order: list[Scope] = []
-            return NestedForm.of(["hash", hash_of(_encoded(form, order)), *(Link(scope, None) for scope in order)])
+            return NestedForm.of(["hash", hash_of(_encode(form, order)), *(Link(scope, None) for scope in order)])
         return form
 
 
@@ -338,7 +338,7 @@ class UsedCode:
             self._keep(scope, number)
         for number in scope.binders.get("*", []):
             for each in scope.statements[number].imports:
-                other = self.module(scope, imported_module(each, scope.package))
+                other = self.module(scope, module_name(each, scope.package))
                 if other is None:
                     self._keep(scope, number)  # what it binds may be any of the names
                 elif not binders and (name in other.binders or "*" in other.binders):
@@ -371,7 +371,7 @@ class UsedCode:
 
     def _target(self, scope: Scope, each: Import) -> Link | None:
         """What an import means, if it is in a file of the user's own."""
-        base = imported_module(each, scope.package)
+        base = module_name(each, scope.package)
         found = self.module(scope, base)
         if each.attribute and (found is None or found is scope or each.attribute not in found.binders):
             inside = self.module(scope, f"{base}.{each.attribute}".strip("."))
@@ -416,7 +416,7 @@ class UsedCode:
     def _is_text(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
         """Return True if the text of a scope gives a name this value."""
         last = scope.statements[binders[-1]]
-        node, function = last.node, unwrapped(value)
+        node, function = last.node, unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.has_code(function):
                 return False
@@ -429,7 +429,7 @@ class UsedCode:
         if isinstance(value, type) and isinstance(node, ast.ClassDef):
             members = vars(value)
             parts = {next(iter(part.binds), ""): part.assigned for part in map(Statement, node.body)}
-            return all(scope.has_code(unwrapped(each)) for each in members.values()) and all(
+            return all(scope.has_code(unwrap(each)) for each in members.values()) and all(
                 self._gives(scope, part, members[each])
                 for each, part in parts.items()
                 if part is not None and type(members.get(each)) in LITERALS
@@ -463,7 +463,7 @@ class UsedCode:
 
         try:
             parts = list(ast.walk(node))
-            names |= {part.id: self._named_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
+            names |= {part.id: self._value_of(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
             for part in parts:
                 owner = names.get(getattr(part.value, "id", "")) if isinstance(part, ast.Attribute) else None
                 if not isinstance(part, _SAFE_PARTS) and owner is not np and owner is not math:
@@ -477,7 +477,7 @@ class UsedCode:
         except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
             raise UnknownValueError from None
 
-    def _named_value(self, scope: Scope, name: str, depth: int) -> Any:
+    def _value_of(self, scope: Scope, name: str, depth: int) -> Any:
         binders = scope.binders.get(name, [])
         if len(binders) == 1 and name not in scope.changers:
             node = scope.statements[binders[0]].assigned
@@ -560,7 +560,7 @@ class UsedCode:
 
         So of nothing that is installed: its own names would lead through the packages.
         """
-        inner = unwrapped(thing)
+        inner = unwrap(thing)
         while isinstance(inner, (functools.partial, MethodType)):
             inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
         if isinstance(inner, FunctionType):
@@ -598,7 +598,7 @@ class UsedCode:
             "compiled code counts; another Python version computes its runs again. Put it into a file, or import it "
             "again"
         )
-        for name in sorted({name for each in nested_codes(code) for name in each.co_names}):
+        for name in sorted({name for each in iterate_codes(code) for name in each.co_names}):
             self.need(scope, name)
         return ["compiled", code_form(code), *captured, Link(scope, None)]
 
@@ -680,11 +680,11 @@ class UsedCode:
         """Return the hash of a form, with all definitions that it uses."""
         self.settle()
         order: list[Scope] = []
-        first = _encoded(root, order)
-        return hash_of([first, *(_encoded(_used_part(scope), order) for scope in order)])  # `order` grows
+        first = _encode(root, order)
+        return hash_of([first, *(_encode(_select_used(scope), order) for scope in order)])  # `order` grows
 
 
-def _used_part(scope: Scope) -> Any:
+def _select_used(scope: Scope) -> Any:
     """The used statements of a scope; their order counts only as far as it changes the values."""
     kept = [(scope.statements[number], inner) for number, inner in sorted(scope.kept.items())]
     # without statements whose values count in their place
@@ -744,12 +744,12 @@ def _are_local(names: Mapping[str, Any]) -> bool:
     return is_local(sys.modules.get(str(names.get("__name__"))))
 
 
-def _encoded(form: Any, order: list[Scope]) -> Any:
+def _encode(form: Any, order: list[Scope]) -> Any:
     if isinstance(form, Link):
         if form.scope not in order:
             order.append(form.scope)
         return ["name", order.index(form.scope), form.name]
-    return [_encoded(part, order) for part in form] if isinstance(form, (list, tuple)) else form
+    return [_encode(part, order) for part in form] if isinstance(form, (list, tuple)) else form
 
 
 def sort_key(form: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import DivergedError, ReturnError, StudyError, shortened
+from evogt_study.errors import DivergedError, ReturnError, StudyError, shorten
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.current_run import CHECKPOINT, make_checkpoint_folder
 from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
@@ -167,7 +167,7 @@ class _Collected:
             name, dims = f"{prefix}{key}", tuple(f"{prefix}{dim}" for dim in data.dims)
             for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
                 _check_name(kind, each)
-            datum = Datum(dims, _checked(name, data.values), self._kept(name, data.attrs))
+            datum = Datum(dims, _check_array(name, data.values), self._kept(name, data.attrs))
             if datum.values.dtype.kind == "c":
                 raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
             known = self.coordinates.setdefault(name, datum)
@@ -176,7 +176,7 @@ class _Collected:
 
     def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
         """Add a variable, or the real and the imaginary part of a complex one."""
-        array = _checked(name, value)
+        array = _check_array(name, value)
         for dim in dims:
             _check_name("dimension", dim)
         if array.ndim != len(dims) or len(set(dims)) != len(dims):
@@ -250,7 +250,7 @@ def _split(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(name: str, value: Any) -> npt.NDArray[Any]:
+def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
     """Return the values as an array of numbers, booleans, strings, dates or durations."""
     array = _array(name, value)
     kind = array.dtype.kind
@@ -351,7 +351,7 @@ def _check_name(kind: str, name: str) -> None:
         raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
     reason = objection(name)
     if reason is not None:
-        raise ReturnError(f"the function returned a {kind} named {shortened(name)}, but {reason}. Rename it")
+        raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename it")
 
 
 def _is_text(text: str) -> bool:
@@ -405,7 +405,7 @@ class UserFunction(Method):
                 "that solves a problem has an argument `problem`"
             )
         function = spec.method.load()
-        return UserFunction(spec.method, function, own_parameters(function, reference), spec.common)
+        return UserFunction(spec.method, function, parameters_of_function(function, reference), spec.common)
 
     @property
     def has_streams(self) -> bool:  # type: ignore[override]
@@ -518,7 +518,7 @@ def path_arguments(function: Any) -> frozenset[str]:
     return frozenset(name for name, each in parameters if each.annotation in PATHS)
 
 
-def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
+def parameters_of_function(function: Any, reference: str) -> dict[str, Parameter]:
     """Return a parameter for each argument.  Raises StudyError for a name that a result cannot have."""
     parameters = signature_parameters(function, reference)
     for name in parameters:

@@ -17,7 +17,7 @@ A study then has ``method = "my_solver"``.  The entry is one of
 A method of another package counts as user code: its fingerprint is part of the run keys.  A method of this distribution
 is known by its name alone.  The module of a method is imported when a study first uses it.
 
-If the method or the problem is an axis, `ManyMethods` holds the methods of all axis values.
+If the method or the problem is an axis, `MethodChoices` holds the methods of all axis values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ONE = ""
 """Axis value of a method or problem that is no axis."""
 
 
-def known_method(
+def load_named_method(
     method: str | Mapping[str, str], named: Callable[[str], UserCode]
 ) -> str | UserCode | Alternatives[str | UserCode]:
     """Return the method of a study, or the methods of an axis by its values.
@@ -53,7 +53,7 @@ def known_method(
     named: returns the user code of a reference.  Raises StudyError for an unknown name.
     """
     if not isinstance(method, str):
-        parts: Any = tuple((label, known_method(reference, named)) for label, reference in method.items())
+        parts: Any = tuple((label, load_named_method(reference, named)) for label, reference in method.items())
         return Alternatives(parts)
     if ":" in method or (method not in METHODS.own and is_entry_point(method)):
         return named(method)
@@ -69,14 +69,16 @@ def known_method(
 def load_method(spec: MethodSpec) -> Method:
     """Return the method of `spec`.  Raises StudyError if user code cannot be loaded."""
     if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
-        return _loaded(spec)
+        return _load(spec)
     methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
     stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {(m, p): _loaded(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
-    return ManyMethods.of(every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)])
+    every = {(m, p): _load(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
+    return MethodChoices.of(
+        every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)]
+    )
 
 
-def _loaded(spec: MethodSpec) -> Method:
+def _load(spec: MethodSpec) -> Method:
     """Return one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
@@ -87,7 +89,7 @@ def _loaded(spec: MethodSpec) -> Method:
 
 
 @dataclass(frozen=True, eq=False)
-class ManyMethods(Method):
+class MethodChoices(Method):
     """Several methods, by the axis values of method and problem.  A case has the run key that its method gives it."""
 
     methods: Mapping[tuple[str, str], Method]
@@ -95,7 +97,7 @@ class ManyMethods(Method):
     chosen: tuple[str, ...]
 
     @staticmethod
-    def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> ManyMethods:
+    def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> MethodChoices:
         """Combine methods.  If a method that is not in `own` declares a parameter, its declaration counts."""
         chosen = {}
         for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):
@@ -104,7 +106,9 @@ class ManyMethods(Method):
                 chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
         last = set(map(id, own))
         ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
-        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen, tuple(chosen))
+        return MethodChoices(
+            methods, _join_parameters([method.parameters for method in ordered]) | chosen, tuple(chosen)
+        )
 
     @property
     def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # given by the methods
@@ -145,7 +149,7 @@ class ManyMethods(Method):
         return any(method.has_streams for method in self.methods.values())
 
 
-def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
+def _join_parameters(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
     """Return the parameters of all methods.  A parameter with different defaults has no default."""
     found: dict[str, Parameter] = {}
     for parameters in several:

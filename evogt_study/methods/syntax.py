@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from evogt_study.errors import StudyError, shortened
+from evogt_study.errors import StudyError, shorten
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -49,7 +49,7 @@ def shape(node: Any) -> Any:
     if isinstance(node, (*DEFINITIONS, ast.Module)) and node.body and _is_text(node.body[0]):
         fields["body"] = node.body[1:]
     if isinstance(node, ast.JoinedStr):
-        fields["values"] = list(_joined_texts(node.values))
+        fields["values"] = list(_join_texts(node.values))
     made = [[name, shape(value)] for name, value in fields.items() if value is not None and value != []]
     if isinstance(node, ast.Set):  # its order means nothing
         made = [["elts", sorted(made[0][1], key=json.dumps)]]
@@ -61,7 +61,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 # Python 3.12 has an empty text between two fields
-def _joined_texts(values: Iterable[ast.expr]) -> Iterator[ast.expr]:
+def _join_texts(values: Iterable[ast.expr]) -> Iterator[ast.expr]:
     text = ""
     for value in values:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -109,17 +109,17 @@ def _scope(node: Any) -> tuple[list[ast.AST], list[ast.AST], set[str]]:
     body = node.body if isinstance(node.body, list) else [node.body]
     outer = [part for part in ast.iter_child_nodes(node) if part not in body]  # decorators, defaults, annotations
     arguments = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
-    elsewhere = {name for part in body for name in _declared(part)}
+    elsewhere = {name for part in body for name in _declared_names(part)}
     return outer, body, {*arguments, *(name for part in body for name in bound_names(part))} - elsewhere
 
 
-def _declared(node: ast.AST) -> Iterator[str]:
+def _declared_names(node: ast.AST) -> Iterator[str]:
     """Names that a function declares as global or nonlocal."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         yield from node.names
     elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         for child in ast.iter_child_nodes(node):
-            yield from _declared(child)
+            yield from _declared_names(child)
 
 
 def bound_names(node: ast.AST) -> Iterator[str]:
@@ -143,7 +143,7 @@ def bound_names(node: ast.AST) -> Iterator[str]:
             yield from bound_names(child)
 
 
-def _changed(node: ast.AST) -> Iterator[str]:
+def _changed_names(node: ast.AST) -> Iterator[str]:
     """Names of variables that code sets as globals, whose entries or attributes it sets, or whose methods it calls."""
     for part in ast.walk(node):
         inner: ast.AST | None = None
@@ -204,7 +204,7 @@ class Statement:
     def changes(self) -> frozenset[str]:
         """Names whose values it changes without binding them, or code in it when it is called."""
         if isinstance(self.node, (*DEFINITIONS, *IMPORTS, ast.Assign, ast.AnnAssign)) or self.is_idle:
-            return frozenset(_changed(self.node))
+            return frozenset(_changed_names(self.node))
         return frozenset(roots(self.uses))
 
     @cached_property
@@ -246,7 +246,7 @@ class Statement:
         return tuple(found)
 
 
-def imported_module(each: Import, package: str) -> str:
+def module_name(each: Import, package: str) -> str:
     """Return the dotted name of the module that a file of `package` imports."""
     # one dot is the package itself, each further one the package above
     parts = package.split(".")[: len(package.split(".")) + 1 - each.level] if each.level else []
@@ -360,14 +360,14 @@ def is_local_path(path: Path) -> bool:
     return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
 
 
-def imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
+def find_imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
     """Python files below `root` that a file imports, and those that they import, by their path from there.
 
     package: dotted name of the package that the file belongs to, if any.  Its own files count, and files of other
     packages do not.
     """
     found: dict[str, Path] = {}
-    names = [*_imported_names(source, package), *([package] if package else [])]
+    names = [*_import_candidates(source, package), *([package] if package else [])]
     while names:
         name = names.pop()
         if package and name.partition(".")[0] != package.partition(".")[0]:
@@ -376,7 +376,7 @@ def imported_files(path: Path, source: str, root: Path, package: str = "") -> di
             key = file.relative_to(root).as_posix()
             if key not in found and file != path:
                 found[key] = file
-                names += _imported_names(read_source(file), inner)
+                names += _import_candidates(read_source(file), inner)
     return dict(sorted(found.items()))
 
 
@@ -393,7 +393,7 @@ def code_hash(
     whole = folder.resolve()
     listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
     is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
-    imported = {} if is_installed else imported_files(path, source, root, package)
+    imported = {} if is_installed else find_imported_files(path, source, root, package)
     files = {"": path} | listed | imported
     try:
         return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
@@ -408,7 +408,7 @@ def hash_depends(names: Iterable[str], folder: Path) -> tuple[tuple[str, str], .
         for name in names:
             found[name] = content_of(folder / name)
     except (OSError, ValueError) as error:
-        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
+        raise StudyError(f"`depends` must list readable files, got {shorten(str(error))}") from None
     return tuple(sorted(found.items()))
 
 
@@ -420,7 +420,7 @@ def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tup
     )
 
 
-def _imported_names(source: str, package: str) -> Iterator[str]:
+def _import_candidates(source: str, package: str) -> Iterator[str]:
     """Dotted names of what may be modules; none where the file is no Python."""
     try:
         parts = statements(source)
@@ -431,7 +431,7 @@ def _imported_names(source: str, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = imported_module(Import("", node.module or "", "", node.level), package)
+            base = module_name(Import("", node.module or "", "", node.level), package)
             yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_dynamic:
             yield from [node.value] if all(map(str.isidentifier, node.value.split("."))) else []
@@ -463,7 +463,7 @@ def codes_of(text: str) -> Mapping[str, Sequence[CodeType]]:
         # a notebook compiles each statement of a cell alone, and a call of an imported name is other code then
         parts: list[Any] = [text, *(ast.Module([node], []) for node in ast.parse(text).body)]
         for part in parts:
-            for each in nested_codes(compile(part, "<text>", "exec", dont_inherit=True)):
+            for each in iterate_codes(compile(part, "<text>", "exec", dont_inherit=True)):
                 found.setdefault(each.co_qualname, []).append(each)
     except (SyntaxError, ValueError, RecursionError):
         return {}
@@ -481,12 +481,12 @@ def _nodes_of(text: str) -> Mapping[tuple[str, int], Sequence[Any]]:
     return found
 
 
-def nested_codes(code: CodeType) -> Iterator[CodeType]:
+def iterate_codes(code: CodeType) -> Iterator[CodeType]:
     """Compiled code, and the code of the functions inside it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from nested_codes(each)
+            yield from iterate_codes(each)
 
 
 def code_form(code: CodeType) -> Any:
@@ -541,7 +541,7 @@ def is_made_of_literals(value: Any) -> bool:
     return is_function and all(literal(part) is not None or isinstance(part, (FunctionType, type)) for part in parts)
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """The function behind a decorator or a descriptor."""
     for _ in range(20):
         inner = vars(value).get("__wrapped__") if hasattr(value, "__dict__") else None
@@ -584,8 +584,8 @@ def cells_of(names: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(cells, list) and all(isinstance(each, str) for each in cells):
         yield from (each for each in cells if codes_of(each))
         return
-    own = [unwrapped(value) for value in list(names.values())]
-    own += [each for kind in own if isinstance(kind, type) for each in map(unwrapped, vars(kind).values())]
+    own = [unwrap(value) for value in list(names.values())]
+    own += [each for kind in own if isinstance(kind, type) for each in map(unwrap, vars(kind).values())]
     files = [each.__code__.co_filename for each in own if isinstance(each, FunctionType) and each.__globals__ is names]
     for file in sorted(set(files), key=files.index):
         text = "".join(linecache.getlines(file, dict(names)))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import shortened
+from evogt_study.errors import shorten
 from evogt_study.results.finished import read_unfinished
 from evogt_study.results.shards import ResultFile
 from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords, Stack
@@ -47,11 +47,13 @@ class Difference:
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
         amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
-        return f"{self.name}{place}: {_shown(self.stored)} {stored}, {_shown(self.now)} {now}{amount}{many}"
+        return (
+            f"{self.name}{place}: {_format_value(self.stored)} {stored}, {_format_value(self.now)} {now}{amount}{many}"
+        )
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.17g}" if isinstance(value, float) else shortened(value)  # 17 digits separate any two doubles
+def _format_value(value: Any) -> str:
+    return f"{value:.17g}" if isinstance(value, float) else shorten(value)  # 17 digits separate any two doubles
 
 
 def read_runs(path: Path) -> dict[str, RunRecords]:
@@ -90,7 +92,7 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
 def _read_runs(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
     """Read the values of runs."""
     runs: dict[int, _Run] = {row: {} for row in rows}
-    for stack in records.selected(np.array(rows)).stacks:
+    for stack in records.select_rows(np.array(rows)).stacks:
         for row, values in zip(stack.rows.tolist(), _read_arrays(stack), strict=True):
             runs[rows[row]][stack.name, stack.role == ATTRIBUTE] = stack.dims, values
     return runs

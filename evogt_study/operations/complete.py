@@ -13,7 +13,7 @@ from evogt_study.errors import EvogtError
 from evogt_study.methods.syntax import python_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
-from evogt_study.storage.atomic import followed, remove_unfinished
+from evogt_study.storage.atomic import remove_unfinished, resolve_link
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
@@ -39,7 +39,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
     except (OSError, ValueError, EvogtError):
         return None
     with only_writer(path):
-        remove_unfinished(followed(path).parent, followed(path).name)
+        remove_unfinished(resolve_link(path).parent, resolve_link(path).name)
         try:
             summary = read_summary(path)
         except OSError:
@@ -57,13 +57,13 @@ def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
     """Return the summary of a result, by its open phases."""
     from evogt_study.analysis.status_counts import completeness
-    from evogt_study.schema.variables import MAIN, doubts
+    from evogt_study.schema.variables import MAIN, accuracy_warnings
 
     phases = {MAIN: phases[MAIN], **phases}  # the main phase first
     attributes = phases[MAIN].attrs
     return RunSummary(
         {phase: completeness(data) for phase, data in phases.items()},
-        {phase: list(doubts(data)) for phase, data in phases.items()},
+        {phase: list(accuracy_warnings(data)) for phase, data in phases.items()},
         str(attributes.get("study", "")),
         str(attributes.get(PLAN, "")),
     )

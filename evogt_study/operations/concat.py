@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.operations.merge import write_joined
 from evogt_study.results.dataset import DECLARATION, with_fill_value
 from evogt_study.results.netcdf import read_result
@@ -26,8 +26,8 @@ from evogt_study.results.run_metadata import (
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacking,
-    recorded,
     returned_attributes,
+    returned_coordinates,
     software_sets,
     with_status_codes,
     with_status_names,
@@ -84,10 +84,10 @@ def concat(
     [[2, 4], [3, 6]]
     """
     if not isinstance(results, Mapping) or len(results) < 2:
-        raise InputError(f"`results` must be two results or more by their labels, got {shortened(results)}")
+        raise InputError(f"`results` must be two results or more by their labels, got {shorten(results)}")
     kinds = {isinstance(label, str) for label in results}
     if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
-        raise InputError(f"the labels of `results` must be all strings or numbers, got {shortened(list(results))}")
+        raise InputError(f"the labels of `results` must be all strings or numbers, got {shorten(list(results))}")
     given = {label: _read(label, result) for label, result in results.items()}
     owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
     reason = objection(dim) or ("" if owner is None else f"{owner!r} has something of this name")
@@ -115,7 +115,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
     """Join results along the new dimension, which comes first, over the axes and labels of all of them."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
-    parts = {label: _renumbered(_over(axes, label, data, given), sets) for label, data in given.items()}
+    parts = {label: _renumber_software(_over(axes, label, data, given), sets) for label, data in given.items()}
     dims = dict.fromkeys(str(name) for data in parts.values() for name in data.dims)
     labels = {name: _all_labels(name, parts, is_axis=name in axes) for name in dims}
     # a coordinate that differs, or that some results do not have, lies along the new dimension
@@ -153,7 +153,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """The result over `axes`, those that are its constants included."""
     own = data["run_status"].dims
-    returned = [*recorded(data), *returned_attributes(data).values()]
+    returned = [*returned_coordinates(data), *returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
@@ -239,7 +239,7 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
 
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
-def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
+def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
@@ -255,7 +255,7 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
     attributes = {key: first[key] for key in first if key in common - OF_ONE_STUDY}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
-    coordinates = {name for data in parts.values() for name in recorded(data)}
+    coordinates = {name for data in parts.values() for name in returned_coordinates(data)}
     return attributes | {
         RESULT_SCHEMA: SCHEMA_VERSION,
         "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),

@@ -17,10 +17,10 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.operations.merge import Source
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.run_metadata import recorded, returned_attributes
+from evogt_study.results.run_metadata import returned_attributes, returned_coordinates
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, MAIN, PILOT, Status
-from evogt_study.study.case_space import listed
+from evogt_study.study.case_space import join_names
 
 MAX_RUNS = 10
 """Number of differing runs that are printed."""
@@ -77,7 +77,7 @@ class ResultDiff:
             if count:
                 yield f"  only in {path}: {count:,} cases"
         yield from (f"  {line}" for line in self.parameters)
-        yield f"  the code differs: {listed(self.code, 6)}" if self.code else "  the code is the same"
+        yield f"  the code differs: {join_names(self.code, 6)}" if self.code else "  the code is the same"
         if self.software:
             yield f"  software differs: {self.software}"
         for difference in self.differences:
@@ -163,7 +163,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 def _parameters(data: xr.Dataset) -> list[str]:
     """Names of axes, constants and dependent parameters."""
     axes = data["run_status"].dims
-    other = {*BOOKKEEPING, *COORDINATES, *recorded(data), *returned_attributes(data).values()}
+    other = {*BOOKKEEPING, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= set(axes)]
 
 
@@ -177,7 +177,7 @@ def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple
         if key and found.setdefault(tuple(at), key) != key:
             others = [name for name in _parameters(data) if name not in names]
             raise InputError(
-                f"{source.path} varies {listed(others)}, which the other result does not have. Compare results of "
+                f"{source.path} varies {join_names(others)}, which the other result does not have. Compare results of "
                 "equal axes."
             )
     return found
@@ -194,11 +194,11 @@ def _other_parameters(
     for number, source in enumerate(sources):
         own = [name for name in names[number] if name not in names[1 - number]]
         if own:
-            yield f"parameters only in {source.path}: {listed(own)}"
+            yield f"parameters only in {source.path}: {join_names(own)}"
     for name in () if is_common else [name for name in names[0] if name in names[1]]:
         ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
         if not set(ours) & set(theirs):
-            yield f"{name} is {listed(ours, 6)} in {sources[0].path}, {listed(theirs, 6)} in {sources[1].path}"
+            yield f"{name} is {join_names(ours, 6)} in {sources[0].path}, {join_names(theirs, 6)} in {sources[1].path}"
 
 
 def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:

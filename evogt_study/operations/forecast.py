@@ -16,7 +16,16 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import is_number
 from evogt_study.schema.variables import Status
 from evogt_study.study.phases import SEED
-from evogt_study.study.plan import OWN, Order, Plan, SharedWork, peak_memory, provisional_plans, shared_work, work_of
+from evogt_study.study.plan import (
+    OWN,
+    Order,
+    Plan,
+    SharedWork,
+    count_shared_work,
+    peak_memory,
+    provisional_plans,
+    work_of,
+)
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch
 from evogt_study.workers.runner import Runner, RunnerLimits, load
@@ -81,7 +90,7 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
     missing = done.tables[plan.phase].missing() if done is not None and n_finished else plan.runs
     if not len(missing):
         return PhaseForecast(plan, n_finished, places, 0, (), Prediction(0.0, 0.0), 0.0)
-    stages = shared_work(plan, numbers=missing)
+    stages = count_shared_work(plan, numbers=missing)
     made = predict(plan, stages, missing)
     return PhaseForecast(plan, n_finished, places, len(missing), stages, made, worker_memory(plan))
 
@@ -89,8 +98,8 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
 def predict(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
     """Predict the time of cases, each stage computed once for the cases that share it; None if no case was timed.
 
-    stages: `shared_work` of some of the cases.  A stage with new results in the second half of them has new results in
-    the others; any other stage is complete.
+    stages: `count_shared_work` of some of the cases.  A stage with new results in the second half of them has new
+    results in the others; any other stage is complete.
     """
     sample, is_rough = sample_cases(plan, numbers)
     times = time_cases(plan, sample, in_process=is_rough)
@@ -195,7 +204,7 @@ def _time_stages(plan: Plan, index: int) -> StageSeconds:
     return {**stages.seconds, OWN: own}
 
 
-# caches the stages of this case only: `shared_work` counts the stages that cases share
+# caches the stages of this case only: `count_shared_work` counts the stages that cases share
 class StageTimes:
     """A stage cache for one case: `seconds` of each stage in `names` without the others, `inside` of all.
 
@@ -210,10 +219,10 @@ class StageTimes:
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """Return the result of a stage, and time it."""
         if (stage, key) not in self._known:
-            self._known[stage, key] = self._timed(stage, compute) if stage in self.names else compute()
+            self._known[stage, key] = self._time(stage, compute) if stage in self.names else compute()
         return self._known[stage, key]  # type: ignore[no-any-return]  # the key determines the stage's type
 
-    def _timed(self, stage: str, compute: Callable[[], T]) -> T:
+    def _time(self, stage: str, compute: Callable[[], T]) -> T:
         started, outside = time.perf_counter(), self.inside
         self.inside = 0.0
         result = compute()

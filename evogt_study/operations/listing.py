@@ -16,11 +16,11 @@ import xarray as xr
 
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError, suggest
-from evogt_study.results.netcdf import opened_so_far
+from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import NEAR, canonical, text_label
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
-from evogt_study.storage.paths import description
+from evogt_study.storage.paths import description_path
 
 CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
@@ -97,12 +97,12 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
     unknown = [each.name for each in conditions]
     for path in sorted({*folder.glob("*.nc"), *begun}):
         try:
-            with opened_so_far(path, None if conditions else ()) as groups:
+            with open_partial_result(path, None if conditions else ()) as groups:
                 data = groups[MAIN] if MAIN in groups else next(iter(groups.values()))
                 values = _values(data)
                 known |= values.keys()
                 unknown = [name for name in unknown if name not in values]
-                found = _listed(path, data, values, conditions)
+                found = _list_result(path, data, values, conditions)
         except (ResultError, OSError) as error:
             yield str(error)
             continue
@@ -131,7 +131,7 @@ def _method(data: xr.Dataset) -> str:
         return ""
 
 
-def _listed(
+def _list_result(
     path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
 ) -> Listed | None:
     """Describe a result with the runs that meet the conditions; None if there is none."""
@@ -146,9 +146,9 @@ def _listed(
     if not there.any():
         return None
     date = str(data.attrs.get("date_created", ""))
-    is_finished = path.exists() and not description(path).exists()
+    is_finished = path.exists() and not description_path(path).exists()
     if not is_finished:
-        date = datetime.fromtimestamp(description(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        date = datetime.fromtimestamp(description_path(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = data.assign(run_key=data["run_key"].copy(data=np.where(there, data["run_key"].values, "")))
     axes = {str(name): size for name, size in status.sizes.items()}
     return Listed(path, str(data.attrs["id"]), _method(data), date, is_finished, axes, completeness(kept))

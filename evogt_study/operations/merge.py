@@ -20,21 +20,21 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import differences, read_runs, software_changes
 from evogt_study.operations.complete import summarize
 from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.netcdf import loaded, open_written, opened_so_far, read_result, write_result
+from evogt_study.results.decisions import find_planned_seeds
+from evogt_study.results.netcdf import load_result, open_partial_result, open_written, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import metadata, with_status_names
+from evogt_study.results.run_metadata import select_metadata, with_status_names
 from evogt_study.results.shards import check_file
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN
-from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
+from evogt_study.storage.atomic import check_result_place, remove_unfinished, resolve_link
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
-from evogt_study.study.case_space import Chosen, listed
+from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.model import SeedRange, read_toml, validate_table, write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
@@ -57,11 +57,14 @@ class Source:
     @staticmethod
     def read(path: Path) -> Source:
         """Read a result.  Raises ResultError if it has no runs of the main phase, or if another program changed it."""
-        with opened_so_far(path) as found:
+        with open_partial_result(path) as found:
             # arrays of a result with an index are copied when a merged result is written
             runs = read_runs(path)
             runs = {phase: runs.get(phase) or records_of(data) for phase, data in found.items()}
-            groups = {phase: loaded(path, metadata(data).assign_coords(data.coords)) for phase, data in found.items()}
+            groups = {
+                phase: load_result(path, select_metadata(data).assign_coords(data.coords))
+                for phase, data in found.items()
+            }
         if MAIN not in groups:
             raise ResultError(f"{path} has runs of the pilot only. Merge results with runs of the main phase.")
         if path.exists():
@@ -152,7 +155,7 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
     """
     check_result_place(output)
     with only_writer(output) as check_alone:
-        remove_unfinished(followed(output).parent, followed(output).name)
+        remove_unfinished(resolve_link(output).parent, resolve_link(output).name)
         whole, tables = join()
         if not output.exists():
             check_alone()
@@ -206,7 +209,7 @@ def _joint_text(sources: Sequence[Source]) -> str:
     differing += [name for name in axes[0] if any(name not in own for own in axes)]
     joint: dict[str, Any] = {}
     for name in axes[0].keys() - set(differing):
-        every = [_listed_values(own[name]) for own in axes]
+        every = [_values_in_text(own[name]) for own in axes]
         if all(own[name] == axes[0][name] for own in axes):
             joint[name] = axes[0][name]
         elif None in every:
@@ -218,14 +221,14 @@ def _joint_text(sources: Sequence[Source]) -> str:
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
             joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
     if differing:
-        parts = listed(sorted(set(differing)), 6)
+        parts = join_names(sorted(set(differing)), 6)
         raise ResultError(
             f"no file has a study that includes all runs: they differ in {parts}. Name such a study with --study."
         )
     return write_toml({**tables[0], "axes": {name: joint[name] for name in axes[0]}})
 
 
-def _listed_values(raw: Any) -> list[Any] | None:
+def _values_in_text(raw: Any) -> list[Any] | None:
     """The values of an axis in a study text; None for a spaced range and for objects under names."""
     if isinstance(raw, dict):
         return validate_table(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
@@ -234,9 +237,11 @@ def _listed_values(raw: Any) -> list[Any] | None:
 
 def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
     """Return the study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
-    plans, chosen = dict[str, Plan](), list[Chosen]()
+    plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for phase in study.phases:
-        seeds = planned_seeds(phase, [source.groups[phase.name] for source in sources if phase.name in source.groups])
+        seeds = find_planned_seeds(
+            phase, [source.groups[phase.name] for source in sources if phase.name in source.groups]
+        )
         plans[phase.name] = phase_plan(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
@@ -250,7 +255,7 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
                 keys = source.groups[name]["run_key"]
                 places = zip(keys.dims, np.argwhere(keys.values.astype(str) == lost[0])[0], strict=True)
                 at = ", ".join(f"{dim}={source.groups[name][dim].values[i]}" for dim, i in places)
-                reason = listed(_other_constants(source, sources), 3)
+                reason = join_names(_other_constants(source, sources), 3)
                 raise ResultError(
                     f"{source.path} holds {len(lost)} runs of the {name} that {study.file} does not ask for, e.g. {at} "
                     f"({reason or 'a rule, the output, the pilot or the code of the method differs'}); name a study "
@@ -271,7 +276,7 @@ def _other_constants(one: Source, others: Sequence[Source]) -> list[str]:
     ]
 
 
-def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> Chosen:
+def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> ParameterTable:
     """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
     table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
@@ -295,7 +300,7 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
             f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for; run "
             "that part too, or leave it out of the study file named with --study"
         )
-    return Chosen(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
+    return ParameterTable(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
 
 
 # --- the merged result ------------------------------------------------------------------------------------------------
@@ -322,7 +327,7 @@ def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None
             values = found[0].describe(f"in {owner.path}", f"in {source.path}")
             count, names = (
                 len({pair for each in found for pair in each.pairs}),
-                listed([each.name for each in found], 6),
+                join_names([each.name for each in found], 6),
             )
             more = f"; {count} runs differ, in {names}" if count > 1 else ""
             software = software_changes(ours.software[a], theirs.software[b]).replace(", here ", " and ")

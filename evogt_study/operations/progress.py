@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import written_whole
-from evogt_study.storage.lease import Lease, living, writer_of
+from evogt_study.storage.atomic import write_atomically
+from evogt_study.storage.lease import Lease, count_active_claims, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import escape_text, format_duration
 
-Listener = Callable[["Event"], None]
+Listener = Callable[["ProgressEvent"], None]
 DISPLAY_SECONDS = 0.2
 """Seconds between two updates of the display.  Each update is a message to the page."""
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
@@ -35,7 +35,7 @@ _WATCH_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Event:
+class ProgressEvent:
     """State of one phase of a study that runs.
 
     Attributes
@@ -112,10 +112,10 @@ class Progress:
         if self.listener is not None:
             seconds = time.perf_counter() - self.started
             counts = self.reused, self.done, self.failed, self.total
-            self.listener(Event(self.phase, *counts, seconds, final, self.seconds_left()))
+            self.listener(ProgressEvent(self.phase, *counts, seconds, final, self.seconds_left()))
 
 
-def format_progress(event: Event) -> str:
+def format_progress(event: ProgressEvent) -> str:
     """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
@@ -139,11 +139,11 @@ class NotebookDisplay:
     """Listener that shows the latest event of each phase."""
 
     def __init__(self) -> None:
-        self.events: dict[str, Event] = {}
+        self.events: dict[str, ProgressEvent] = {}
         self.handle: Any = None
         self.shown_at = 0.0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
         """Show the event, unless another has just been shown and this is not the last of its phase."""
         new = event.phase not in self.events
         self.events[event.phase] = event
@@ -169,19 +169,19 @@ class NotebookDisplay:
         )
 
 
-def written_down(result: Path, listener: Listener | None) -> Listener:
+def with_progress_file(result: Path, listener: Listener | None) -> Listener:
     """Return a listener that writes events to a file beside the shards of `result` and passes them to `listener`.
 
     It writes nothing before the first run is finished, so a complete result needs no folder.
     """
     path, last = progress_file(result), float("-inf")
 
-    def listen(event: Event) -> None:
+    def listen(event: ProgressEvent) -> None:
         nonlocal last
         now = time.monotonic()
         if event.done and not event.final and now - last >= _WATCH_SECONDS:
             last = now
-            with suppress(OSError, ResultError), written_whole(path) as temporary:  # the shards report a full disk
+            with suppress(OSError, ResultError), write_atomically(path) as temporary:  # the shards report a full disk
                 temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))
         if listener is not None:
             listener(event)
@@ -197,7 +197,7 @@ class Computation:
     """
 
     writer: Lease | None
-    event: Event | None
+    event: ProgressEvent | None
     age: float
     parts: int = 0
 
@@ -206,11 +206,11 @@ class Computation:
         """True if a process is computing the result."""
         return self.parts > 0 or (self.writer is not None and self.writer.lives)
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
         if self.parts:
             return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
-        who = "" if self.writer is None else self.writer.described()
+        who = "" if self.writer is None else self.writer.describe()
         if not self.runs:
             return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
         if self.event is None:
@@ -230,8 +230,8 @@ def computation_of(result: Path) -> Computation:
             seconds, left = float(event["seconds"]), event["seconds_left"]
             if 0.0 < seconds < math.inf:
                 left = None if left is None else float(left)
-                known = Event(str(event["phase"]), reused, done, failed, total, seconds, False, left)
+                known = ProgressEvent(str(event["phase"]), reused, done, failed, total, seconds, False, left)
                 return Computation(writer, known, max(0.0, time.time() - at))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):  # no file yet, or a file of another version
         pass
-    return Computation(writer, None, 0.0, living(claims_folder(result)))
+    return Computation(writer, None, 0.0, count_active_claims(claims_folder(result)))

@@ -34,7 +34,7 @@ from evogt_study.methods.code import check_no_import
 from evogt_study.methods.current_run import clean_runs_folder, remove_run_files
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
-from evogt_study.operations.progress import Event, Listener, Progress, notebook_display, written_down
+from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
@@ -45,11 +45,17 @@ from evogt_study.results.run_summary import RunSummary
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
-from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_doubts
-from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished, steadily
-from evogt_study.storage.lease import living, only_writer, own_folder, writer_of
+from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
+from evogt_study.storage.atomic import (
+    check_result_place,
+    make_folder,
+    remove_unfinished,
+    resolve_link,
+    retry_if_replaced,
+)
+from evogt_study.storage.lease import count_active_claims, make_temporary_folder, only_writer, writer_of
 from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
-from evogt_study.study.case_space import Chosen, listed
+from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Plan, count_needs
 from evogt_study.study.study import Study, check_study
@@ -98,7 +104,7 @@ def run(
     client : distributed.Client, optional
         Dask cluster that computes the runs; by default workers on this machine.
     listener : callable, optional
-        Called with an `Event` after each batch.  By default progress is shown in notebooks only.
+        Called with an `ProgressEvent` after each batch.  By default progress is shown in notebooks only.
     **options
         Fields of `evogt_study.workers.options.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
 
@@ -120,7 +126,7 @@ def run(
 
     Warns
     -----
-    DoubtWarning
+    AccuracyWarning
         If values of runs may be inaccurate.
     StoreWarning
         If runs of `output` were moved to the store.
@@ -142,7 +148,7 @@ def run(
     with open_executor(given, client) as executor, _place(output, study.name) as path:
         data = StudyRun(study, path, executor, given, listener, write=output is not None).result()[MAIN]
         data = with_text_keys(data) if output is None else open_written(path)
-    warn_of_doubts(data)
+    warn_of_accuracy(data)
     return with_status_names(data)
 
 
@@ -201,7 +207,7 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     if output is not None:
         yield Path(output).absolute()  # a run in this process may change its folder
         return
-    path, kept = Path(tempfile.mkdtemp(prefix="evogt-", dir=own_folder())) / f"{name}.nc", False
+    path, kept = Path(tempfile.mkdtemp(prefix="evogt-", dir=make_temporary_folder())) / f"{name}.nc", False
     try:
         yield path
     except KeyboardInterrupt:
@@ -254,7 +260,7 @@ def run_all(
     with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, open_executor(options, client) as executor:
 
         def run_one(study: Study) -> Path:
-            def listen(event: Event) -> None:
+            def listen(event: ProgressEvent) -> None:
                 phase = study.name if event.phase == MAIN else f"{study.name} {event.phase}"
                 if listener is not None:
                     listener(replace(event, phase=phase))
@@ -315,7 +321,7 @@ def run_task(
             break
         except ResultError:
             # in this order: a writer removes the shards before its lease, and a task finishes its parts before it joins
-            writer, n_parts = writer_of(output), living(claims_folder(output))
+            writer, n_parts = writer_of(output), count_active_claims(claims_folder(output))
             is_idle = not n_parts and (writer is None or not writer.lives)
             if is_idle and was_idle and (shard_folder(output).exists() or not output.exists()):
                 raise
@@ -343,7 +349,7 @@ class StudyRun:
     ) -> None:
         check_result_place(path)
         self.study, self.path, self.executor, self.options, self.write = study, path, executor, options, write
-        self.listener = listener if executor.is_shared else written_down(path, listener)
+        self.listener = listener if executor.is_shared else with_progress_file(path, listener)
         self.stop = stop or threading.Event()
         self.reuse_from = tuple(map(Path, options.reuse_from))
         self.shards, self.runs = shard_folder(path), runs_folder(path)
@@ -358,12 +364,12 @@ class StudyRun:
         Returns the runs by phase; arrays are read from the file.
         """
         with only_writer(self.path) as self.check_alone:
-            if tasks := living(claims_folder(self.path)):
+            if tasks := count_active_claims(claims_folder(self.path)):
                 raise ResultError(
                     f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
                     "wait for them, or choose another place with -o"
                 )
-            remove_unfinished(followed(self.path).parent, followed(self.path).name)
+            remove_unfinished(resolve_link(self.path).parent, resolve_link(self.path).name)
             # first: a file that is half written is not a result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
@@ -409,13 +415,13 @@ class StudyRun:
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
-            text = f"a result cannot hold {listed(sorted(left_out), 6)} of the returned objects; these are left out"
+            text = f"a result cannot hold {join_names(sorted(left_out), 6)} of the returned objects; these are left out"
             warn(text, ReturnWarning)
         return whole
 
     def tables(self) -> dict[str, RunTable]:
         """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
-        tables, chosen = dict[str, RunTable](), list[Chosen]()
+        tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
             tables[phase.name] = fill_until_precise(self.study, phase, chosen, fill, computing=True)
@@ -442,9 +448,9 @@ class StudyRun:
             known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
             return known.fill(RunTable(plan), variables, wanted=self.keeps, usable=self.usable)
 
-        table = steadily(self.path, lambda: look(phase.deciding))
+        table = retry_if_replaced(self.path, lambda: look(phase.deciding))
         is_known = not phase.deciding or table.columns
-        return table if is_known else steadily(self.path, lambda: look(None))
+        return table if is_known else retry_if_replaced(self.path, lambda: look(None))
 
     def keeps(self, status: Status) -> bool:
         """Return True if a run with this status is not tried again; a diverged run would diverge again."""
@@ -454,7 +460,7 @@ class StudyRun:
         """Select the runs to reuse: all, or only the runs of the software that is here now."""
         if not self.options.rerun_outdated:
             return records
-        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+        return records.select_rows(np.flatnonzero([software == software_set() for software in records.software]))
 
     def compute(self, table: RunTable) -> None:
         """Compute the missing cases of a table, and report progress."""

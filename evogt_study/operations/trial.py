@@ -14,12 +14,12 @@ from evogt_study.methods.code import CodeKind, UserCode
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.operations.compare import Difference, differences, read_runs, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.netcdf import opened_so_far
-from evogt_study.results.reopened import Stored, any_phase, code_to_run, point, stored
+from evogt_study.results.netcdf import open_partial_result
+from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, point, read_plans
 from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
 from evogt_study.schema.values import Value, canonical, find, text_label
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
-from evogt_study.study.case_space import CaseSpace, listed
+from evogt_study.study.case_space import CaseSpace, join_names
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -163,15 +163,15 @@ def try_case(
             raise InputError(f"no run is planned at {point(plan.space, index)} ({source.file}). Choose another case.")
         return Trial(point(plan.space, index), case, *_compute(plan.spec, case))
     path, phase = Path(source), PILOT if pilot else MAIN
-    with opened_so_far(path) as groups:
-        phases = stored(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
+    with open_partial_result(path) as groups:
+        phases = read_plans(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
         if phase not in phases:
             remedy = "Leave out --pilot." if pilot else "Give --pilot for a run of the phase that is not finished."
             raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
         return repeat_run(phases[phase], _index_at(phases[phase].plan.space, at, str(path)), read_runs(path))
 
 
-def repeat_run(here: Stored, index: int, runs: Mapping[str, RunRecords]) -> Trial:
+def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords]) -> Trial:
     """Compute case number `index` of a result again, from nothing, and compare it; `runs` are from `read_runs`."""
     where, case = point(here.plan.space, index), here.plan.case(index)
     if case is None:
@@ -179,7 +179,7 @@ def repeat_run(here: Stored, index: int, runs: Mapping[str, RunRecords]) -> Tria
     now, raised = _compute(here.plan.spec, case)
     run, known, key = here.run(index), runs.get(here.phase), here.key(index)
     has_run = known is not None and key in known.keys
-    before = known.selected(np.array([known.keys.index(key)])) if known is not None and has_run else records_of(run)
+    before = known.select_rows(np.array([known.keys.index(key)])) if known is not None and has_run else records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]
     stored_run = StoredRun(
         key,
@@ -219,7 +219,7 @@ def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
     for axis in space.axes:
         found = _position(axis.values, at[axis.name]) if axis.name in at else 0
         if found is None:
-            values = listed([text_label(value) for value in axis.values])
+            values = join_names([text_label(value) for value in axis.values])
             raise InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
         positions.append(found)
     return int(np.ravel_multi_index(positions, space.shape))

@@ -13,21 +13,21 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shortened
+from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shorten
 from evogt_study.operations.compare import differences, read_runs
 from evogt_study.operations.trial import StoredRun, Trial, repeat_run
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
 from evogt_study.results.index import Inspection, inspect
-from evogt_study.results.netcdf import loaded, opened, opened_so_far
-from evogt_study.results.reopened import Stored, any_phase, code_to_run, files_of, point, stored
-from evogt_study.results.run_metadata import RECORDED, metadata
+from evogt_study.results.netcdf import load_result, open_partial_result, open_phases
+from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
+from evogt_study.results.run_metadata import RECORDED, select_metadata
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
-from evogt_study.storage.atomic import followed
-from evogt_study.storage.paths import description
-from evogt_study.study.case_space import listed
+from evogt_study.storage.atomic import resolve_link
+from evogt_study.storage.paths import description_path
+from evogt_study.study.case_space import join_names
 from evogt_study.study.phases import join_values
 
 Announce = Callable[[Sequence[str]], None]
@@ -111,16 +111,16 @@ def verify(
         if given and not rerun:
             raise InputError(f"`{name}` must be given with `rerun`, since nothing is executed without it")
     path = Path(path)
-    followed(path)  # it refuses pipes, which reading would wait for
+    resolve_link(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
-    read = inspect(path) if path.exists() or not description(path).exists() else Inspection([], [])
+    read = inspect(path) if path.exists() or not description_path(path).exists() else Inspection([], [])
     if read.broken:
         return Verification(path, {}, tuple(read.broken), (), "nothing else was checked")
     try:
-        with opened(path) if path.exists() else opened_so_far(path) as groups:
+        with open_phases(path) if path.exists() else open_partial_result(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
             found = _check(path, groups, rerun, seed, at, beside, announce)
-            kept = {phase: loaded(path, metadata(data)) for phase, data in groups.items()}
+            kept = {phase: load_result(path, select_metadata(data)) for phase, data in groups.items()}
             return replace(found, phases=kept, findings=(*read.changed, *found.findings))
     except DamagedResultError as error:
         return Verification(path, {}, (str(error),), (), "nothing else was checked")
@@ -151,7 +151,7 @@ def _check(
             if code is not None:
                 raise
             rerun, left_out = 0, str(error)
-    phases = stored(path, groups, codes, folder=folder)
+    phases = read_plans(path, groups, codes, folder=folder)
     findings = _run_checks(phases, check_schema, check_keys, check_completeness)
     unfit = _run_checks(phases, check_values)
     if unfit:
@@ -165,11 +165,11 @@ def _check(
     return Verification(path, {}, tuple(findings), tuple(recomputed), left_out)
 
 
-def _run_checks(phases: Mapping[str, Stored], *checks: Callable[[Stored], Iterator[str]]) -> list[str]:
+def _run_checks(phases: Mapping[str, ResultWithPlan], *checks: Callable[[ResultWithPlan], Iterator[str]]) -> list[str]:
     return [f"{result.phase}: {line}" for check in checks for result in phases.values() for line in check(result)]
 
 
-def _check_choices(phases: Mapping[str, Stored]) -> Iterator[str]:
+def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
     """Check that the runs of earlier phases lead to the choices in the file."""
     last = phases.get(MAIN)
     if last is None:
@@ -199,7 +199,7 @@ def _check_choices(phases: Mapping[str, Stored]) -> Iterator[str]:
 
 
 # the sample depends only on the seed and the file, so that others can repeat a finding
-def draw_runs(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
+def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> list[tuple[ResultWithPlan, int]]:
     """Draw `sample` runs to compute again, from the runs that are ok and planned."""
     pool = [
         (result, int(index))
@@ -216,7 +216,7 @@ def draw_runs(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tupl
     return list(itertools.islice(fitting, sample))
 
 
-def judge(run: Trial, result: Stored) -> tuple[str, list[str]]:
+def judge(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
     """Describe a run computed again on one line, with a further line for each mistake."""
     line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
     if run.status != Status.ok:
@@ -236,7 +236,7 @@ def judge(run: Trial, result: Stored) -> tuple[str, list[str]]:
 
 
 # extra variables are allowed: a later minor version, or a user function, may record more
-def check_schema(result: Stored) -> Iterator[str]:
+def check_schema(result: ResultWithPlan) -> Iterator[str]:
     """Check that dimensions, variables and attributes are as documented, and the coordinates as in the study."""
     names, data = result.plan.space.names, result.data
     expected = global_attributes(result.study, result.phase)
@@ -244,7 +244,7 @@ def check_schema(result: Stored) -> Iterator[str]:
         if key not in data.attrs:
             yield f"the attribute `{key}` is missing"
         elif key in SETTLED_ATTRIBUTES and data.attrs[key] != expected[key]:
-            yield f"the attribute `{key}` must be {shortened(expected[key])}, got {shortened(data.attrs[key])}"
+            yield f"the attribute `{key}` must be {shorten(expected[key])}, got {shorten(data.attrs[key])}"
     yield from _check_coordinates(result)
     for name, variable in data.data_vars.items():
         if variable.dims[: len(names)] != names or (name in BOOKKEEPING and variable.dims != names):
@@ -255,7 +255,7 @@ def check_schema(result: Stored) -> Iterator[str]:
             yield f"the dimension `{dim}` has no coordinate"
 
 
-def _check_attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[str]:
+def _check_attributes(result: ResultWithPlan, name: str, variable: xr.DataArray) -> Iterator[str]:
     declared: Mapping[str, Any] = {}
     if name in BOOKKEEPING:
         declared = BOOKKEEPING[name].attributes
@@ -263,7 +263,7 @@ def _check_attributes(result: Stored, name: str, variable: xr.DataArray) -> Iter
         declared = result.study.method.variables[name].attributes
     for attribute, wanted in declared.items():
         if variable.attrs.get(attribute) != wanted:
-            got = shortened(variable.attrs.get(attribute))
+            got = shorten(variable.attrs.get(attribute))
             yield f"`{name}` must have the attribute {attribute} = {wanted!r}, got {got}"
     if not variable.attrs.get("long_name"):
         yield f"`{name}` must have a long_name, got none"
@@ -274,15 +274,15 @@ def _check_attributes(result: Stored, name: str, variable: xr.DataArray) -> Iter
             yield f"the flags of `run_status` must be {', '.join(status.name for status in Status)}, got {meanings}"
 
 
-def _check_coordinates(result: Stored) -> Iterator[str]:
+def _check_coordinates(result: ResultWithPlan) -> Iterator[str]:
     """Check the coordinates of the study; `_check_choices` checks the choices of earlier phases."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)
         dims = (dims,) if isinstance(dims, str) else tuple(dims)
         if found is None or found.dims != dims or not _equal(found.values, wanted):
-            got = "none" if found is None else f"{listed(list(map(str, found.values.ravel())))} over {found.dims}"
-            yield f"the coordinate `{name}` must be {listed(list(map(str, wanted.ravel())))}, got {got}"
+            got = "none" if found is None else f"{join_names(list(map(str, found.values.ravel())))} over {found.dims}"
+            yield f"the coordinate `{name}` must be {join_names(list(map(str, wanted.ravel())))}, got {got}"
         elif any(found.attrs.get(key) != text for key, text in attributes.items()):
             yield f"the attributes of the coordinate `{name}` must be {dict(attributes)}, got {found.attrs}"
 
@@ -294,7 +294,7 @@ def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
 
 
-def check_keys(result: Stored) -> Iterator[str]:
+def check_keys(result: ResultWithPlan) -> Iterator[str]:
     """Check that the run keys in the file are the run keys of the study."""
     plan = result.plan
     asked = plan.keys.astype(str)
@@ -310,7 +310,7 @@ def check_keys(result: Stored) -> Iterator[str]:
 
 
 # cases have equal keys if they differ only in parameters that they do not use: their values are copies of one run
-def check_twins(result: Stored) -> Iterator[str]:
+def check_twins(result: ResultWithPlan) -> Iterator[str]:
     """Check that cases with equal keys, which share a run, have equal values."""
     keys = result.keys[result.keys != ""]
     if len(np.unique(keys)) == len(keys):
@@ -327,7 +327,7 @@ def check_twins(result: Stored) -> Iterator[str]:
 
 
 # this finds changes by another program, while `check_twins` and the sample compare numbers
-def check_values(result: Stored) -> Iterator[str]:
+def check_values(result: ResultWithPlan) -> Iterator[str]:
     """Check that status and values agree: only runs that are ok have values, and these have an error."""
     data = result.data
     status = status_codes(data["run_status"])
@@ -359,13 +359,13 @@ def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
     return np.asarray((found != "") & (found == found)) if found.dtype.kind in "OU" else ~np.isnan(found)
 
 
-def _where(result: Stored, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:
+def _where(result: ResultWithPlan, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:
     if wrong.any():
         first = int(np.flatnonzero(wrong.ravel())[0])
         yield f"{np.count_nonzero(wrong)} runs {text}, e.g. {point(result.plan.space, first)}"
 
 
-def check_completeness(result: Stored) -> Iterator[str]:
+def check_completeness(result: ResultWithPlan) -> Iterator[str]:
     """Check that every planned run has an outcome."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status = status_codes(result.data["run_status"])

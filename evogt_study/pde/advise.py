@@ -11,10 +11,10 @@ import numpy as np
 from evogt_study.errors import InputError
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
-from evogt_study.pde.certificates.budget import BUDGET, retained_error
-from evogt_study.pde.certificates.certify import linear, solved
+from evogt_study.pde.certificates.budget import BUDGET, compute_retained_error
+from evogt_study.pde.certificates.certify import final_solution, linear
 from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
-from evogt_study.pde.methods.recording import shared_reference
+from evogt_study.pde.methods.recording import share_reference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldProblem
@@ -74,7 +74,7 @@ def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
 def _advice(method: Evolution, at: Values, values: Values, share: Share, check: bool) -> Advice:
     numbers = _numbers(method.bind(values), share)
     changes = _changes(method.bind(values))
-    predictions = _predicted(method, values, changes, numbers, share)
+    predictions = _predict_errors(method, values, changes, numbers, share)
     best = min(predictions, key=lambda name: predictions[name])
     measured = _numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
     parts = {name: numbers[name] for name in BUDGET}
@@ -101,24 +101,24 @@ def _changes(case: EvolutionCase) -> dict[str, Values]:
     return changes | ({"tau": {"tau": max(given.tau / 100.0, LEAST_TAU)}} if given.tau > LEAST_TAU else {})
 
 
-def _predicted(
+def _predict_errors(
     method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
     """The error after each change: the space part changes as the projection does, the part of time by the order."""
     problem, order = method.shared_problem(values, share), method.bind(values).integrator.ORDER
     final_time = method.bind(values).discretisation.grid.final_time
     text = method.problem_text(values)
-    reference = None if problem.exact is not None else shared_reference(problem, final_time, share, text)
-    known = partial(solved, problem, final_time, reference)
+    reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
+    known = partial(final_solution, problem, final_time, reference)
     # never more than the error, since its square is subtracted below
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
-    before = retained_error(problem, method.bind(values).discretisation, known)
+    before = compute_retained_error(problem, method.bind(values).discretisation, known)
     predictions = {}
     for name, change in changes.items():
         if name == "dt":
             # half the step: the part falls by 2^-order, its square by 4^-order
             predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
             continue
-        after = retained_error(problem, method.bind({**values, **change}).discretisation, known)
+        after = compute_retained_error(problem, method.bind({**values, **change}).discretisation, known)
         predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))
     return predictions

@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
-from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
+from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, cross_grid_defects, evaluate_basis, mass_defect_on
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import (
     DECOMPOSITIONS,
@@ -120,7 +120,7 @@ class Solution:
     def evaluate(self, nodes: Array) -> Array:
         """The numerical solution at any points of the domain and all observed times, (P, d) -> (S, P)."""
         values = self.space.evaluate(nodes, self.trajectory.coefficients)
-        return values + _lifted(self.problem, nodes, self.trajectory.times)
+        return values + _lift(self.problem, nodes, self.trajectory.times)
 
 
 # a key names what the numbers of a stage depend on and nothing more, so that stages are shared as widely as they may
@@ -226,13 +226,13 @@ def _trajectories(
     # the steps of others may depend on the observed times: a run's numbers shall not
     if not isinstance(run.integrator, RungeKutta):
         return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
-    united, observed, between = _united(run.grid, passed)
+    united, observed, between = _unite_grids(run.grid, passed)
     whole = march(united)
     return whole.at(observed), whole.at(between)
 
 
 @lru_cache(maxsize=8)  # which the runs of a study have in common
-def _united(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
+def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
     """The grid that also observes the steps `passed`, the times that `grid` observes, and the times of `passed`."""
     both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
     return both, grid.observed_times, grid.times_of(passed)
@@ -287,7 +287,7 @@ def _target(
         if reference is not None:
             exact = np.concatenate([exact, reference(nodes, times[1:])])
             error = estimate_error(reference, exact[-1], rule, times[-1:])
-    return Target.of(problem.domain, exact, _lifted(problem, nodes, times[: len(exact)]), rule), error
+    return Target.of(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
 
 
 def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:
@@ -299,7 +299,7 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
     return float(relative_errors(coarse, fine, rule.weights).max())
 
 
-def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:
+def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
     """u_b, which the retained space does not hold, (T, Q); nothing where there is no lifting."""
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
 
@@ -310,6 +310,6 @@ def _cross_grid(
     rule, final_time = run.assessment, run.grid.final_time
     if rule is None:
         return None
-    basis = stages("assessed basis", lambda: assessed_basis(space, problem.domain.quadrature(rule)))
+    basis = stages("assessed basis", lambda: evaluate_basis(space, problem.domain.quadrature(rule)))
     term = stages.terms("assessed stiffness term", "assessed basis")
     return stages("assessment", lambda: cross_grid_defects(space, basis, problem, system, final_time, term))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shortened
+from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import named_code
 from evogt_study.pde.baselines.references import FunctionReference, make_reference
@@ -29,7 +29,7 @@ from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of
 from evogt_study.pde.methods.problem_method import formula_parameter
-from evogt_study.pde.methods.recording import HISTORIES, certified, check_norms, fields, histories, scalars
+from evogt_study.pde.methods.recording import HISTORIES, check_norms, compute_certificates, fields, histories, scalars
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
@@ -38,7 +38,7 @@ from evogt_study.pde.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
-from evogt_study.schema.variables import warn_of_doubts
+from evogt_study.schema.variables import warn_of_accuracy
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
@@ -124,7 +124,7 @@ def solve(
 
     Warns
     -----
-    DoubtWarning
+    AccuracyWarning
         If the assembly rule is too coarse, or the ball of the dictionary does not hold the domain.
 
     Examples
@@ -145,13 +145,13 @@ def solve(
     check_norms(problem, norms)
     wanted, knots = _certificates(certificates, problem, run.grid)
     if isinstance(reference, (str, Path)):
-        reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
+        reference = _find_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # values that are not finite are refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        data = labelled(solution, _certified(solution, wanted, certificates), field)
-    warn_of_doubts(data)
+        data = label_solution(solution, _certify(solution, wanted, certificates), field)
+    warn_of_accuracy(data)
     return data
 
 
@@ -168,10 +168,10 @@ def _certificates(
 
 
 # certificates use other nodes and times than the run, and a diffusion may be negative there
-def _certified(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
+def _certify(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
     """The certificates; none if the user named none and the problem is not valid on their nodes."""
     try:
-        return certified(solution, wanted, afresh, "")
+        return compute_certificates(solution, wanted, afresh, "")
     except ProblemError:
         if asked is not True:
             raise
@@ -210,19 +210,19 @@ def _discretisation(
     )
 
 
-def _named_reference(
+def _find_reference(
     name: str, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
     """The reference that a name, a file of one run, or ``file.py:function`` means."""
     if name.endswith(".nc"):
-        return stored_solution(name)
+        return read_solution(name)
     if ".py:" in name:
         file = named_code(name, Path())
         return FunctionReference(file.load(), file.fingerprint)
     return make_reference(name, problem, run, points, dt)
 
 
-def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
+def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
     """A solution as a Dataset with the names, labels and attributes of a study's result; field: points of its grid."""
     measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
     coordinates = _coordinates(solution)
@@ -298,7 +298,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     >>> float(pde.evaluate(run, [0.5]).isel(time=-1, point=0).round(3))
     0.905
     """
-    solution = stored_solution(data)
+    solution = read_solution(data)
     nodes = _nodes(points, solution.domain)
     coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
     return xr.DataArray(
@@ -306,14 +306,14 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     )
 
 
-def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
+def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
     """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError if it holds none."""
     if not isinstance(data, xr.Dataset):
         try:
             with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:
-                return stored_solution(opened.load())
+                return read_solution(opened.load())
         except (OSError, ValueError) as error:
-            raise ResultError(f"cannot read {str(data)!a}: {shortened(str(error))}") from None
+            raise ResultError(f"cannot read {str(data)!a}: {shorten(str(error))}") from None
     if COEFFICIENTS not in data or "domain" not in data.attrs:
         raise ResultError(f"`data` must be what `solve` returns, with {COEFFICIENTS}, got a Dataset without it")
     return StoredSolution(
@@ -329,7 +329,7 @@ def _nodes(points: Any, domain: Domain) -> Array:
     except (TypeError, ValueError):
         nodes = np.empty((0, 0))
     if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
-        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shortened(points)}")
+        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shorten(points)}")
     lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
     within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
     if not within.all():

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from evogt_study.analysis.export import on_grid
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import style
 from evogt_study.plots.canvas import Canvas, Plot, PlotRequest, new_canvas, new_panels
@@ -25,9 +25,9 @@ from evogt_study.plots.groups import (
     group_runs,
     label_of,
     numeric_array,
-    own_dimensions,
     select_point,
     title_of,
+    variable_dimensions,
 )  # fmt: skip
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
@@ -53,7 +53,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     The bands are of all runs if no series has more than `MAX_WHOLE_BAND`, else from 5 % to 95 %, at each place by
     itself.  Raises InputError for a variable without one dimension of its own.
     """
-    data, dim = _use_own_coordinate(data, variable, _own_dimension(data, variable))
+    data, dim = _use_own_coordinate(data, variable, _find_dimension(data, variable))
     runs = group_runs(data, variable, request.roles, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
     canvas = new_panels(len(runs.col.values), request)
@@ -114,10 +114,10 @@ def _explain_band(runs: GroupedRuns) -> str:
     return f"line: median; band: {part} runs over {', '.join(runs.over)}"
 
 
-def _own_dimension(data: xr.Dataset, variable: str) -> str:
+def _find_dimension(data: xr.Dataset, variable: str) -> str:
     """Return the one dimension that a variable has besides the study's axes.  Raises InputError."""
     numeric_array(data, variable)
-    own = own_dimensions(data, variable)
+    own = variable_dimensions(data, variable)
     if len(own) != 1:
         have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
         raise InputError(
@@ -130,7 +130,7 @@ def _own_dimension(data: xr.Dataset, variable: str) -> str:
 # a mode, node or feature is not a quantity; singular values have `spectrum`
 def is_time_series(data: xr.Dataset, variable: str) -> bool:
     """Test for a variable that is drawn well as a line over its one own dimension."""
-    own = own_dimensions(data, variable)
+    own = variable_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
         return False
     return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
@@ -184,7 +184,7 @@ def _select_decompositions(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Datas
         data = select_point(data, {"tau": roles.at["tau"]}, axes_of(data, SINGULAR_VALUES))
         others = {name: value for name, value in roles.at.items() if name != "tau"}
         return data, replace(roles, at=others), _choose_cuts(data)
-    known = data[SINGULAR_VALUES].notnull().any(own_dimensions(data, SINGULAR_VALUES))
+    known = data[SINGULAR_VALUES].notnull().any(variable_dimensions(data, SINGULAR_VALUES))
     names = [name for name in (SINGULAR_VALUES, "run_status", "run_key") if name in data]
     return data[names].isel(tau=known.argmax("tau")).drop_vars("tau"), roles, _choose_cuts(data)
 
@@ -229,7 +229,7 @@ def _select_run(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Dataset, str]:
     unknown = [name for name in roles.at if name not in data[FIELD].dims]
     if unknown:
         known = ", ".join(map(str, data[FIELD].dims))
-        raise InputError(f"`--at` must name dimensions of the field ({known}), got {shortened(unknown[0])}")
+        raise InputError(f"`--at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
     inside = {name: value for name, value in roles.at.items() if name in ("time", *DIRECTIONS)}
     run = select_point(data, {name: value for name, value in roles.at.items() if name not in inside}, axes)
     if "run_status" in run:
@@ -246,7 +246,7 @@ def _select_run(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Dataset, str]:
         try:
             wanted = float(str(value))
         except ValueError:
-            raise InputError(f"`{name}` must be a number, got {shortened(value)}") from None
+            raise InputError(f"`{name}` must be a number, got {shorten(value)}") from None
         run = run.isel({name: int(np.argmin(np.abs(run[name].values - wanted)))})
         parts.append(f"{name} = {float(run[name]):.4g}")
     return run[[name for name in (FIELD, _EXACT) if name in run]], ", ".join(parts)

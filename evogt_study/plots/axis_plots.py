@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from evogt_study.analysis.design import along_sample, drawn_dimensions, find_points, sample_dimensions
+from evogt_study.analysis.design import along_sample, find_points, sample_dimensions, sampled_dimensions
 from evogt_study.analysis.runs import DRAWN
 from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
@@ -146,7 +146,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     roles = request.roles
     if along_sample(data, roles.x):
         return draw_trend(data, variable, request)
-    if drawn_dimensions(data) and is_measured(data, roles):  # no two points of a random sample form a group
+    if sampled_dimensions(data) and is_measured(data, roles):  # no two points of a random sample form a group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, roles)
     canvas = new_panels(len(runs.col.values), request)

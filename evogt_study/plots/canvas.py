@@ -16,7 +16,7 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.plots import style
 from evogt_study.plots.groups import GroupedRuns, PlotRoles
 
@@ -276,7 +276,7 @@ def _count_points(artist: Artist) -> int:
 def _rescale(drawn: Sequence[Axes], which: str, scale: str) -> None:
     """Set the scale of all panels.  Raises InputError for an unknown one, and if a logarithm does not exist."""
     if scale not in SCALES:
-        raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shortened(scale)}")
+        raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
     for axes in drawn:
         least = float(getattr(axes.dataLim, f"{which}min"))
         if scale == "log" and not least > 0.0:

@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.design import drawn_dimensions
+from evogt_study.analysis.design import sampled_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.tables import user_variables
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.plots.array_plots import (
     DIRECTIONS,
     FIELD,
@@ -35,8 +35,8 @@ from evogt_study.plots.groups import (
     is_numeric,
     label_of,
     numeric_array,
-    own_dimensions,
     title_of,
+    variable_dimensions,
 )  # fmt: skip
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
 
@@ -87,7 +87,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
         numeric_array(data, request.variable)
     check_roles(data, request.roles)
     about, arrays = request.variable or main_variable(data), list(map(str, data.data_vars))
-    scalars = [about] if about and not own_dimensions(data, about) else []
+    scalars = [about] if about and not variable_dimensions(data, about) else []
     names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
     return [
         Choice(name, variable)
@@ -136,7 +136,7 @@ def _explain_labels(data: xr.Dataset, variable: str, roles: PlotRoles) -> str:
 def check_kind(kind: str | None) -> None:
     """Raise InputError for an unknown kind of plot."""
     if kind is not None and kind not in KINDS:
-        raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shortened(kind)}")
+        raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shorten(kind)}")
 
 
 def list_numbers(data: xr.Dataset) -> list[str]:
@@ -150,7 +150,7 @@ def main_variable(data: xr.Dataset) -> str | None:
     return next((name for name in list_numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
 
-def lacks_error(data: xr.Dataset) -> bool:
+def has_no_error(data: xr.Dataset) -> bool:
     """Test for an initial error, which all methods of the package record, without an error at the end."""
     return "initial_error" in data and "error" not in data
 
@@ -169,10 +169,10 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
         return variable
     planned = status_codes(data["run_status"])[mark_first_cells(run_numbers(data[KEYS]))]
     arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
-    if lacks_error(data):
+    if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
-        over = ", ".join(f"{name} over {', '.join(own_dimensions(data, name))}" for name in arrays)
+        over = ", ".join(f"{name} over {', '.join(variable_dimensions(data, name))}" for name in arrays)
         raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
     raise InputError(f"`FILE` must have runs with numbers to draw, got none ({counts}); `evogt status` tells why")
@@ -201,12 +201,12 @@ def _has_distribution(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool
 
 
 def _has_sample(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
-    return any(dim in data[variable].dims and dim not in roles.at for dim in drawn_dimensions(data))
+    return any(dim in data[variable].dims and dim not in roles.at for dim in sampled_dimensions(data))
 
 
 def _has_rank(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
     """Test for an error of the PDE method beside its rank; a user function may return something else by this name."""
-    if variable != "error" or "rank" not in data or not is_numeric(data, "rank") or own_dimensions(data, "rank"):
+    if variable != "error" or "rank" not in data or not is_numeric(data, "rank") or variable_dimensions(data, "rank"):
         return False
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
     return len(np.unique(data["rank"].values[there])) > 2
@@ -221,13 +221,13 @@ def _is_spectrum(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
     # a user function may return something else by this name
     if variable != SINGULAR_VALUES or data[variable].dtype.kind != "f":
         return False
-    return len(own_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
+    return len(variable_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
 
 
 def _is_field(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
     if variable != FIELD or data[variable].dtype.kind not in "iuf":
         return False
-    over = {*own_dimensions(data, variable)} - {"time"}
+    over = {*variable_dimensions(data, variable)} - {"time"}
     return bool(over) and over <= {*DIRECTIONS} and bool((status_codes(data["run_status"]) == Status.ok).any())
 
 

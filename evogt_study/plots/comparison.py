@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import DRAWN, finished_runs, typed_labels
+from evogt_study.analysis.runs import DRAWN, keys_of_finished_runs, labels_as_typed
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -27,8 +27,8 @@ from evogt_study.plots.groups import (
     numeric_array,
     select_point,
 )  # fmt: skip
-from evogt_study.schema.variables import declared_attributes
-from evogt_study.study.case_space import listed
+from evogt_study.schema.variables import direction_and_estimand
+from evogt_study.study.case_space import join_names
 
 MIN_SIGN_UNITS = 6
 """Fewest units at which the sign test can reject at 5 %."""
@@ -46,7 +46,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     made = request.compared
     if made is None:
         made = compare_axis(data, variable, request.roles)
-    names, neutral = typed_labels(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
+    names, neutral = labels_as_typed(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
     leaders = made["leader"]
     cells = [made.isel(dict(zip(leaders.dims, place, strict=True))) for place in np.ndindex(*leaders.shape)]
     cells = cells[:MAX_SETUPS]
@@ -101,7 +101,7 @@ def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: xr.Datase
     chosen = replace(roles, x=None, hue=made.attrs["dim"], col=None, over=over)
     runs = group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in roles.at.items())
-    setups = [f"{name} = {listed(typed_labels(made, str(name)), MAX_LISTED)}" for name in made["leader"].dims]
+    setups = [f"{name} = {join_names(labels_as_typed(made, str(name)), MAX_LISTED)}" for name in made["leader"].dims]
     against = f", for {' and '.join(setups)}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
     counts = runs.describe_counts()
@@ -148,7 +148,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
         return []
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
-    names, drawn = typed_labels(cell, str(cell.attrs["dim"])), list[Array]()
+    names, drawn = labels_as_typed(cell, str(cell.attrs["dim"])), list[Array]()
     for number, name in enumerate(names):
         mark = style.series_style(number)
         if name == leader:
@@ -181,7 +181,7 @@ def compare_axis(data: xr.Dataset, variable: str, roles: PlotRoles) -> xr.Datase
         least = min_units(data[variable])
         raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
     here = select_point(data, roles.at, axes_of(data, variable))
-    return compare(here[variable], axis, _sample_axes(here, variable, roles), planned=finished_runs(here))
+    return compare(here[variable], axis, _sample_axes(here, variable, roles), planned=keys_of_finished_runs(here))
 
 
 def setup_names(found: xr.Dataset) -> list[str]:
@@ -191,7 +191,7 @@ def setup_names(found: xr.Dataset) -> list[str]:
 
 def min_units(values: xr.DataArray) -> int:
     """Return the fewest units of a test of the declared estimand."""
-    return MIN_UNITS.get(declared_attributes(values)[1], MIN_SIGN_UNITS)
+    return MIN_UNITS.get(direction_and_estimand(values)[1], MIN_SIGN_UNITS)
 
 
 def _setup_values(found: xr.Dataset) -> list[list[str]]:
@@ -199,7 +199,7 @@ def _setup_values(found: xr.Dataset) -> list[list[str]]:
     rest = [str(each) for each in found["leader"].dims]
     return [
         [f"{name} = {value}" for name, value in zip(rest, values, strict=True) if found.sizes[name] > 1]
-        for values in product(*(typed_labels(found, name) for name in rest))
+        for values in product(*(labels_as_typed(found, name) for name in rest))
     ]
 
 

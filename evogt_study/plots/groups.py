@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.design import along_sample, drawn_dimensions
+from evogt_study.analysis.design import along_sample, sampled_dimensions
 from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_first, numeric_variables, run_numbers
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
 from evogt_study.schema.values import canonical, find, text_label
-from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, declared_attributes, status_codes
-from evogt_study.study.case_space import listed
+from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, direction_and_estimand, status_codes
+from evogt_study.study.case_space import join_names
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
 MAX_LISTED = 6  # values that a caption lists; it counts the others
@@ -62,7 +62,7 @@ class AxisRole:
 
     def list_values(self) -> str:
         """Return all values: "dictionary = transnet, gtransnet"."""
-        return f"{self.name} = {listed(self.values, MAX_LISTED)}"
+        return f"{self.name} = {join_names(self.values, MAX_LISTED)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,14 +286,14 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
     """Raise InputError for an option that names no axis."""
     for option, name in named:
         if name is not None and name not in axes:
-            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes) or 'none'}, got {shortened(name)}")
+            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes) or 'none'}, got {shorten(name)}")
 
 
 def _axis_behind(data: xr.Dataset, axes: Sequence[str], roles: PlotRoles) -> str:
     """Return the axis that the parameter along x follows.  Raises InputError."""
     followers = _followers(data, axes, roles)
     if roles.x not in followers:
-        raise InputError(f"`--x` must be one of {', '.join([*axes, *followers]) or 'none'}, got {shortened(roles.x)}")
+        raise InputError(f"`--x` must be one of {', '.join([*axes, *followers]) or 'none'}, got {shorten(roles.x)}")
     return followers[roles.x]
 
 
@@ -367,7 +367,7 @@ def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
     return tuple(str(dim) for dim in (data["run_status"].dims if "run_status" in data else own) if dim in own)
 
 
-def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
+def variable_dimensions(data: xr.Dataset, variable: str) -> list[str]:
     """Return the dimensions of a variable that are no axes of the study."""
     axes = axes_of(data, variable) if "run_status" in data else ()
     return [str(dim) for dim in data[variable].dims if dim not in axes]
@@ -391,12 +391,12 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
     position = {}
     for name, value in point.items():
         if name not in axes:
-            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shortened(name)}")
+            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(name)}")
         values = [canonical(each) for each in data[name].values]
         number = find(values, str(value))
         if number is None:
             raise InputError(
-                f"`{name}` must be one of {listed([text_label(each) for each in values])}, got {shortened(value)}"
+                f"`{name}` must be one of {join_names([text_label(each) for each in values])}, got {shorten(value)}"
             )
         position[name] = number
     return data.isel(position)
@@ -404,7 +404,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
 
 def default_over(data: xr.Dataset) -> tuple[str, ...]:
     """Return the axes that are a sample by default: the seed, and random samples."""
-    return (DRAWN, *drawn_dimensions(data))
+    return (DRAWN, *sampled_dimensions(data))
 
 
 def check_roles(data: xr.Dataset, roles: PlotRoles) -> None:
@@ -421,7 +421,7 @@ def numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
     """Return a variable that can be drawn.  Raises InputError with the names of all of them."""
     drawable = numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
-        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
+        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shorten(variable)}")
     return data[variable]
 
 
@@ -434,7 +434,7 @@ def _has_each_run(data: xr.Dataset, name: str) -> bool:
 
 def is_error(array: xr.DataArray) -> bool:
     """Test whether a variable is declared an error: ratios matter, so comparisons estimate its geometric mean."""
-    return declared_attributes(array)[1] == GEOMETRIC_MEAN
+    return direction_and_estimand(array)[1] == GEOMETRIC_MEAN
 
 
 def title_of(array: xr.DataArray) -> str:

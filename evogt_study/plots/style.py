@@ -19,7 +19,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from evogt_study.errors import InputError, cut, shortened
+from evogt_study.errors import InputError, cut, shorten
 from evogt_study.text import escape_text
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
@@ -164,7 +164,7 @@ def parse_label(option: str, text: str) -> str:
             MathTextParser("path").parse(line)
     except ValueError:
         raise InputError(
-            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shortened(text)}; "
+            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shorten(text)}; "
             r"write \$ for a dollar"
         ) from None
     return line

@@ -19,9 +19,9 @@ from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import CommandSpec, is_command
-from evogt_study.methods.syntax import imported_files, read_source
+from evogt_study.methods.syntax import find_imported_files, read_source
 from evogt_study.operations.verify import verify
-from evogt_study.results.netcdf import opened
+from evogt_study.results.netcdf import open_phases
 from evogt_study.results.reopened import find_code, study_in
 from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
@@ -163,7 +163,7 @@ def collect_study(path: Path) -> DepositedStudy:
         raise ResultError(
             f"a result must be all well to be published, got {path}: {findings[0]}; `evogt verify` says all"
         )
-    with opened(path) as groups:
+    with open_phases(path) as groups:
         main: xr.Dataset = groups[MAIN]
         study = study_in(path, main)
         # a study that was stated in Python has no file; some systems separate folders by a backslash
@@ -206,7 +206,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         if not _is_file(path):
             continue
         whole = path.resolve()
-        imported = imported_files(whole, read_source(whole), whole.parent).values() if path.suffix == ".py" else ()
+        imported = find_imported_files(whole, read_source(whole), whole.parent).values() if path.suffix == ".py" else ()
         for each in (path, *imported):
             # resolved, since a link or `..` may lead out of the folder
             inside = each.resolve()
@@ -238,7 +238,7 @@ def list_requirements(study: DepositedStudy) -> str:
     the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
-    names = _closure({_PACKAGE, *_imported_packages(study), *(set(recorded) - NO_PACKAGES)})
+    names = _closure({_PACKAGE, *_find_packages(study), *(set(recorded) - NO_PACKAGES)})
     pinned = {name: recorded.get(name) or version for name, version in names.items()}
     facts = {
         "Python": recorded.get("python", "unknown"),
@@ -276,7 +276,7 @@ def _closure(roots: set[str]) -> dict[str, str]:
     return found
 
 
-def _imported_packages(study: DepositedStudy) -> Iterator[str]:
+def _find_packages(study: DepositedStudy) -> Iterator[str]:
     """Yield installed packages that the Python of the study imports, found in its text without running it."""
     modules = {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
     for path in (path for path in study.beside.values() if path.suffix == ".py"):

@@ -17,15 +17,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evogt_study.errors import InputError, ResultError, shortened
+from evogt_study.errors import InputError, ResultError, shorten
 from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, collect_deposit, list_requirements
 from evogt_study.publishing.metadata import to_citation, to_datacite, write_crate
 from evogt_study.publishing.report import report
-from evogt_study.results.netcdf import opened, with_numbers
+from evogt_study.results.netcdf import open_phases, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
-from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.atomic import write_atomically
 from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
 from evogt_study.text import escape_text
 
@@ -59,7 +59,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
         raise conflict
     made = collect_deposit([Path(path) for path in results], title)
     try:
-        with TemporaryDirectory() if exists else written_whole(folder, tidy=True, folder=True) as place:
+        with TemporaryDirectory() if exists else write_atomically(folder, tidy=True, folder=True) as place:
             _write(made, Path(place))
             tags = (Path(place) / TAG_MANIFEST).read_bytes()
             if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):
@@ -79,7 +79,7 @@ def _write(made: Deposit, folder: Path) -> None:
             _copy(path, folder / "studies" / study.name / name)
         _write_text(folder / study.text, study.attributes["study"])
         _write_text(folder / study.lock, list_requirements(study))
-        with opened(folder / study.result) as groups:
+        with open_phases(folder / study.result) as groups:
             page = report(folder / study.result, {phase: with_numbers(data) for phase, data in groups.items()})
         _write_text(folder / study.page, page)
     _write_text(folder / "README.md", make_readme(made))
@@ -237,12 +237,12 @@ def bag_findings(folder: Path) -> Iterator[str]:
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     for path, whole in files.items():
         if whole.is_symlink() or not whole.is_file():
-            yield f"{shortened(path)} is a link, a pipe or a device"
+            yield f"{shorten(path)} is a link, a pipe or a device"
     for name, root in ((MANIFEST, f"{PAYLOAD}/"), (TAG_MANIFEST, "")):
-        listed = _listed(folder, name)
+        listed = _read_manifest(folder, name)
         for path, digest in listed.items():
             if path not in files:  # also a path that leads out of the folder
-                yield f"{name} lists {shortened(path)}, which is not there"
+                yield f"{name} lists {shorten(path)}, which is not there"
                 continue
             try:
                 found = hash_file(files[path], folder)
@@ -255,7 +255,7 @@ def bag_findings(folder: Path) -> Iterator[str]:
             yield from (f"{path} is in no manifest" for path in files if path.startswith(root) and path not in listed)
 
 
-def _listed(folder: Path, name: str) -> dict[str, str]:
+def _read_manifest(folder: Path, name: str) -> dict[str, str]:
     """Return checksums by path.  Raises ResultError for a file that is not a manifest."""
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
     found = [_LINE.fullmatch(line) for line in lines if line.strip()]

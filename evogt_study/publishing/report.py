@@ -22,7 +22,7 @@ import xarray as xr
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from evogt_study.analysis.design import design_of, drawn_dimensions
+from evogt_study.analysis.design import design_of, sampled_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.analysis.tables import NumberFormat, make_table
@@ -34,11 +34,11 @@ from evogt_study.plots.comparison import compare_axis, has_comparison, setup_nam
 from evogt_study.plots.groups import PlotRoles, title_of
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.run_metadata import recorded, software_sets
+from evogt_study.results.run_metadata import returned_coordinates, software_sets
 from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts, status_codes
-from evogt_study.study.case_space import listed
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, accuracy_warnings, status_codes
+from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
 _MAX_SETUPS = 12
@@ -126,11 +126,11 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         study=study,
         pilot=parts.get("pilot"),
         conclusion=list_conclusions(made) if made is not None else None,
-        problems=stated_problems(str(main.attrs.get("study", ""))),
+        problems=find_problems(str(main.attrs.get("study", ""))),
         axes=[_describe_parameter(main[name]) for name in main["run_status"].dims],
         state=state,
         more_tables=progress_by_setup(main) if state else [],
-        missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.lacks_error(main) else "",
+        missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.has_no_error(main) else "",
         has_main=catalogue.main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
         product=_describe_product(main, (study or parts["pilot"]).runs),
@@ -154,7 +154,7 @@ def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dat
         # in an <img> it can run nothing and cannot clash with another one
         image = "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
         figures.append(Picture(each.title, each.caption, each.alt, image, tuple(each.figure.get_size_inches())))
-    return ReportPart(completeness(data), list(doubts(data)), tables, figures)
+    return ReportPart(completeness(data), list(accuracy_warnings(data)), tables, figures)
 
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
@@ -183,7 +183,7 @@ def _count_leads(made: xr.Dataset, known: Sequence[int]) -> str:
     leaders, significant = (made[name].values.ravel() for name in ("leader", "significant"))
     leads = Counter(str(leaders[i]) for i in known if significant[i])
     what, by = (str(text).replace("_", " ") for text in (made.attrs["of"], made.attrs["dim"]))
-    counts = f" ({listed([f'{name} in {count}' for name, count in leads.most_common()], 12)})" if leads else ""
+    counts = f" ({join_names([f'{name} in {count}' for name, count in leads.most_common()], 12)})" if leads else ""
     better = str(made.attrs["better"]) or "lower"
     lead = f"a significantly {better} {what} than all others"
     if better not in ("lower", "higher"):
@@ -267,7 +267,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
     """Return name, long name, values and their number."""
     values = coord.values.ravel()
     texts = [_to_text(value) for value in values[:12]]
-    text = listed(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
+    text = join_names(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
     if len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all()):
         text = f"{texts[0]} to {_to_text(values[-1])}"
     long_name = title_of(coord) if title_of(coord) != coord.name else ""
@@ -295,7 +295,7 @@ def _describe_product(data: xr.Dataset, runs: Completeness) -> str:
 
 def list_dependent(data: xr.Dataset) -> list[ReportTable]:
     """Return the points of designs, a table each, and the parameters that follow axes by rules or by the pilot."""
-    names, brought = list(map(str, data["run_status"].dims)), recorded(data)
+    names, brought = list(map(str, data["run_status"].dims)), returned_coordinates(data)
     points: dict[str, list[xr.DataArray]] = {}
     found = []
     for name, coord in data.coords.items():
@@ -315,7 +315,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
 def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> ReportTable:
     """Return the points of a design, with a column for each parameter; of a random sample the first."""
     design, size = design_of(data, dim), data.sizes[dim]
-    most = MAX_SAMPLE_POINTS if dim in drawn_dimensions(data) else MAX_ROWS
+    most = MAX_SAMPLE_POINTS if dim in sampled_dimensions(data) else MAX_ROWS
     columns = [data[dim].values[:most], *(coord.values[:most] for coord in along)]
     body = [
         [str(number), *(_shorten(_to_text(value)) for value in values)]
@@ -391,7 +391,7 @@ class StatedProblem:
     items: Markup
 
 
-def stated_problems(study: str) -> list[StatedProblem]:
+def find_problems(study: str) -> list[StatedProblem]:
     """Return the problems that the text of a study states; none for other text or a method without a problem."""
     try:
         table = tomllib.loads(study)

@@ -25,8 +25,8 @@ from evogt_study.results.run_metadata import (
     RETURNED_ATTRIBUTES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
-    recorded,
     returned_attributes,
+    returned_coordinates,
     software_sets,
 )
 from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, RunColumn, RunTable, equal
@@ -91,7 +91,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     for name, counts in _counts(columns, lengths, index_of).items():
         described = {"long_name": f"number of values along {index_of.get(name, name)}", "units": "1"}
         coords.setdefault(f"{name}_count", (space.names, counts.reshape(space.shape), described))
-    attributes = _returned_attributes(table, study, coords, data)
+    attributes = _place_attributes(table, study, coords, data)
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
     data |= _bookkeeping(table)
@@ -207,9 +207,7 @@ def _over_axes(
     return _variable((*names, *dims), values, missing, attributes)
 
 
-def _returned_attributes(
-    table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]
-) -> dict[str, Any]:
+def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of the returned Datasets, under free names.  One that differs between runs is added to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *OWN_ATTRIBUTES} if table.attributes else set()
@@ -412,10 +410,10 @@ def records_of(data: xr.Dataset) -> RunRecords:
     ok = np.flatnonzero(status[done] == Status.ok)
     places = returned_attributes(data)
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
-    names |= {name: (name, COORDINATE) for name in recorded(data)}
+    names |= {name: (name, COORDINATE) for name in returned_coordinates(data)}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
     # a coordinate whose values differ between runs has an index as its dimension
-    differs = [name for name in recorded(data) if name in data.coords and name not in data.dims]
+    differs = [name for name in returned_coordinates(data) if name in data.coords and name not in data.dims]
     dims = {str(dim): name for name in differs for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"}
     stacks = [_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
     for name, place in places.items():

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import PilotError, StudyError, shortened
+from evogt_study.errors import PilotError, StudyError, shorten
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.results.table import RunColumn, RunTable
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
-from evogt_study.study.case_space import Chosen
+from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, join_values
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
@@ -39,7 +39,7 @@ def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
 
 
 # mean, not nanmean: a missing run must not make its candidate look better
-def choose(pilot: Pilot, table: RunTable) -> Chosen:
+def choose(pilot: Pilot, table: RunTable) -> ParameterTable:
     """Choose from the pilot's finished runs.
 
     The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller
@@ -77,15 +77,15 @@ def choose(pilot: Pilot, table: RunTable) -> Chosen:
                 f"the pilot cannot choose {wanted}: no candidate of {len(candidates)} has all of its runs ok{most}"
             )
         choice[key] = candidates[min(usable)[2]]
-    return Chosen(pilot.parameters, pilot.by, choice)
+    return ParameterTable(pilot.parameters, pilot.by, choice)
 
 
-def choose_parameters(phase: Phase, table: RunTable) -> tuple[Chosen, ...]:
+def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...]:
     """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
     return () if phase.choice is None else (choose(phase.choice, table),)
 
 
-def choose_so_far(phase: Phase, table: RunTable) -> tuple[Chosen, ...] | None:
+def choose_so_far(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...] | None:
     """Choose parameters; None if runs that the choice needs are missing, or if no candidate is left."""
     try:
         return None if phase.choice is not None and len(table.missing()) else choose_parameters(phase, table)
@@ -97,7 +97,12 @@ def choose_so_far(phase: Phase, table: RunTable) -> tuple[Chosen, ...] | None:
 
 
 def fill_until_precise(
-    study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], RunTable], *, computing: bool = False
+    study: Study,
+    phase: Phase,
+    chosen: Sequence[ParameterTable],
+    fill: Callable[[Plan], RunTable],
+    *,
+    computing: bool = False,
 ) -> RunTable:
     """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
 
@@ -113,7 +118,7 @@ def fill_until_precise(
         known = sorted(name for name, column in table.columns.items() if column.is_number)
         # only its runs show what a user function returns
         if computing and precision.variable not in known and np.any(table.status == Status.ok):
-            message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(precision.variable)}"
+            message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shorten(precision.variable)}"
             where = f"({study.file}, precision.variable); finished runs are kept, a corrected file takes them"
             raise StudyError(f"{message} {where}")
         wanted = {labels: each.wanted for labels, each in decisions(precision, table).items()}
@@ -167,7 +172,7 @@ def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, An
     }
 
 
-def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
+def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> ParameterTable | None:
     """Return the seeds that results planned together, by their run keys; None without a target precision."""
     if phase.precision is None:
         return None

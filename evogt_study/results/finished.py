@@ -25,13 +25,13 @@ from evogt_study.errors import (
     StudyError,
     warn,
 )
-from evogt_study.methods.code import UserCode, declared_code
+from evogt_study.methods.code import UserCode, find_declared_code
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import choose_so_far, fill_until_precise
 from evogt_study.results.index import Inspection, inspect
-from evogt_study.results.netcdf import loaded, opened
+from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.provenance import package_version
-from evogt_study.results.run_metadata import metadata
+from evogt_study.results.run_metadata import select_metadata
 from evogt_study.results.shards import (
     Knows,
     ResultFile,
@@ -48,10 +48,10 @@ from evogt_study.results.shards import (
 from evogt_study.results.table import RunTable, is_finished
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
-from evogt_study.storage.atomic import remove_unfinished, steadily, write_file
-from evogt_study.storage.paths import STORE, description, store_folder
+from evogt_study.storage.atomic import remove_unfinished, retry_if_replaced, write_file
+from evogt_study.storage.paths import STORE, description_path, store_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
-from evogt_study.study.case_space import Chosen, Keys
+from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan
 from evogt_study.study.sampled import check_growth
 from evogt_study.study.study import Study, changes
@@ -110,16 +110,16 @@ class FinishedRuns:
             reused[source.path] = reused.get(source.path, 0) + more
 
         # the study's own files must be readable; other places are left out with a warning
-        first, lacked = table.plan.keys[table.plan.order[:1]], partial(table.knows, unless=FINAL)
+        first, lacked = table.plan.keys[table.plan.order[:1]], partial(table.contains, unless=FINAL)
         with _explain_conflict():
             if not self.history:  # the first case fixes the shapes of variables, but shards have no order
                 take(self.shards, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
             for source in self.own():
-                take(source, table.knows)
+                take(source, table.contains)
         # keys first: most files of a folder have none of the runs and are not opened
-        for source in self._elsewhere if table.lacks(FINAL) else ():
+        for source in self._elsewhere if table.has_missing(FINAL) else ():
             try:
-                if table.lacks(FINAL) and lacked(source.keys()).any():
+                if table.has_missing(FINAL) and lacked(source.keys()).any():
                     if self.check and isinstance(source, ResultFile):  # reading a shard checks its checksum
                         check_file(source.path)
                     take(source, lacked)
@@ -129,7 +129,7 @@ class FinishedRuns:
 
     def fill_phases(self, variables: Sequence[str] | None) -> bool:
         """Fill the tables of the phases whose cases are known; return False if there are no runs and no files."""
-        chosen = list[Chosen]()
+        chosen = list[ParameterTable]()
 
         def fill(names: Sequence[str] | None, plan: Plan) -> RunTable:
             return self.fill(RunTable(plan), names)
@@ -173,7 +173,7 @@ class FinishedRuns:
 
     def is_planned(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
         """Return which of `keys` are in a table that was filled."""
-        return np.asarray(np.any([table.knows(keys) for table in self._planned], axis=0))
+        return np.asarray(np.any([table.contains(keys) for table in self._planned], axis=0))
 
     def count_unplanned(self) -> int:
         """Number of runs of the result that are not planned; 0 if this is not known yet."""
@@ -200,7 +200,7 @@ class FinishedRuns:
                 rows = [row for row, key in enumerate(records.keys) if not planned[row] and key not in kept]
                 kept.update(records.keys)
                 if rows:
-                    write_shard(folder, records.selected(np.array(rows)), about)
+                    write_shard(folder, records.select_rows(np.array(rows)), about)
                     count += len(rows)
         return count
 
@@ -209,7 +209,7 @@ class FinishedRuns:
         """Remove the shards, and the shards of the store whose runs are in the result now."""
         # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
-        remove_shards(self.shards.path, foreign, description(self.path))
+        remove_shards(self.shards.path, foreign, description_path(self.path))
         store = ShardFolder(store_folder(self.path))
         for path, index in store.indices():
             if self.is_planned(index.keys).all():  # a shard is removed as a whole, or stays as a whole
@@ -234,10 +234,10 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
     """The history of the result at `path` by phase, and what `changes` compares; empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
-            known = parse_json(read_bytes(description(path)))
+            known = parse_json(read_bytes(description_path(path)))
             return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
         return {}, {}
-    with _explain_conflict(), opened(path) as groups:
+    with _explain_conflict(), open_phases(path) as groups:
         attributes = groups[MAIN].attrs
         inspected = inspect(path) if check else Inspection([], [])
         if inspected.broken:
@@ -259,7 +259,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
     declaration = _read_earlier(study, path, check=False)[1].get("code", "")
 
     def with_record(code: UserCode) -> UserCode:
-        return replace(code, recorded=declared_code(code.reference, Path(), declaration).fingerprint)
+        return replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
 
     try:
         return study.with_codes(with_record) if declaration else study
@@ -275,7 +275,7 @@ def _explain_conflict() -> Iterator[None]:
         raise ResultError(f"{error}. Choose another file with -o.") from None
 
 
-# `steadily`: the command may replace the result while `status` reads it
+# `retry_if_replaced`: the command may replace the result while `status` reads it
 def read_finished_runs(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> FinishedRuns | None:
@@ -285,24 +285,24 @@ def read_finished_runs(
         reader = FinishedRuns(study, path, others, check=variables is None)
         return reader if reader.fill_phases(variables) else None
 
-    return steadily(path, read)
+    return retry_if_replaced(path, read)
 
 
 def describe(result: Path, study: Study) -> None:
     """Write the text of the study beside its shards, so that they can be read without its file.  Raises ResultError."""
-    path = description(result)
+    path = description_path(result)
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
     write_file(path, json.dumps(described).encode())
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
     """Read the finished runs of a result without its study file; None if there are none.  Raises ResultError."""
-    path = description(result)
+    path = description_path(result)
     try:
         known = parse_json(read_bytes(path))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
         study = Study.from_text(
-            known["text"], known["file"], named=lambda reference, _: declared_code(reference, folder, written),
+            known["text"], known["file"], named=lambda reference, _: find_declared_code(reference, folder, written),
             recorded=True,
         )  # fmt: skip
     except FileNotFoundError:
@@ -326,13 +326,13 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
         for phase, data in found.items():
             data.attrs = {**global_attributes(reader.study, phase), **data.attrs}
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
-            with opened(result) as groups:  # without its study
+            with open_phases(result) as groups:  # without its study
                 for phase in groups.keys() - found.keys():
-                    old = groups[phase] if variables is None else metadata(groups[phase], variables)
-                    found[phase] = loaded(result, old)
+                    old = groups[phase] if variables is None else select_metadata(groups[phase], variables)
+                    found[phase] = load_result(result, old)
         return found
 
-    return steadily(result, read)
+    return retry_if_replaced(result, read)
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ class Kept:
         return sum(size for *_, size in self.shards)
 
 
-def stored_runs(result: Path) -> Kept:
+def read_store(result: Path) -> Kept:
     """Read the indices of the shards in the store of a result."""
     folder = ShardFolder(store_folder(result))
     shards = [(path, index.keys, index.about, path.stat().st_size) for path, index in folder.indices()]
@@ -371,7 +371,7 @@ def stores_in(folder: Path) -> Iterator[Path]:
 # unfinished files too: the caller holds the lock of the result, so no process is writing them
 def prune_store(result: Path, before: float | None = None) -> Kept:
     """Empty the store of a result, and return what was in it; before: only shards older than this time."""
-    found = stored_runs(result)
+    found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
     for path, *_ in gone:
         path.unlink(missing_ok=True)

@@ -29,7 +29,7 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.run_summary import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
-from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, stored_dtype, unpack_bytes
+from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, dtype_in_file, unpack_bytes
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
 
@@ -212,7 +212,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
     target: the file, under its final name; the arrays of the records are in it afterwards.
     """
     end = file.seek(0, os.SEEK_END)
-    for stack in _packed_stacks(index):
+    for stack in _iterate_packed(index):
         end = _append_pieces(file, end, stack.values, target)
     if index.summary is not None:
         append_summary(file, index.summary)
@@ -227,7 +227,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
     file.write(content + END.pack(end, len(content), rest, checksum(content, rest), MAGIC))
 
 
-def _packed_stacks(index: Index) -> Iterator[Stack]:
+def _iterate_packed(index: Index) -> Iterator[Stack]:
     stacks = (stack for records in index.phases.values() for stack in records.stacks)
     return (stack for stack in stacks if isinstance(stack.values, Packed))
 
@@ -248,7 +248,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
             if pieces["row"][row, 0] >= 0:  # a chunk of several runs
                 ((_, values),) = packed.arrays(np.array([row]))
                 contents, dtype = [values.tobytes()], values.dtype
-                form[row] = packed.number_of(Form(dtype, stored_dtype(dtype), None))
+                form[row] = packed.number_of(Form(dtype, dtype_in_file(dtype), None))
                 pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
             for number, content in enumerate(contents):
                 mark = pieces["checksum"][row, number].tobytes()
@@ -264,7 +264,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
 def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
     """Return the checksum of what lies between the pieces: HDF5's own bytes."""
     found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
-    pieces = (stack.values.pieces.ravel() for stack in _packed_stacks(index))
+    pieces = (stack.values.pieces.ravel() for stack in _iterate_packed(index))
     found += [np.stack([each["offset"], each["size"]], axis=1) for each in pieces]
     extents = np.unique(np.concatenate(found), axis=0)
     extents[:, 1] += extents[:, 0]
@@ -288,7 +288,7 @@ def read_index(path: Path) -> Index | None:
         _check_index(index, found[2])
     except UNREADABLE as error:  # valid, but not what this package writes
         raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
-    for stack in _packed_stacks(index) if not is_shared else ():  # else a chunk holds a run more than once
+    for stack in _iterate_packed(index) if not is_shared else ():  # else a chunk holds a run more than once
         pieces = stack.values.pieces
         starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
         file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
@@ -345,7 +345,7 @@ def damage(path: Path, index: Index) -> Iterator[str]:
     for phase, records in index.phases.items():
         for stack in records.stacks:
             if isinstance(stack.values, Packed):
-                yield from _damaged_pieces(index, phase, records, stack)
+                yield from _find_damage(index, phase, records, stack)
     with path.open("rb") as file:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
@@ -354,7 +354,7 @@ def damage(path: Path, index: Index) -> Iterator[str]:
             yield "the file is damaged: the checksum of its attributes and structure does not hold"
 
 
-def _damaged_pieces(index: Index, phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
+def _find_damage(index: Index, phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
     packed, held, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
     for place in np.flatnonzero(packed.present).tolist():
         for piece in packed.pieces[place, : packed.count_of(place)]:

@@ -24,7 +24,7 @@ from xarray.backends import BackendArray
 from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]
 from xarray.core import indexing
 
-from evogt_study.errors import DamagedResultError, ResultError, shortened
+from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
 from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
@@ -46,9 +46,9 @@ from evogt_study.storage.arrays import (
     pad_of,
     slabs,
 )
-from evogt_study.storage.atomic import followed, make_folder, written_whole
+from evogt_study.storage.atomic import make_folder, resolve_link, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
-from evogt_study.storage.paths import description
+from evogt_study.storage.paths import description_path
 
 if TYPE_CHECKING:
     from evogt_study.results.table import ArrayColumn, RunTable
@@ -76,7 +76,7 @@ def write_result(
     phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
     try:
         make_folder(path.parent)
-        with HDF5_LOCK, written_whole(path) as temporary:
+        with HDF5_LOCK, write_atomically(path) as temporary:
             try:
                 target, file = File(path), NetCDFFile(temporary)
                 made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
@@ -152,12 +152,12 @@ class _GroupWriter:
     def write_strings(self, name: str, variable: xr.Variable, attributes: dict[str, Any]) -> None:
         """Write strings in fields of one width, unless xarray would read too much in one piece."""
         parts = (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
-        width = max((_encoded(part).dtype.itemsize for part in parts), default=1)
+        width = max((_encode(part).dtype.itemsize for part in parts), default=1)
         if variable.size * width <= WHOLE_BYTES:
             self.write_values(name, variable, np.dtype(f"S{width}"), {**attributes, "_Encoding": "utf-8"})
             return
         # strings of any length, which HDF5 does not compress; a null would end one
-        texts = [text.replace(b"\0", b"") for text in _encoded(np.asarray(variable.values)).ravel().tolist()]
+        texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
         content = np.array([*texts, None], object)[:-1].reshape(variable.shape)
         kind = self.group.h5py.string_dtype()
         made = self.group.variable(name, _sizes(variable), kind, attributes, content=content)
@@ -171,7 +171,7 @@ class _GroupWriter:
             stored, width = np.dtype("S1"), (dtype.itemsize,)
             sizes[f"string{dtype.itemsize}"] = dtype.itemsize
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
-            content = _converted(dtype, fill, np.asarray(variable.values))
+            content = _convert(dtype, fill, np.asarray(variable.values))
             made = self.group.variable(name, sizes, stored, attributes, content=content)
             marks = [checksum(content.tobytes())] if content.size else []
             found = [((), mark, made.id.get_offset(), made.id.get_storage_size()) for mark in marks]
@@ -182,7 +182,7 @@ class _GroupWriter:
             def chunks() -> Iterator[Chunk]:
                 for start in chunk_starts(variable.shape, chunk):
                     part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
-                    (block,) = chunks_of(_converted(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
+                    (block,) = chunks_of(_convert(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
                     yield (*start, *(0 for _ in width)), pack(block), b"", None
 
             made = self.group.variable(name, sizes, stored, attributes, chunk=(*chunk, *width))
@@ -209,7 +209,7 @@ class _GroupWriter:
     ) -> None:
         """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
         data, axes = runs.column.data, len(runs.space)
-        own, full = _own_chunk(data, runs.lengths, dtype), chunk_shape(runs.shape, dtype.itemsize)
+        own, full = _chunk_shape(data, runs.lengths, dtype), chunk_shape(runs.shape, dtype.itemsize)
         form_chunk = own or (math.prod(full[:axes]), *full[axes:])
         count = math.prod(-(-length // step) for length, step in zip(runs.lengths, own, strict=True)) if own else 1
         pieces = np.zeros((len(data), max(1, count)), PIECE)
@@ -266,7 +266,7 @@ class RunArray(BackendArray):
         step = max(1, CHUNK_BYTES // max(1, math.prod(self.lengths) * self.dtype.itemsize))
         for some in (slice(start, start + step) for start in range(0, len(cases), step)):
             blank = np.nan if self.dtype.kind in "fO" else 0
-            whole = self.column.data.padded(cases[some], self.lengths, self.dtype, blank)
+            whole = self.column.data.read_padded(cases[some], self.lengths, self.dtype, blank)
             at: Any = (slice(None), *key[axes:]) if is_plain else np.ix_(np.arange(len(whole)), *wide[axes:])
             made[some] = whole[at]
         return made.reshape([len(each) for each in picked if each.ndim])
@@ -280,7 +280,7 @@ def run_array(variable: xr.Variable) -> RunArray | None:
     return lazy.array if all(key == slice(None) for key in lazy.key.tuple) else None
 
 
-def _own_chunk(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
     """Return the shape of the chunks of each run if an array is large; most runs keep the chunks that they have."""
     if data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize <= LARGE_BYTES:
         return None
@@ -343,7 +343,7 @@ def _small(
         yield (*start, *zeros), pack(slab), b"", (cases, 0, rows)
 
 
-def _encoded(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+def _encode(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
     """Return strings in UTF-8."""
     if words.dtype.kind == "S":
         return words
@@ -351,10 +351,10 @@ def _encoded(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
     return np.array(found or [b""], np.bytes_)[: words.size].reshape(words.shape)
 
 
-def _converted(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values in the type of the file; strings as characters."""
     if dtype.kind == "S":
-        words = np.ascontiguousarray(_encoded(values).astype(dtype))
+        words = np.ascontiguousarray(_encode(values).astype(dtype))
         return words[..., None].view("S1").reshape(*values.shape, dtype.itemsize)
     if values.dtype.kind in "fO" and dtype.kind in "iu":
         return np.where(values != values, fill, values).astype(dtype)
@@ -386,7 +386,7 @@ def _in_units(variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: name, **cf}, fill)
 
 
-def _decoded(variable: xr.Variable) -> xr.Variable:
+def _decode(variable: xr.Variable) -> xr.Variable:
     attributes, encoding = dict(variable.attrs), dict(variable.encoding)
     fill, name = attributes.pop("_FillValue", None), attributes.pop(RETURNED_DTYPE, None)
     if fill is not None:
@@ -419,12 +419,12 @@ def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
     """Read the runs by phase into memory; `MAIN` is the last.  Raises ResultError if the file is no result."""
-    with opened(path) as groups:
-        return {phase: loaded(path, data) for phase, data in groups.items()}
+    with open_phases(path) as groups:
+        return {phase: load_result(path, data) for phase, data in groups.items()}
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
+def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     """Open as `read_result`, but read values on access, which may raise ResultError too."""
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
@@ -458,7 +458,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
     # as stored: xarray would read a number with units of time as a date
     options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
     with _readable(path), ExitStack() as failed:
-        followed(path)  # it refuses pipes, which opening would wait for
+        resolve_link(path)  # it refuses pipes, which opening would wait for
         check_sizes(path)
         before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
         netCDF4.set_chunk_cache(CHUNK_CACHE)
@@ -474,7 +474,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
         finally:
             netCDF4.set_chunk_cache(*before)
         failed.callback(stored.close)
-        made = {name: _decoded(variable) for name, variable in variables.items()}
+        made = {name: _decode(variable) for name, variable in variables.items()}
         data = xr.Dataset(made, attrs=attributes).set_coords(coords)
         data.set_close(stored.close)
         if chunks is None and cache:
@@ -484,7 +484,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
     return data
 
 
-def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
+def load_result(path: Path, data: xr.Dataset) -> xr.Dataset:
     """Read `data` of the open file `path` into memory.  Raises ResultError if this fails."""
     with _readable(path):
         return data.load()
@@ -525,7 +525,7 @@ def open_written(path: Path) -> xr.Dataset:
     if data.nbytes > MAX_LOADED_BYTES:
         return data
     with data:
-        return loaded(path, data)
+        return load_result(path, data)
 
 
 def _check(path: Path, data: xr.Dataset) -> None:
@@ -533,7 +533,7 @@ def _check(path: Path, data: xr.Dataset) -> None:
     version = other_schema(data)
     if version:
         raise ResultError(
-            f"{path} is a result of schema {shortened(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
+            f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
             "2.x; read it with the version that wrote it"
         )
     if lacking(data):
@@ -554,7 +554,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
     """Read the finished runs of a result that is being written, with these variables; None if there are none."""
-    if not description(path).exists():
+    if not description_path(path).exists():
         return None
     # imported here: it reads the study, which takes 0.3 s and which a finished result does not need
     from evogt_study.results.finished import read_partial_result
@@ -563,8 +563,8 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
 
 
 @contextmanager
-def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result as `opened`, or the runs of `finished_so_far`."""
+def open_partial_result(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """Open a result as `open_phases`, or the runs of `finished_so_far`."""
     found = finished_so_far(path, variables)
-    with opened(path) if found is None else nullcontext(found) as groups:
+    with open_phases(path) if found is None else nullcontext(found) as groups:
         yield groups

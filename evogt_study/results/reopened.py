@@ -18,18 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
-from evogt_study.methods.code import CodeKind, UserCode, declared_code, named_code
+from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError
+from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, named_code
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.netcdf import opened
+from evogt_study.results.decisions import find_planned_seeds
+from evogt_study.results.netcdf import open_phases
 from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import MAIN
-from evogt_study.storage.paths import description
+from evogt_study.storage.paths import description_path
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_json, read_bytes, read_text
-from evogt_study.study.case_space import CaseSpace, Chosen, listed
+from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
 from evogt_study.study.model import read_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, phase_plan
@@ -41,7 +41,7 @@ TO_FILE = 'write it down with study.to_file("STUDY.toml"), and what `evogt run S
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class ResultWithPlan:
     """The runs of one phase in the file `path`, and their plan."""
 
     path: Path
@@ -65,10 +65,10 @@ class Stored:
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
 
-def stored(
+def read_plans(
     path: Path, groups: Mapping[str, xr.Dataset], codes: Mapping[str, UserCode] | None = None, *,
     folder: Path | None = None,
-) -> dict[str, Stored]:  # fmt: skip
+) -> dict[str, ResultWithPlan]:  # fmt: skip
     """Return the phases of a result that was read from `path`, with their plans.
 
     codes: the code of the study as `code_to_run` found it, which is then imported; None: the declaration in the result
@@ -76,11 +76,11 @@ def stored(
     axes of the file differ from the axes of its study.
     """
     study = study_in(path, any_phase(groups), codes, folder=folder)
-    plans, chosen = dict[str, Plan](), list[Chosen]()
+    plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for each in study.phases:
         if plans and MAIN not in groups:  # an earlier phase, whose choice the next one needs, is not finished
             break
-        seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
+        seeds = find_planned_seeds(each, [groups[each.name]] if each.name in groups else [])
         plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
         if each.choice is not None and MAIN in groups:
             chosen.append(choice_in(path, groups[MAIN], study, each.choice))
@@ -93,7 +93,7 @@ def stored(
             wanted, got = (" x ".join(f"{size} {name}" for name, size in sizes.items()) or "none"
                            for sizes in (planned, status.sizes))  # fmt: skip
             raise ResultError(f"{path} ({phase}) must have the axes {wanted} that its study asks for, got {got}")
-    return {phase: Stored(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
+    return {phase: ResultWithPlan(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -105,7 +105,7 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def study_in(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
-    """Return the study in the text of a result; `codes` and `folder` are as in `stored`.  Raises ResultError."""
+    """Return the study in the text of a result; `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
@@ -114,11 +114,11 @@ def study_in(
     written = str(data.attrs.get(DECLARATION, ""))
 
     def named(reference: str, _: Sequence[str]) -> UserCode:
-        return declared_code(reference, file.parent, written) if codes is None else codes[reference]
+        return find_declared_code(reference, file.parent, written) if codes is None else codes[reference]
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtWarning)  # the runs themselves give these warnings
+            warnings.simplefilter("ignore", AccuracyWarning)  # the runs themselves give these warnings
             return Study.from_text(text, str(file), named=named, recorded=True)
     except StudyError as error:
         raise ResultError(f"the study in {path} cannot be used: {error}") from None
@@ -126,17 +126,17 @@ def study_in(
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     """Return the study of a file, with the code of now as one of these results declares it.  Raises StudyError."""
-    texts = [text for path in results if (text := recorded_declaration(path))]
+    texts = [text for path in results if (text := read_declaration(path))]
 
     def named(reference: str, depends: Sequence[str]) -> UserCode:
         now = named_code(reference, file.parent, depends).fingerprint
         for text in texts:
             with suppress(ValueError, LookupError, TypeError):
                 for name in parse_json(text)["codes"]:  # the study may name the same code otherwise
-                    declared = declared_code(name, file.parent, text)
+                    declared = find_declared_code(name, file.parent, text)
                     if declared.fingerprint == now:
                         return replace(declared, reference=reference)
-        places = listed(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
+        places = join_names(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
         raise StudyError(
             f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
             f"makes it, and `evogt run -n {file}` tells what would run"
@@ -145,13 +145,13 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     return Study.from_file(file, named=named)
 
 
-def recorded_declaration(path: Path) -> str:
+def read_declaration(path: Path) -> str:
     """The declaration of the code of a result, or of one that is not finished; "" if there is none."""
     exists = path.exists()  # it raises OSError for a name that is too long
     with suppress(OSError, ValueError, LookupError, TypeError):
         if not exists:
-            return str(parse_json(read_bytes(description(path)))[DECLARATION])
-        with opened(path) as groups:
+            return str(parse_json(read_bytes(description_path(path)))[DECLARATION])
+        with open_phases(path) as groups:
             return str(any_phase(groups).attrs.get(DECLARATION, ""))
     return ""
 
@@ -222,7 +222,7 @@ def find_code(
     if not changes and found.fingerprint != declared.fingerprint:
         changes = [f"what {_path_of(found, '')} uses changed"]
     if changes:
-        raise ResultError(f"{listed(changes, 6)} since {path} was computed, so nothing was executed; {remedy}")
+        raise ResultError(f"{join_names(changes, 6)} since {path} was computed, so nothing was executed; {remedy}")
     return replace(found, is_checked=True)
 
 
@@ -239,7 +239,7 @@ def files_of(codes: Mapping[str, UserCode]) -> list[str]:
     return sorted({_path_of(code, name) for code in codes.values() for name, _ in code.files})
 
 
-def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Chosen:
+def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
     """Read the choice of an earlier phase from coordinates of a result.  Raises ResultError if it is no candidate."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
@@ -260,7 +260,7 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Chos
             chosen = f"`{join_values(choice.parameters)}` in {path}"
             raise ResultError(f"{chosen} must be one of the pilot's candidates ({wanted}), got {got}")
         table[key] = fitting[0]
-    return Chosen(choice.parameters, choice.by, table)
+    return ParameterTable(choice.parameters, choice.by, table)
 
 
 def point(space: CaseSpace, index: int) -> str:

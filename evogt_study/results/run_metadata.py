@@ -42,7 +42,7 @@ SOFTWARE_SETS = "software_sets"
 """Attribute of `run_software`, which is an index into these version sets, as JSON."""
 
 
-def recorded(data: xr.Dataset) -> list[str]:
+def returned_coordinates(data: xr.Dataset) -> list[str]:
     """The coordinates that the runs of a result returned."""
     return str(data.attrs.get(RECORDED, "")).split()
 
@@ -52,7 +52,7 @@ def returned_attributes(data: xr.Dataset) -> dict[str, str]:
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
 
 
-def metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
+def select_metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
     """Return the run metadata of a result, and these variables as far as it has them."""
     return data[[name for name in (*BOOKKEEPING, *variables) if name in data]]
 
@@ -117,7 +117,7 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         labels = data[axis].values
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
-    missing = [name for name in recorded(data) if name not in data.coords]
+    missing = [name for name in returned_coordinates(data) if name not in data.coords]
     if missing:
         yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
     try:

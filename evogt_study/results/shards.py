@@ -28,13 +28,13 @@ from evogt_study.results.index import (
     pack_records,
     read_index,
 )
-from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, metadata
+from evogt_study.results.netcdf import load_result, open_phases
+from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, select_metadata
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.values import content_hash
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import SLAB, File, close_files, slabs
-from evogt_study.storage.atomic import RESULT_SUFFIXES, make_folder, written_whole
+from evogt_study.storage.atomic import RESULT_SUFFIXES, make_folder, write_atomically
 from evogt_study.storage.lease import remove_claims
 from evogt_study.storage.paths import CLAIMS, FOLDERS_OF_SHARDS, PROGRESS, store_folder
 from evogt_study.storage.paths import shard_folder as shard_folder
@@ -58,7 +58,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     path = folder / f"{content_hash(records.keys)}{SUFFIX}"
     try:
         make_folder(folder)
-        with written_whole(path) as temporary, temporary.open("w+b") as file:
+        with write_atomically(path) as temporary, temporary.open("w+b") as file:
             append(file, File(path), Index({"": pack_records(records)}, {}, about=about))
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
@@ -131,7 +131,7 @@ class ResultFile:
             return self.index.keys
         check_file(self.path)
         found: list[str] = []
-        with opened(self.path) as groups:
+        with open_phases(self.path) as groups:
             # joined results have none that a study could reuse
             for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
                 finished = status_codes(data["run_status"]).ravel() != Status.not_run
@@ -144,21 +144,21 @@ class ResultFile:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
                 if len(rows):
-                    yield _with_variables(records.selected(rows), variables)
+                    yield _with_variables(records.select_rows(rows), variables)
             return
-        with opened(self.path) as groups:
+        with open_phases(self.path) as groups:
             for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
-                    data = metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
+                    data = select_metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
                 status = data["run_status"]
                 size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
                 for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, size)))):
                     part = data.isel(dict(zip(status.dims, slab, strict=True)))
                     # keys first: a part without a wanted run is not loaded
-                    keys = loaded(self.path, part[["run_key"]])["run_key"].values
+                    keys = load_result(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
-                        yield records_of(loaded(self.path, part))
+                        yield records_of(load_result(self.path, part))
 
 
 def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:

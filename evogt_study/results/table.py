@@ -142,7 +142,7 @@ class RunTable:
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
-    def knows(self, keys: Sequence[str] | Keys, unless: Sequence[Status] = ()) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: Sequence[str] | Keys, unless: Sequence[Status] = ()) -> npt.NDArray[np.bool_]:
         """Return which of `keys` belong to a case whose status is not in `unless`."""
         wanted = np.array(keys, dtype=np.bytes_)
         different, which = np.unique(wanted, return_inverse=True)
@@ -151,7 +151,7 @@ class RunTable:
         known[number[~np.isin(self.status[case], unless)]] = True
         return known[which]
 
-    def lacks(self, settled: Sequence[Status]) -> bool:
+    def has_missing(self, settled: Sequence[Status]) -> bool:
         """Return True if a planned case has a status that is not in `settled`."""
         return bool(np.any(~np.isin(self.status, settled) & (self.keys != b"")))
 
@@ -427,8 +427,8 @@ class ArrayColumn:
     def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
         """Return the arrays in memory, filled up to `lengths`."""
         lengths, dtype = self.data.shape[1:] if lengths is None else lengths, self.dtype
-        values = self.data.padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
-        return Cells(values, self.data.lacks(lengths))
+        values = self.data.read_padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
+        return Cells(values, self.data.has_missing(lengths))
 
     def types(self, cases: Order) -> npt.NDArray[Any]:
         """Return the types that the runs of `cases` returned."""

@@ -1,7 +1,7 @@
 """Declare parameters: how to read and check their values, and how to describe their coordinates.
 
-`Parameter` declares one parameter.  `declared` makes a dataclass field that declares one, and
-`declared_in` reads the fields of a dataclass.
+`Parameter` declares one parameter.  `parameter_field` makes a dataclass field that declares one, and
+`declared_parameters` reads the fields of a dataclass.
 `integer` to `anything` are readers of raw values.
 """
 
@@ -41,7 +41,7 @@ BITS = 64
 """Integers of a parameter are below 2 to this power: int64 or uint64 in the file."""
 
 
-def unchanged(value: Any) -> Any:
+def pass_through(value: Any) -> Any:
     """Return `value`."""
     return value
 
@@ -73,7 +73,7 @@ class Parameter:
     resolve: Callable[[Any, Path], Any] | None = None
     takes_code: bool = False
     kinds: Registry[Any] | None = field(default=None, compare=False)
-    make: Callable[[Any], Any] = unchanged
+    make: Callable[[Any], Any] = pass_through
 
     def value(self, raw: Any, where: str = "") -> Value:
         """Return `raw` in canonical form.  Raises ParameterError with the place `where` it was written."""
@@ -97,7 +97,7 @@ class Parameter:
         return {key: text for key, text in written.items() if text}
 
 
-def declared(
+def parameter_field(
     wanted: str, read: Reader, long_name: str = "", comment: str = "", *, default: Value | None = None,
     optional: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
@@ -117,7 +117,7 @@ def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
     return {name: parameter.default for name, parameter in parameters.items() if parameter.default is not None}
 
 
-def typed(kind: Callable[..., T], values: Values) -> T:
+def make_typed(kind: Callable[..., T], values: Values) -> T:
     """Make a dataclass of parameters from the values of a case.  Values that it does not declare are ignored."""
     return kind(**{name: values[name] for name in field_names(kind) if name in values})
 
@@ -156,12 +156,12 @@ def real(
     low: float = float("-inf"), high: float = float("inf"), *, low_included: bool = False, high_included: bool = False
 ) -> Reader:
     """Read finite numbers in (low, high), with the end points that are included."""
-    return admitted(
+    return number_reader(
         lambda number: low < number < high or (high_included and number == high) or (low_included and number == low)
     )
 
 
-def admitted(admits: Callable[[float], bool]) -> Reader:
+def number_reader(admits: Callable[[float], bool]) -> Reader:
     """Read numbers that pass a test."""
     read: Any = _read_if(
         lambda value: type(value) is not bool and isinstance(value, (int, float)) and admits(float(value))
@@ -205,7 +205,7 @@ NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
 
 
 @cache  # used for each case
-def declared_in(kind: Any) -> Mapping[str, Parameter]:
+def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """Return the parameters that the fields of a dataclass declare, by name.
 
     A field that a base class declares keeps this declaration, also if the subclass gives it another default.
@@ -254,7 +254,7 @@ class Parametrised:
     def parameters(cls) -> Mapping[str, Parameter]:
         """Return its parameters by name."""
         kind: Any = cls
-        return declared_in(kind)
+        return declared_parameters(kind)
 
     @classmethod
     def required(cls, given: Collection[str]) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def _plain(value: Any) -> Value:
 
 
 def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
-    """Return the declaration of a field by `declared`, here or in a base class; else by its type."""
+    """Return the declaration of a field by `parameter_field`, here or in a base class; else by its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
         if known is not None and DECLARES in known.metadata:
@@ -286,7 +286,7 @@ def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
         hint = get_type_hints(annotation, vars(modules[owner.__module__]), dict(vars(owner)))[part.name]
         return _by_type(hint)
     except (NameError, TypeError, ValueError):
-        message = "of a type that a study can state, or declared by evogt_study.schema.parameters.declared"
+        message = "of a type that a study can state, or declared by evogt_study.schema.parameters.parameter_field"
         raise InputError(f"`{part.name}` of {owner.__name__} must be {message}, got {part.type}") from None
 
 

@@ -99,7 +99,7 @@ class RunRecords:
     outputs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
-    def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
+    def select_rows(self, rows: npt.NDArray[np.intp]) -> RunRecords:
         """Return the runs at `rows`, which increase."""
         if len(rows) == len(self.keys):
             return self
@@ -156,7 +156,7 @@ def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) ->
     return dtype, shape, repr(attributes) if attributes else ""
 
 
-def joined(several: Sequence[RunRecords]) -> RunRecords:
+def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
     """Concatenate records.  Stacks of equal name, dimensions, attributes, dtype and shape become one stack."""
     if len(several) == 1:
         return several[0]
@@ -174,7 +174,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         wall_seconds=np.concatenate([records.wall_seconds for records in several]),
         attempts=np.concatenate([records.attempts for records in several]),
         software=tuple(text for records in several for text in records.software),
-        stacks=tuple(map(_concatenated, alike.values())),
+        stacks=tuple(map(_concatenate_stacks, alike.values())),
         outputs=tuple(text for records in several for text in records.outputs or ("",) * len(records.keys))
         if any(records.outputs for records in several)
         else (),
@@ -182,7 +182,7 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
     )
 
 
-def _concatenated(stacks: Sequence[Stack]) -> Stack:
+def _concatenate_stacks(stacks: Sequence[Stack]) -> Stack:
     """Concatenate stacks of one kind."""
     return replace(
         stacks[0],

@@ -130,7 +130,7 @@ def canonical(raw: Any) -> Value:
     return Exact(text, label)
 
 
-def named_object(name: str, fingerprint: str) -> Exact:
+def object_under_name(name: str, fingerprint: str) -> Exact:
     """Return the value of an object under a name."""
     return Exact(json.dumps({FINGERPRINT: fingerprint, TYPE: OBJECT}, separators=(",", ":")), name)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import DoubtWarning, ParameterError, warn
+from evogt_study.errors import AccuracyWarning, ParameterError, warn
 from evogt_study.schema.status import Status as Status
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Variable:
         return written if self.headline is None else {**written, HEADLINE: self.headline}
 
 
-def declared_attributes(array: xr.DataArray) -> tuple[str, str]:
+def direction_and_estimand(array: xr.DataArray) -> tuple[str, str]:
     """Return `better` and `estimand` of a variable; "" for each one that is not declared, or not valid."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
@@ -205,7 +205,7 @@ def holds_attribute(name: str) -> bool:
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
 
-def doubts(data: xr.Dataset) -> Iterator[str]:
+def accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
     """Yield a line for each variable that exceeds its limit in some runs: number of runs, maximum, reason and remedy.
 
     The limits are attributes of the variables.
@@ -227,7 +227,7 @@ def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
     return len(np.unique(data["run_key"].values[where])) if "run_key" in data else int(np.count_nonzero(where))
 
 
-def warn_of_doubts(data: xr.Dataset) -> None:
-    """Give a `DoubtWarning` for each line of `doubts`."""
-    for line in doubts(data):
-        warn(line, DoubtWarning)
+def warn_of_accuracy(data: xr.Dataset) -> None:
+    """Give a `AccuracyWarning` for each line of `accuracy_warnings`."""
+    for line in accuracy_warnings(data):
+        warn(line, AccuracyWarning)

@@ -24,7 +24,7 @@ from filelock import FileLock
 from isal import isal_zlib
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.atomic import write_atomically
 
 Array = npt.NDArray[np.float64]
 SLAB = 2**15
@@ -79,7 +79,7 @@ def once(name: str, compute: Callable[[], Array]) -> Array:
         if path.exists():
             return np.asarray(np.load(path, allow_pickle=False))
         values = compute()
-        with suppress(OSError), written_whole(path) as temporary, temporary.open("wb") as file:
+        with suppress(OSError), write_atomically(path) as temporary, temporary.open("wb") as file:
             np.save(file, values, allow_pickle=False)  # if the disk is full, others compute again
         return values
 
@@ -244,7 +244,7 @@ class Packed:
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
         """Return arrays of one dtype: large ones packed in chunks, strings deflated.  share: store equal ones once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
-        stored, is_text = stored_dtype(dtype), dtype.kind == "U"
+        stored, is_text = dtype_in_file(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
             return made._with_small(arrays, stored)
         contents, sent, end = list[bytes](), dict[bytes, tuple[Any, ...]](), 0
@@ -337,9 +337,9 @@ class Packed:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Read all arrays; shorter ones are padded."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
-        return self.padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
+        return self.read_padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
 
-    def padded(
+    def read_padded(
         self, rows: npt.NDArray[np.intp], lengths: tuple[int, ...], dtype: np.dtype[Any], blank: Any
     ) -> npt.NDArray[Any]:
         """Read the arrays of `rows`, filled up to `lengths` by `blank`."""
@@ -349,7 +349,7 @@ class Packed:
             made[place], done = values, done + len(some)
         return made
 
-    def lacks(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    def has_missing(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """Return which values of the arrays, filled up to `lengths`, are missing."""
         made = np.broadcast_to(~self.present.reshape(-1, *[1] * len(lengths)), (len(self), *lengths)).copy()
         for axis, places in enumerate(np.indices(lengths, sparse=True)):
@@ -463,7 +463,7 @@ def _slab(file: Source, offset: int, size: int, stored: np.dtype[Any], chunk: tu
     return unpack(file.read(offset, size), stored, chunk)
 
 
-def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def dtype_in_file(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of the stored bytes: booleans are bytes."""
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("<")
 

@@ -1,7 +1,7 @@
 """Write files and folders that appear completely or not at all.
 
-A temporary name contains the mark of its process, `own_mark`: machine, process number and time of start.  By this mark,
-the files that a killed process left are recognised and removed.
+A temporary name contains the mark of its process, `process_mark`: machine, process number and time of start.  By this
+mark, the files that a killed process left are recognised and removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 
 
 @contextmanager
-def written_whole(path: Path, *, tidy: bool = False, folder: bool = False) -> Iterator[Path]:
+def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) -> Iterator[Path]:
     """Write a file or a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed.
 
     If the body raises, the temporary file is removed and `path` is unchanged.  A link stays a link: its target is
@@ -41,7 +41,7 @@ def written_whole(path: Path, *, tidy: bool = False, folder: bool = False) -> It
     tidy: first remove what killed processes of this machine left.  This lists the folder, which takes long if it has
     many files.
     """
-    path = followed(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
+    path = resolve_link(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
     missing = make_folder(path.parent) if folder else []
     # in the same folder, since a rename is atomic within one file system only
     temporary = _beside(path)
@@ -61,7 +61,7 @@ def written_whole(path: Path, *, tidy: bool = False, folder: bool = False) -> It
     # Ctrl-C too must not leave half a file behind
     except BaseException:
         _remove(temporary)
-        unmake(missing)
+        remove_created_folders(missing)
         raise
 
 
@@ -73,10 +73,10 @@ def _remove(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
-    """Write a file as `written_whole` does, and make its folder if it is missing.  Raises ResultError."""
+    """Write a file as `write_atomically` does, and make its folder if it is missing.  Raises ResultError."""
     try:
         make_folder(path.parent)
-        with written_whole(path, tidy=tidy) as temporary:
+        with write_atomically(path, tidy=tidy) as temporary:
             temporary.write_bytes(content)
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
@@ -93,10 +93,10 @@ def remove_unfinished(folder: Path, name: str | None = None) -> None:
 
 def _beside(path: Path) -> Path:
     """Return a new temporary name for `path`, with the mark of this process."""
-    return path.with_name(f".{path.name}.{own_mark()}{uuid.uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name}.{process_mark()}{uuid.uuid4().hex[:8]}.tmp")
 
 
-def followed(path: Path) -> Path:
+def resolve_link(path: Path) -> Path:
     """Return `path`, or the target of a link.  Raises ResultError if nothing can be written there, such as a pipe."""
     target = path
     if os.path.islink(path):
@@ -113,7 +113,7 @@ def followed(path: Path) -> Path:
 
 
 # each writer replaces the file once, so a reader looks again at most once for each writer
-def steadily(path: Path, look: Callable[[], Found]) -> Found:
+def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
     """Return the value of `look`, which is called again if the file `path` was replaced meanwhile.
 
     A writer replaces its result before it removes the shards.  A reader that finds neither calls `look` again and then
@@ -151,12 +151,12 @@ def make_folder(folder: Path) -> list[Path]:
                 made.insert(0, each)
                 sync(each.parent)
     except OSError:
-        unmake(made)
+        remove_created_folders(made)
         raise
     return made
 
 
-def unmake(folders: Iterable[Path]) -> None:
+def remove_created_folders(folders: Iterable[Path]) -> None:
     """Remove the folders that are empty, innermost first."""
     for folder in folders:
         with suppress(OSError):  # it is not empty
@@ -175,7 +175,7 @@ def sync(path: Path) -> None:
 # called before anything is computed, so that a wrong name does not fail after hours of runs
 def check_result_place(path: Path) -> None:
     """Raise ResultError if a result cannot be written at `path`, or if the suffix is not a suffix of NetCDF."""
-    whole = os.path.abspath(followed(path))
+    whole = os.path.abspath(resolve_link(path))
     if not is_utf8(whole):
         raise ResultError(f"cannot write {whole!a}: the name must be UTF-8; choose another place with -o")
     if path.suffix.lower() not in RESULT_SUFFIXES:
@@ -188,7 +188,7 @@ def check_result_place(path: Path) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise ResultError unless a file can be written at `path`; its folder may be missing."""
-    path = followed(path)
+    path = resolve_link(path)
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
@@ -207,9 +207,9 @@ def is_utf8(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def own_mark() -> str:
+def process_mark() -> str:
     """Return the mark in the names of temporary files and folders of this process."""
-    return "{machine}-{process}.{start}-".format(**own_process())
+    return "{machine}-{process}.{start}-".format(**process_identity())
 
 
 def was_left(name: str) -> bool:
@@ -218,13 +218,13 @@ def was_left(name: str) -> bool:
     return found is not None and has_ended(found)
 
 
-def own_process() -> dict[str, str]:
+def process_identity() -> dict[str, str]:
     """Return what identifies this process: its machine, its number and its time of start."""
     return {"machine": this_machine(), "process": str(os.getpid()), "start": _state_and_start(os.getpid())[1]}
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True if an `own_process` was of this machine and has ended; a later process may have its number."""
+    """Return True if an `process_identity` was of this machine and has ended; a later process may have its number."""
     if process["machine"] != this_machine():
         return False
     try:

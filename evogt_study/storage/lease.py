@@ -6,7 +6,7 @@ has ended, or if it has given no sign of life for `SILENT_SECONDS`.
 
 - `only_writer` holds the lease beside a result file.
 - `Claims` are the parts of a plan that array tasks take, each a lease in a folder.
-- `own_folder` is the temporary folder of a command.  Its name says which process holds it.
+- `make_temporary_folder` is the temporary folder of a command.  Its name says which process holds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ from hashlib import blake2b
 from pathlib import Path
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import followed, has_ended, make_folder, own_mark, own_process, unmake, was_left
+from evogt_study.storage.atomic import (
+    has_ended,
+    make_folder,
+    process_identity,
+    process_mark,
+    remove_created_folders,
+    resolve_link,
+    was_left,
+)
 
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
@@ -63,7 +71,7 @@ class Lease:
         """The number of the process that holds the lease."""
         return self.signature["process"]
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
         text = "process {process} on {host} since {since}".format(**self.signature)
         return text if self.lives else f"{text}, which is gone"
@@ -88,10 +96,10 @@ class Lease:
 
     def refusal(self) -> ResultError:
         """Return the error of a process that may not write, since the holder of this lease does."""
-        here = self.signature["machine"] == own_process()["machine"]
+        here = self.signature["machine"] == process_identity()["machine"]
         gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
         return ResultError(
-            f"{self.path.with_suffix('')} is being written by {self.described()}: wait for it, or choose another place "
+            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another place "
             f"with -o{'' if here else gone}"
         )
 
@@ -125,7 +133,7 @@ def _look(path: Path) -> Lease | None:
 def _create(path: Path) -> Lease | None:
     """Create and sign a lease file; return None if it exists.  Raises OSError."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    signature = {"host": socket.gethostname(), **own_process(), "since": since, "token": token}
+    signature = {"host": socket.gethostname(), **process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -175,7 +183,7 @@ def _now(folder: Path) -> float:
 
 
 @contextmanager
-def _renewed(leases: Collection[Lease]) -> Iterator[None]:
+def _renew(leases: Collection[Lease]) -> Iterator[None]:
     """Give signs of life for the leases, which may change, until the end of the body."""
     over = threading.Event()
 
@@ -198,7 +206,7 @@ def _renewed(leases: Collection[Lease]) -> Iterator[None]:
 
 def lock_file(result: Path) -> Path:
     """Return the lease file of a result."""
-    result = followed(result)  # a link and its target have one lease
+    result = resolve_link(result)  # a link and its target have one lease
     return result.with_name(result.name + ".lock")
 
 
@@ -224,12 +232,12 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
         try:
-            with _renewed([lease]):
+            with _renew([lease]):
                 yield lease.check
         finally:
             lease.remove()
     finally:
-        unmake(made)
+        remove_created_folders(made)
 
 
 def writer_of(result: Path) -> Lease | None:
@@ -320,7 +328,7 @@ class Claims:
     def kept_alive(self) -> Iterator[None]:
         """Give signs of life for the held claims, and release them at the end of the body."""
         try:
-            with _renewed(self.held.values()):
+            with _renew(self.held.values()):
                 yield
         finally:
             self.release()
@@ -335,7 +343,7 @@ def claims_in(folder: Path) -> Claims:
     return Claims(folder)
 
 
-def living(root: Path) -> int:
+def count_active_claims(root: Path) -> int:
     """Return the number of parts that processes hold, in all folders of claims in `root`."""
     count = 0
     for claims in map(Claims, root.iterdir() if root.is_dir() else []):
@@ -352,12 +360,12 @@ def remove_claims(root: Path) -> None:
 
 
 @cache
-def own_folder() -> Path:
+def make_temporary_folder() -> Path:
     """Return the temporary folder of this command, after removing the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         if was_left(left.name):
             shutil.rmtree(left, ignore_errors=True)
-    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + own_mark())), os.getpid()
+    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + process_mark())), os.getpid()
 
     def remove() -> None:
         if os.getpid() == process:  # not one that this process has forked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from evogt_study.storage.atomic import followed
+from evogt_study.storage.atomic import resolve_link
 
 DESCRIPTION, PROGRESS, CLAIMS = "study.json", "progress.json", "claims"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
@@ -19,7 +19,7 @@ def default_result(name: str) -> Path:
 
 def _beside(result: Path, suffix: str) -> Path:
     """Return the path beside a result; a link and its target are one result."""
-    result = followed(result)
+    result = resolve_link(result)
     return result.with_name(result.name + suffix)
 
 
@@ -35,11 +35,11 @@ def store_folder(result: Path) -> Path:
 
 def runs_folder(result: Path) -> Path:
     """Return the folder of the folders and checkpoints of runs, beside a result file."""
-    result = followed(result)
+    result = resolve_link(result)
     return result.with_name(result.name + ".runs")
 
 
-def description(result: Path) -> Path:
+def description_path(result: Path) -> Path:
     """Return the file that holds the study of an unfinished result, beside its shards."""
     return shard_folder(result) / DESCRIPTION
 

@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import EvogtError, InputError, shortened
+from evogt_study.errors import EvogtError, InputError, shorten
 
 MAX_BYTES = 32 * 2**20
 """Size of a file that is read as a whole.  A table of a million points with one number of 17 digits has 20 MB."""
@@ -58,7 +58,7 @@ def read_text(
         return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:
         reason = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
-        raise kind(f"cannot read {what} {shortened(str(path), 200)[1:-1]}: {reason}") from None
+        raise kind(f"cannot read {what} {shorten(str(path), 200)[1:-1]}: {reason}") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Formula:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ParameterTable:
     """Parameters given by a table over the labels of some axes; without an entry there is no case.
 
     An entry is a value for each of `names`.
@@ -117,7 +117,7 @@ class CaseSpace:
     axes: tuple[Axis, ...]
     constants: Mapping[str, Value]
     rules: tuple[When, ...] = ()
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[ParameterTable, ...] = ()
     excluded: tuple[Match, ...] = ()
     formulas: tuple[Formula, ...] = ()
 
@@ -268,7 +268,7 @@ class CaseSpace:
         return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 
     # a new space: the one of the phase stays without the choice, so that it can be planned again
-    def with_chosen(self, *choices: Chosen) -> CaseSpace:
+    def with_chosen(self, *choices: ParameterTable) -> CaseSpace:
         """The same space with more parameters that are given by tables."""
         return replace(self, chosen=(*self.chosen, *choices))
 
@@ -304,7 +304,7 @@ class CaseSpace:
         return tuple(name for name in dict.fromkeys(mentioned) if name not in (*self.names, *self.columns))
 
 
-def listed(values: Sequence[str], limit: int = 12) -> str:
+def join_names(values: Sequence[str], limit: int = 12) -> str:
     """Join strings by commas, those beyond `limit` counted."""
     more = f", ... ({len(values)} in all)" if len(values) > limit else ""
     return ", ".join(values[:limit]) + more

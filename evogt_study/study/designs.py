@@ -16,13 +16,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import InputError, StudyError, shortened
+from evogt_study.errors import InputError, StudyError, shorten
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis, Match, Points
 from evogt_study.study.model import PointsTable, SeedRange, StudyModel, ZipTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, values_in_study
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 LINEAR_DIGITS = 15
@@ -48,13 +48,13 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
     for name, values in lists.items():
         if len(values) != length:
             message = f"`{name}` must have as many values as `{first}`, {length}"
-            raise place.at(name).error(f"{message}, got {len(values)}: {shortened(values)}")
+            raise place.at(name).error(f"{message}, got {len(values)}: {shorten(values)}")
     return _axis(table.name, "zip", lists, declared, place)
 
 
 def read_list(raw: Any, place: SourceLocation) -> list[Any]:
     """The values of a list, of objects under names or of a range.  Raises StudyError."""
-    values = stated_entries(raw)
+    values = values_in_study(raw)
     if values is None and isinstance(raw, dict):
         if "from" in raw or "to" in raw:
             return read_range(raw, place)
@@ -173,7 +173,7 @@ def rows_of(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str,
                 message = f"got an empty one for `{column}` in line {line}"
                 raise place.error(f"{name} must have a value in each cell, {message}")
     columns = zip(*(cells for _, cells in rows), strict=True)
-    return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
+    return {column: _convert_cells(cells) for column, cells in zip(names, columns, strict=True)}
 
 
 def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
@@ -187,7 +187,7 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, cells
 
 
-def _typed(cells: Sequence[str]) -> list[Any]:
+def _convert_cells(cells: Sequence[str]) -> list[Any]:
     for kind in _KINDS:
         try:
             return [kind(cell) for cell in cells]
@@ -287,7 +287,7 @@ def table(name: str, /, points: Any) -> StatedDesign:
     if hasattr(points, "to_dict"):  # pandas need not be installed
         points = points.to_dict(orient="records")
     if not isinstance(points, Iterable) or isinstance(points, Mapping):
-        raise InputError(f"`points` must be a list of mappings, a data frame or a file, got {shortened(points)}")
+        raise InputError(f"`points` must be a list of mappings, a data frame or a file, got {shorten(points)}")
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
@@ -297,7 +297,7 @@ def sections(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[M
     for design in (designs,) if isinstance(designs, StatedDesign) or not isinstance(designs, Iterable) else designs:
         if not isinstance(design, StatedDesign):
             message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
-            raise InputError(f"{message}, got {shortened(design)}")
+            raise InputError(f"{message}, got {shorten(design)}")
         found.setdefault(design.section, []).append(design.table)
     return found
 
@@ -305,7 +305,7 @@ def sections(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[M
 def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
     """The index axes of a study: first ``[[zip]]``, then ``[[sample]]``, then ``[[table]]``.
 
-    warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
+    warn: give a `AccuracyWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
     """
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
@@ -327,7 +327,7 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
     return tuple(every)
 
 
-def stated_values(table: StudyModel, name: str, file: str) -> Iterator[Any]:
+def values_in_designs(table: StudyModel, name: str, file: str) -> Iterator[Any]:
     """The values that designs list for a parameter, as they are written.  Raises StudyError for a wrong file."""
     for zipped in table.zip:
         raw = zipped.parameters.get(name)

@@ -18,7 +18,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from evogt_study.errors import ParameterError, StudyError, shortened, suggest
+from evogt_study.errors import ParameterError, StudyError, shorten, suggest
 from evogt_study.methods.command import CommandSpec
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
@@ -374,7 +374,7 @@ def read_toml(text: str, file: str) -> StudyModel:
     try:
         raw = parse_toml(text)
     except ValueError as error:
-        raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{suggest_reader(file)}") from None
+        raise StudyError(f"{file} must be TOML: {shorten(str(error), 120)}{suggest_reader(file)}") from None
     return check_model(raw, file)
 
 
@@ -490,13 +490,13 @@ def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, mod
     key = ".".join(first.keys)
     if not first.is_meant:
         kinds = dict.fromkeys(kind for mistake in mistakes if mistake.keys == first.keys for kind in mistake.expected)
-        return f"`{key}` must be {' or '.join(kinds)}, got {shortened(first.got)} ({file}){more}"
+        return f"`{key}` must be {' or '.join(kinds)}, got {shorten(first.got)} ({file}){more}"
     if first.error["type"] == "extra_forbidden":
         known = _known_keys(first.keys[:-1], model)
         return f"unknown key `{key}` ({file}). {suggest(first.keys[-1], known)}{more}"
     if first.error["type"] == "missing":
         return f"`{key}` must be given ({file}){more}"
-    return f"`{key}` must be {_wanted(first.error)}, got {shortened(first.error['input'])} ({file}){more}"
+    return f"`{key}` must be {_describe_expected(first.error)}, got {shorten(first.error['input'])} ({file}){more}"
 
 
 def _known_keys(location: tuple[str, ...], model: type[TomlTable]) -> list[str]:
@@ -511,7 +511,7 @@ def _known_keys(location: tuple[str, ...], model: type[TomlTable]) -> list[str]:
     return list((tables[str(names[-1])] if names else model).model_fields)
 
 
-def _wanted(error: ErrorDetails) -> str:
+def _describe_expected(error: ErrorDetails) -> str:
     """Describe what pydantic expects, in the style of our messages."""
     message = error["msg"]
     if error["type"] == "string_pattern_mismatch":

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened, suggest
+from evogt_study.errors import FormulaError, ParameterError, StudyError, shorten, suggest
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import (
@@ -29,7 +29,7 @@ from evogt_study.schema.values import (
     is_composite,
     is_number,
     labels,
-    named_object,
+    object_under_name,
     text_label,
     to_plain,
 )
@@ -68,7 +68,7 @@ class SourceLocation:
     def mistake(self, wanted: str, got: object, remedy: str = "", name: str = "") -> StudyError:
         """The line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
         name = name or self.where.rpartition(".")[2]
-        return self.error(f"`{name}` must be {wanted}, got {shortened(got)}", remedy)
+        return self.error(f"`{name}` must be {wanted}, got {shorten(got)}", remedy)
 
     def error(self, message: str, remedy: str = "") -> StudyError:
         """The line "message (FILE, sample[0].gamma); remedy"."""
@@ -81,7 +81,7 @@ class SourceLocation:
                 raise StudyError(f"unknown key `{key}` ({self}). {suggest(key, (*required, *optional))}")
         for key in required:
             if key not in table:
-                raise StudyError(f"`{key}` must be given ({self}), got {shortened(table)}")
+                raise StudyError(f"`{key}` must be given ({self}), got {shorten(table)}")
 
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
         """A finite number under a key.  Raises StudyError."""
@@ -145,7 +145,7 @@ class Declared:
             if label != label:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
-                one, other = _shown(seen[label]), _shown(value)
+                one, other = _format_value(seen[label]), _format_value(value)
                 message = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"
                 raise place.error(f"`{name}` must have different values, got {message}")
             seen[label] = value
@@ -200,14 +200,14 @@ def _as_given(parameter: Parameter, stated: Any) -> Any:
     return raw if parameter.read is anything else to_plain(raw)
 
 
-def _shown(value: Value) -> str:
+def _format_value(value: Value) -> str:
     """Return a value for a message, as Python prints it."""
     if is_composite(value):
         return text_label(value)
-    return shortened(value.make({}) if isinstance(value, Exact) else value)
+    return shorten(value.make({}) if isinstance(value, Exact) else value)
 
 
-def stated_entries(raw: Any) -> list[Any] | None:
+def values_in_study(raw: Any) -> list[Any] | None:
     """Return the values that a study lists: a list, an array or objects under names; None for anything else."""
     if not isinstance(raw, dict):
         return raw if isinstance(raw, list) else None
@@ -217,7 +217,7 @@ def stated_entries(raw: Any) -> list[Any] | None:
         except (ValueError, TypeError):
             return None
     if raw and all(isinstance(each, dict) and each.get(TYPE) == OBJECT for each in raw.values()):
-        return [named_object(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
+        return [object_under_name(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
     return None
 
 
@@ -262,7 +262,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
         given: dict[str, Any] = {each: values.get(each) for each in names}
         for each, found in given.items():
             if not is_number(found):
-                got = "no value" if found is None else shortened(found)
+                got = "no value" if found is None else shorten(found)
                 raise place.error(f"`{each}` must be a number where {text!r} is computed, got {got}")
         with np.errstate(all="ignore"):
             number = float(evaluate_formula(expression, {each: float(found) for each, found in given.items()}))

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from evogt_study.errors import ParameterError, StudyError, shortened
+from evogt_study.errors import ParameterError, StudyError, shorten
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, is_number, labels, text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, ParameterTable, Points
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
     from evogt_study.study.model import PilotTable, PrecisionTable
@@ -74,11 +74,11 @@ class Pilot:
         """The candidates at a point of `by`, given by its labels."""
         return self.candidates[None if None in self.candidates else key[0]]
 
-    def first_candidates(self, space: CaseSpace) -> Chosen:
+    def first_candidates(self, space: CaseSpace) -> ParameterTable:
         """A stand-in for the choice, to look at the study's `space` before the pilot has run."""
         labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
         table = {key: self.candidates_at(key)[0] for key in product(*labels)}
-        return Chosen(self.parameters, self.by, table)
+        return ParameterTable(self.parameters, self.by, table)
 
 
 def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: str = "") -> Pilot:
@@ -91,7 +91,7 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
         axes = ", ".join(space.names)
         raise declared.place("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
     if len(set(table.by)) != len(table.by) or not {*table.by} <= {*space.names} - {SEED}:
-        raise place.at("by").error(f"`by` must name different axes other than seed, got {shortened(table.by)}")
+        raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(table.by)}")
     some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
     _check_parameters(table.parameters, some, declared)
     first = next((values for values in map(some.resolve, some.representatives()) if values is not None), {})
@@ -115,7 +115,7 @@ def _check_parameters(parameters: Sequence[str], space: CaseSpace, declared: Dec
     """Raise StudyError unless the parameters to be chosen are different, known, and left to the pilot."""
     place = declared.place("pilot.parameter")
     if not parameters or len(set(parameters)) != len(parameters):
-        raise place.error(f"`parameter` must name different parameters, got {shortened(parameters)}")
+        raise place.error(f"`parameter` must name different parameters, got {shorten(parameters)}")
     given = {"axes": (*space.names, *space.columns), "when": space.dependent_parameters, "constants": declared.given}
     for parameter in parameters:
         declared.check_name(parameter, place)
@@ -177,7 +177,7 @@ def _space(
         for key, known in candidates.items()
         for number, candidate in enumerate(known)
     }
-    return replace(space, axes=axes, chosen=(Chosen(tuple(table.parameters), over, entries),))
+    return replace(space, axes=axes, chosen=(ParameterTable(tuple(table.parameters), over, entries),))
 
 
 def join_values(values: Iterable[Value]) -> str:
@@ -194,7 +194,7 @@ class Precision:
     axis: str = ""
     pair: tuple[str, str] = ("", "")
 
-    def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> Chosen:
+    def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> ParameterTable:
         """The seeds of each setup: as many of the axis as `counts` says, else the first batch.
 
         The table has an entry for a planned seed.  Without an entry there is no case.
@@ -206,7 +206,7 @@ class Precision:
             labels = tuple(map(text_label, values))
             for seed in seeds[: counts.get(labels, self.goal.first)]:
                 table[(*labels, text_label(seed))] = (seed,)
-        return Chosen((SEED,), (*(axis.name for axis in others), SEED), table)
+        return ParameterTable((SEED,), (*(axis.name for axis in others), SEED), table)
 
 
 def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:

@@ -22,7 +22,7 @@ from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, hash_
 from evogt_study.schema.records import Case
 from evogt_study.schema.values import KEY_DIGITS, Value, Values
 from evogt_study.storage.arrays import SLAB
-from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Chosen, Keys
+from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Keys, ParameterTable
 from evogt_study.study.phases import SEED, Phase
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
@@ -234,7 +234,7 @@ class Plan:
         return self.space.count
 
 
-def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
+def phase_plan(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
     """Plan one phase of the study, with the choices of earlier phases.
 
     With a target precision, every setup has the first batch of seeds, unless a table in `chosen` gives the seeds.
@@ -259,7 +259,7 @@ def count_needs(study: Study) -> dict[Needs, int]:
     return dict(sorted(found.items()))
 
 
-def study_plan(study: Study, *chosen: Chosen) -> Plan:
+def study_plan(study: Study, *chosen: ParameterTable) -> Plan:
     """Plan the last phase of the study."""
     return phase_plan(study, study.phases[-1], chosen)
 
@@ -323,7 +323,7 @@ class SharedWork:
         return sum(self.first.values())
 
 
-def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
+def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
     """Count the distinct computations of each stage in the first `limit` cases; `OWN` comes last.
 
     numbers: the cases that count; None: all.

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import DoubtWarning, FormulaError, InputError, ParameterError, StudyError, shortened, warn
+from evogt_study.errors import AccuracyWarning, FormulaError, InputError, ParameterError, StudyError, shorten, warn
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.loading import METHODS, known_method, load_method
+from evogt_study.methods.loading import METHODS, load_method, load_named_method
 from evogt_study.methods.problem_kind import problem_kind_of, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Match, When
-from evogt_study.study.designs import check_occurs, read_designs, read_list, stated_values
+from evogt_study.study.designs import check_occurs, read_designs, read_list, values_in_designs
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, values_in_study
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
@@ -90,7 +90,7 @@ class Reader:
 
         if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        method = known_method(self.choices.get("method", self.table.method_reference), code)
+        method = load_named_method(self.choices.get("method", self.table.method_reference), code)
         problem: object = None if stated is None else self._problem(stated, "problem")
         if several := self.choices.get("problem"):
             each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
@@ -107,13 +107,13 @@ class Reader:
             raise place.mistake(f'"{ALL}", "{NONE}" or a list of parameters', raw)
         if not self.method.has_streams or RNG in self._given:
             message = "`common` must be left out unless the function has an argument `rng` without a value"
-            raise place.error(f"{message}, got {shortened(raw)}")
+            raise place.error(f"{message}, got {shorten(raw)}")
         for name in raw if isinstance(raw, list) else ():
             if name == SEED:
                 raise place.error(f"`common` must leave out `{SEED}`, whose values are different streams")
             if name == RNG or name not in known:
                 names = ", ".join(each for each in known if each not in (RNG, SEED))
-                raise place.error(f"`common` must name parameters ({names}), got {shortened(name)}")
+                raise place.error(f"`common` must name parameters ({names}), got {shorten(name)}")
         return (tuple(sorted(set(raw))) or NONE) if isinstance(raw, list) else raw
 
     def _problem(self, raw: str | dict[str, Any], where: str) -> object:
@@ -148,7 +148,7 @@ class Reader:
     def _texts(self, name: str) -> Iterator[str]:
         """The strings that the study gives to a parameter."""
         given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
-        values = [*(table.get(name) for table in given), *stated_values(self.table, name, self.file)]
+        values = [*(table.get(name) for table in given), *values_in_designs(self.table, name, self.file)]
         if (pilot := self.table.pilot) is not None and name in pilot.parameters:
             lists = pilot.candidates.values() if isinstance(pilot.candidates, dict) else [pilot.candidates]
             place = pilot.parameters.index(name)
@@ -185,7 +185,7 @@ class Reader:
         return found
 
     def phases(self, warn: bool) -> tuple[Phase, ...]:
-        """The phases of the study.  warn: give a `DoubtWarning` for designs that are not balanced."""
+        """The phases of the study.  warn: give a `AccuracyWarning` for designs that are not balanced."""
         table, space, precision = self.table, self._space(warn), None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
@@ -264,19 +264,19 @@ class Reader:
         """Labels that each rule of a section admits, by the parameters that it matches."""
         for i, rule in enumerate(rules):
             place = self._place(f"{section}[{i}].match")
-            match = {name: self._admitted(varying, name, raw, place.at(name)) for name, raw in rule.match.items()}
+            match = {name: self._admit(varying, name, raw, place.at(name)) for name, raw in rule.match.items()}
             check_occurs(match, axes, place)
             yield match
 
-    def _admitted(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
+    def _admit(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
         """Labels of the values that a rule's match means: the one it names, or the several that it lists.
 
         The parameter has to have each somewhere, else the rule matches no case.
         """
         if name not in varying:
-            raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shortened(name)}")
+            raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
         present, wanted = {text_label(value) for value in varying[name]}, ""
-        entries = stated_entries(raw)
+        entries = values_in_study(raw)
         # a list may itself be one of the axis's values (widths of layers)
         with suppress(StudyError) if entries else nullcontext():
             wanted = text_label(self.declared.value(name, raw, place))
@@ -290,7 +290,7 @@ class Reader:
 
 
 def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
-    """Give a `DoubtWarning` for two floats of an axis that differ by rounding only."""
+    """Give a `AccuracyWarning` for two floats of an axis that differ by rounding only."""
     has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
     if not has_floats or not all(map(is_number, axis.values)):
         return
@@ -300,7 +300,7 @@ def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
             warn(
                 f"`{axis.name}` has two values that differ by less than {_NEAREST:g} of their size, {one!r} and "
                 f"{other!r} ({place}); if they are one value, give it once",
-                DoubtWarning,
+                AccuracyWarning,
             )
 
 
@@ -312,5 +312,5 @@ def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
         times = ()
     if times == ():
         wanted = "a count, or a list of at least one time"
-        raise StudyError(f"`times` must be {wanted}, got {shortened(raw)} (output.times)")
+        raise StudyError(f"`times` must be {wanted}, got {shorten(raw)} (output.times)")
     return times

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from evogt_study.errors import FormulaError, StudyError, shortened
+from evogt_study.errors import FormulaError, StudyError, shorten
 from evogt_study.schema.values import Values, is_number
 
 if TYPE_CHECKING:  # workers need no pydantic
@@ -66,7 +66,7 @@ class Resources:
         return found
 
     def _mistake(self, name: str, wanted: str, got: object) -> StudyError:
-        return StudyError(f"`{name}` must be {wanted}, got {shortened(got)} ({self.file}, resources.{name})")
+        return StudyError(f"`{name}` must be {wanted}, got {shorten(got)} ({self.file}, resources.{name})")
 
     def _read(self, name: str, text: str, unit: int) -> Callable[[Values], float]:
         try:

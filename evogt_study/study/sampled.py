@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
-from evogt_study.errors import DoubtWarning, warn
+from evogt_study.errors import AccuracyWarning, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, stated_entries
+from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, values_in_study
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
@@ -91,7 +91,7 @@ def _rule(table: SampleTable, place: SourceLocation) -> Rule:
 
 
 def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
-    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced, and for values that no level reaches."""
+    """Give a `AccuracyWarning` for a count that leaves a sequence unbalanced, and for values that no level reaches."""
     for name, raw in table.parameters.items() if table.rule == "morris" else ():
         units, fine = (np.linspace(0.0, 1.0, size) for size in (table.levels, MAX_LEVELS))
         values = distribution(raw, place.at(name), True)
@@ -100,14 +100,14 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
             message = (
                 f"{table.levels} levels reach {reached} of {'more than ' * (known > MAX_LEVELS // 2)}{known} values"
             )
-            warn(f"the trajectories of {table.name} with {message} of `{name}` ({place.at('levels')})", DoubtWarning)
+            warn(f"the trajectories of {table.name} with {message} of `{name}` ({place.at('levels')})", AccuracyWarning)
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()
         warn(
             f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
             f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
-            DoubtWarning,
+            AccuracyWarning,
         )
 
 
@@ -223,7 +223,7 @@ def distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
         raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
     given, place = raw[kind], place.at(kind)
     if kind == "choice":
-        values = stated_entries(given)
+        values = values_in_study(given)
         if not values:
             raise place.mistake("a list of at least one value", given)
         return lambda unit: [values[number] for number in _number_parts(unit, len(values))]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from evogt_study.errors import InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickled_object
+from evogt_study.errors import InputError, ParameterError, StudyError, shorten
+from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickle_object
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.methods.protocol import Method, MethodSpec
@@ -37,9 +37,9 @@ from evogt_study.schema.values import (
     to_plain,
 )  # fmt: skip
 from evogt_study.schema.variables import PILOT
-from evogt_study.storage.atomic import is_utf8, written_whole
+from evogt_study.storage.atomic import is_utf8, write_atomically
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
-from evogt_study.study.case_space import CaseSpace, Chosen
+from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_files, sections
 from evogt_study.study.model import StudyModel, check_model, read_toml, suggest_reader, write_toml
 from evogt_study.study.phases import SEED, Phase, Pilot
@@ -348,7 +348,7 @@ class Study:
 
     def provisional_spaces(self) -> Iterator[CaseSpace]:
         """Yield the cases of each phase before any has run, with the first candidate as the choice of a pilot."""
-        chosen: tuple[Chosen, ...] = ()
+        chosen: tuple[ParameterTable, ...] = ()
         for phase in self.phases:
             yield phase.space.with_chosen(*chosen)
             if phase.choice is not None:
@@ -362,7 +362,7 @@ class Study:
 def check_study(given: object) -> None:
     """Raise InputError for anything except a `Study`, such as a path."""
     if not isinstance(given, Study):
-        raise InputError(f"`study` must be a Study, got {shortened(given)}; use Study.from_file(PATH)")
+        raise InputError(f"`study` must be a Study, got {shorten(given)}; use Study.from_file(PATH)")
 
 
 def _make(**fields: Any) -> Study:
@@ -500,14 +500,14 @@ class _Stated:
             listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
             kind, message = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
             if not all(isinstance(each, kind) for each in listed):
-                raise StudyError(f"`{key}` must be a list of {message}, got {shortened(value)}")
+                raise StudyError(f"`{key}` must be a list of {message}, got {shorten(value)}")
             return [_to_toml(key, each) for each in listed]
         if key in ("pilot", "output", "precision", "publication", "read", "resources"):
             # candidates of a pilot are values of parameters
             plain = {n: v if n == "candidates" else to_plain(v) for n, v in _check_mapping(key, value).items()}
             return {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
         if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
-            raise StudyError(f"`{key}` must be a string that UTF-8 can write, got {shortened(value)}")
+            raise StudyError(f"`{key}` must be a string that UTF-8 can write, got {shorten(value)}")
         return value
 
     def _entry(self, key: str, name: str, value: Any) -> Any:
@@ -564,7 +564,7 @@ class _Stated:
         is_single = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
         if is_single or isinstance(values, (str, bytes)):
             remedy = "one value belongs in constants"
-            raise StudyError(f"`{name}` must be a list of values, got {shortened(values)} (axes.{name}); {remedy}")
+            raise StudyError(f"`{name}` must be a list of values, got {shorten(values)} (axes.{name}); {remedy}")
         if not isinstance(values, np.ndarray) and type(values).__name__ != "DatetimeIndex":
             values = list(values)
             kinds = set(map(type, values))
@@ -577,8 +577,8 @@ class _Stated:
 
     def _object(self, name: str, label: Any, value: Any) -> dict[str, Any]:
         if not isinstance(label, str) or not label:
-            raise StudyError(f"`{name}` must have names that are strings, got {shortened(label)} (axes.{name})")
-        fingerprint, self.objects[fingerprint] = pickled_object(value, f"{name} = {label}")
+            raise StudyError(f"`{name}` must have names that are strings, got {shorten(label)} (axes.{name})")
+        fingerprint, self.objects[fingerprint] = pickle_object(value, f"{name} = {label}")
         return {TYPE: OBJECT, FINGERPRINT: fingerprint}
 
     def check(self, file: str) -> Study:
@@ -625,7 +625,7 @@ class _Stated:
                 return path
             raise StudyError(f"`path` must be a new file, got {path}, which has another text")
         try:
-            with written_whole(path) as temporary:
+            with write_atomically(path) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
@@ -638,7 +638,7 @@ def _is_left_out(value: Any) -> bool:
 
 def _check_mapping(key: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
+        raise StudyError(f"`{key}` must be a mapping of names to values, got {shorten(value)}")
     return value
 
 
@@ -660,7 +660,7 @@ def _to_toml(where: str, value: Any) -> Any:
     try:
         return to_json(value)
     except ValueError as error:
-        raise StudyError(f"`{where}` must be {error}, got {shortened(value)}") from None
+        raise StudyError(f"`{where}` must be {error}, got {shorten(value)}") from None
 
 
 def _check_for_file(value: Any, where: str) -> None:
@@ -725,11 +725,11 @@ def _compare_texts(before: str, after: str) -> Iterator[str]:
         return
     for name in dict.fromkeys([*old, *new]):
         if name not in new:
-            yield f"{name} = {shortened(old[name])} removed"
+            yield f"{name} = {shorten(old[name])} removed"
         elif name not in old:
-            yield f"{name} = {shortened(new[name])} added"
+            yield f"{name} = {shorten(new[name])} added"
         elif old[name] != new[name]:
-            yield f"{name}: {shortened(old[name])} -> {shortened(new[name])}"
+            yield f"{name}: {shorten(old[name])} -> {shorten(new[name])}"
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -25,7 +25,7 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import software_set
-from evogt_study.schema.records import Case, Record, RunRecords, Stack, joined, stack_records
+from evogt_study.schema.records import Case, Record, RunRecords, Stack, concatenate_records, stack_records
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
 from evogt_study.study.resources import Needs
@@ -229,7 +229,7 @@ def compute_here(
     """Compute a batch in this process; see `compute_batch`.  What the runs print is shown."""
     surroundings = Surroundings(raised)
     surroundings.through = (KeyboardInterrupt, BdbQuit)
-    return joined(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
+    return concatenate_records(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
 
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms

@@ -20,9 +20,9 @@ from distributed.comm.core import connect
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.storage.arrays import SHARED_FOLDER
-from evogt_study.storage.lease import own_folder
+from evogt_study.storage.lease import make_temporary_folder
 from evogt_study.storage.untrusted import read_bytes
 from evogt_study.workers.dask_executor import DaskExecutor
 from evogt_study.workers.options import RunOptions
@@ -61,7 +61,9 @@ def dask_executor(
             workers = options.workers or CPU_COUNT
             limits = replace(limits, memory=limits.memory or MEMORY_LIMIT // workers)
             # runs on this machine share a folder of references
-            folder = tempfile.TemporaryDirectory(prefix="shared-", dir=own_folder(), ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(
+                prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
+            )
             environment[SHARED_FOLDER] = stack.enter_context(folder)
             client = stack.enter_context(local_client(workers))
         executor = DaskExecutor(client, limits, print_line, environment)
@@ -73,7 +75,7 @@ def check_client(client: Any) -> None:
     """Raise InputError unless a study can use the client."""
     if not isinstance(client, Client):
         raise InputError(
-            f"`client` must be a distributed.Client, got {shortened(client)}. Leave it out for this machine."
+            f"`client` must be a distributed.Client, got {shorten(client)}. Leave it out for this machine."
         )
     if client.asynchronous:
         raise InputError("`client` is asynchronous, but a study waits for its runs. Make it without `asynchronous`.")
@@ -88,7 +90,7 @@ def check_client(client: Any) -> None:
 @contextmanager
 def local_client(workers: int) -> Iterator[Client]:
     """Yield the client of a cluster inside this process, which no other process can reach."""
-    settings = SETTINGS | NO_PAGES | {"temporary-directory": str(own_folder())}
+    settings = SETTINGS | NO_PAGES | {"temporary-directory": str(make_temporary_folder())}
     with quiet_dask_logging(), dask.config.set(settings):
         with defer_signals():  # Dask cannot close a cluster that is half started
             cluster = LocalCluster(

@@ -27,7 +27,7 @@ from distributed.worker import Worker
 
 from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.provenance import package_code
-from evogt_study.schema.records import Case, RunRecords, joined
+from evogt_study.schema.records import Case, RunRecords, concatenate_records
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
 from evogt_study.study.resources import Needs
@@ -189,7 +189,7 @@ class _Flow:
         first: list[RunRecords] = []
         try:
             while self.submit():
-                for future, parts in self.completed():
+                for future, parts in self.take_completed():
                     attempt = self.in_flight.pop(future, None)
                     if attempt is None:
                         continue
@@ -252,7 +252,7 @@ class _Flow:
             wanted = 1
         return wanted - len(self.in_flight)
 
-    def completed(self) -> list[tuple[Future[Any], Any]]:
+    def take_completed(self) -> list[tuple[Future[Any], Any]]:
         """Return the batches that have ended, with their pickled records; wait for one, but no longer than a second."""
         alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
         found = _drain(self.fetched, alone if alone > 0.0 else COUNTED_SECONDS)
@@ -326,7 +326,7 @@ class _Flow:
 
 def _take_joined(several: list[RunRecords]) -> RunRecords:
     """Join records, which the list gives up: their arrays are free once the caller has stored them."""
-    made = joined(several)
+    made = concatenate_records(several)
     several.clear()
     return made
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from evogt_study.errors import SweepError
 from evogt_study.results.table import RunTable
-from evogt_study.schema.records import Case, RunRecords, joined
+from evogt_study.schema.records import Case, RunRecords, concatenate_records
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.resources import Needs
 from evogt_study.workers.batch import Batch, compute_here
@@ -89,7 +89,7 @@ class InProcess(Executor):
         """Yield the records; see `Executor.compute`."""
         size = BatchSize(n_cases, 1, plan.group)
         if trials:
-            yield joined(
+            yield concatenate_records(
                 [
                     compute_here(
                         Batch.of(plan.spec, [case], strict=True, folder=plan.folder, needs=plan.needs), self.stages

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import InputError, shortened
+from evogt_study.errors import InputError, shorten
 from evogt_study.storage.paths import paths_of
 
 
@@ -96,5 +96,5 @@ def _is_number(value: object, kind: type) -> bool:
 
 def _mistake(name: str, wanted: str, value: object, default: str) -> InputError:
     return InputError(
-        f"`{name}` ({as_option(name)}) must be {wanted}, got {shortened(value)}. Leave it out for {default}."
+        f"`{name}` ({as_option(name)}) must be {wanted}, got {shorten(value)}. Leave it out for {default}."
     )

@@ -125,7 +125,7 @@ def compute_with_retry(
         for key in records.keys:
             known.pop(key, None)
         if not failed.all():
-            yield records.selected(np.flatnonzero(~failed)) if failed.any() else records
+            yield records.select_rows(np.flatnonzero(~failed)) if failed.any() else records
     if again:
         retried = iter([case for case, _ in again.values()])
         for records in executor.compute_cases(with_needs(plan, larger), [], retried, len(again)):

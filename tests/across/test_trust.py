@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch, result_of):
     (tmp_path / "own.toml").write_text(TEXT)
     monkeypatch.chdir(tmp_path)
     result_of(Study.from_file("own.toml"), tmp_path / "own.nc")
-    user_code._module.cache_clear()
+    user_code._run_file.cache_clear()
     loading.load_method.cache_clear()
     return tmp_path
 
@@ -121,7 +121,7 @@ def test_a_module_that_no_text_names_is_not_imported(folder, evogt, name, result
         "import importlib\nimportlib.import_module('un' + 'seen')\ndef f(seed): return 1.0\n"
     )
     result_of(Study.from_file("own.toml"), folder / "own.nc")
-    user_code._module.cache_clear()
+    user_code._run_file.cache_clear()
     loading.load_method.cache_clear()
     monkeypatch.delitem(sys.modules, "unseen")
     (folder / "unseen.py").write_text(STATEMENT)

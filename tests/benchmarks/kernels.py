@@ -24,7 +24,7 @@ from evogt_study import pde
 from evogt_study.pde.baselines.finite_difference import sine_transform
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.cross_grid import assessed_basis
+from evogt_study.pde.galerkin.cross_grid import evaluate_basis
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.validation import feature_sums
@@ -107,7 +107,7 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
                (min(512, Q), N, r), "product; memory of the gradients"),
         Kernel("stiffness term", lambda: weighted_gram(space.gradients, rule.weights), 1.0 * d * Q * r**2,
                (r, min(1024, Q), r), "symmetric product, half the operations"),
-        Kernel("basis on the assessment rule", lambda: assessed_basis(space, assessment),
+        Kernel("basis on the assessment rule", lambda: evaluate_basis(space, assessment),
                2.0 * A * N1 * N * (1 + d) + 2.0 * A * N * r * (1 + d) + 1.0 * A * r**2,
                (min(block, A), N1, d * N), "product"),
         Kernel("20 steps, time-dependent operator", lambda: ImplicitMidpoint().march(system, grid),

@@ -35,7 +35,7 @@ from specification import Problem, Settings, evolve, trial_values  # noqa: E402
 
 from evogt_study.methods.protocol import Output  # noqa: E402
 from evogt_study.schema.values import text_label  # noqa: E402
-from evogt_study.study.case_space import Chosen  # noqa: E402
+from evogt_study.study.case_space import ParameterTable  # noqa: E402
 from evogt_study.study.plan import provisional_plans, study_plan  # noqa: E402
 from evogt_study.study.study import Study  # noqa: E402
 
@@ -258,7 +258,7 @@ def choice_of(study, plan, errors, shipped):
         candidates = study.pilot.candidates_at(key)
         best = min(zip(means[at], candidates, strict=False))[1]
         table[key] = (float(shipped[at]),) if np.isnan(means[at][: len(candidates)]).any() else best
-    return Chosen(study.pilot.parameters, study.pilot.by, table)
+    return ParameterTable(study.pilot.parameters, study.pilot.by, table)
 
 
 def compute(name, limit=None):

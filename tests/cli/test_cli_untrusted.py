@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch):
 def forget(folder):
     """Be as a process that has imported nothing of the user's."""
     (folder / "imported").unlink(missing_ok=True)
-    user_code._module.cache_clear()
+    user_code._run_file.cache_clear()
     methods.load_method.cache_clear()
 
 

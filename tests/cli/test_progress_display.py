@@ -5,9 +5,9 @@ from errno import ENOSPC
 from rich.console import Console
 
 from evogt_study.cli.display import _Bar, make_progress_bar, show_progress
-from evogt_study.operations.progress import Event
+from evogt_study.operations.progress import ProgressEvent
 
-EVENT = Event("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
+EVENT = ProgressEvent("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
 GREEN, RED = "\x1b[32m", "\x1b[31m"
 
 

@@ -78,12 +78,12 @@ def test_percentiles_are_those_of_scipy(name):
 
 def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
     values = drawn(2, 3, 30)
-    kept = resampling.resampled_sums(values, 200, 5)
+    kept = resampling.resample_sums(values, 200, 5)
     places = np.random.default_rng(5).integers(0, 30, (200, 30))
     np.testing.assert_allclose(kept, values[..., places].sum(axis=-1), rtol=1e-12)
     monkeypatch.setattr(resampling, "_KEPT", 0)
     monkeypatch.setattr(resampling, "BATCH", 40 * 30)
-    np.testing.assert_allclose(resampling.resampled_sums(values, 200, 5), kept, rtol=1e-12)
+    np.testing.assert_allclose(resampling.resample_sums(values, 200, 5), kept, rtol=1e-12)
 
 
 def test_bonetts_interval_is_that_of_its_paper():

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import ratio_error, standard_error
 from evogt_study.inference.kernels import kernel_of, largest_share, tail_index
-from evogt_study.inference.means import resampled_statistic
+from evogt_study.inference.means import resample_statistic
 
 RELAXED = settings(deadline=None, max_examples=100)  # machines are shared
 REFERENCES = {
@@ -79,7 +79,7 @@ def test_standard_errors_of_means_and_quantiles():
         name, sample = f"q{100 * p:g}", np.random.default_rng(401).gamma(2.0, 1.0, 401)
         found = float(standard_error(sample[:, None], name))
         assert found == pytest.approx(scipy.stats.mstats.mjci(sample, [p])[0], rel=0.08)
-        resampled = resampled_statistic(sample[None, :, None], kernel_of(name)[0], 4000, 1)
+        resampled = resample_statistic(sample[None, :, None], kernel_of(name)[0], 4000, 1)
         assert found == pytest.approx(resampled.std(), rel=0.08)
     above, below = np.random.default_rng(5).lognormal(0.0, 0.3, (2, 3000, 40)) + np.array([1.0, 2.0])[:, None, None]
     ratios = above.mean(axis=1) / below.mean(axis=1)

@@ -85,7 +85,7 @@ MISTAKES = {
     "no attribute": ("click:no_such_function", "`click:no_such_function` must name a thing in its module"),
     "no function": ("click:__name__", "must be a function, got str"),
     "no name of a module": ("a b:f", "that is no name of a module"),
-    "no entry point": ("no_such_method", "`method` must be one of evolution"),
+    "no entry point": ("no_such_method", "`method` must be one of discrete_time_rfm, evolution"),
 }
 
 

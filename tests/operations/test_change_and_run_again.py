@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
-from evogt_study.results.finished import read_finished_runs, stored_runs
+from evogt_study.results.finished import read_finished_runs, read_store
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.paths import shard_folder, store_folder
 
@@ -68,17 +68,17 @@ def test_a_line_is_changed_and_changed_back(executed, small_study, path, old, ne
     known = read_study(path)
     changed = evs.Study.from_text(small_study.replace(old, new))
     count, *lines = executed(changed, path, warns=unasked > 0)
-    assert (count, len(lines), stored_runs(path).runs) == (computed, int(unasked > 0), unasked)
+    assert (count, len(lines), read_store(path).runs) == (computed, int(unasked > 0), unasked)
     for line in lines:
         assert told in line
         assert line.startswith(f"moved {unasked} finished runs to {store_folder(path)} because")
     assert executed(evs.Study.from_text(small_study), path, warns=computed > 0)[0] == 0
     same_numbers(read_study(path).sel(mode=known.mode), known)  # other ranks leave their padding
-    assert stored_runs(path).runs == computed  # what the change brought, and nothing of what is asked for again
+    assert read_store(path).runs == computed  # what the change brought, and nothing of what is asked for again
     if computed:
         assert executed(changed, path, warns=unasked > 0)[0] == 0
         assert executed(evs.Study.from_text(small_study), path, warns=True)[0] == 0
-        assert stored_runs(path).runs == computed  # the store does not grow with the number of changes
+        assert read_store(path).runs == computed  # the store does not grow with the number of changes
 
 
 def test_another_name_of_the_result_takes_what_is_common(executed, small_study, path, tmp_path):
@@ -99,7 +99,7 @@ def test_what_is_kept_beside_one_result_is_there_for_another(executed, small_stu
     assert executed(evs.Study.from_text(small_study), tmp_path / "other.nc") == (0,)
     path.unlink()
     assert executed(evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3")), path) == (12,)
-    assert stored_runs(path).runs == 12
+    assert read_store(path).runs == 12
 
 
 def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, small_study, path, tmp_path):
@@ -123,7 +123,7 @@ def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):
     assert executed(own_study(PARABOLA, PILOTED), path) == (12 + 4,)
     constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
     count, line = executed(own_study(PARABOLA, constant), path, warns=True)
-    assert (count, stored_runs(path).runs) == (2, 12 + 2)  # two of the four had gamma = 1
+    assert (count, read_store(path).runs) == (2, 12 + 2)  # two of the four had gamma = 1
     assert "pilot.parameter = 'gamma' removed" in line
     assert executed(own_study(PARABOLA, PILOTED), path, warns=True)[0] == 0
 
@@ -132,7 +132,7 @@ def test_another_choice_of_the_pilot_keeps_the_runs_of_the_first(executed, own_s
     path = tmp_path / "own.nc"
     assert executed(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), path)[0] == 8 + 4
     count, line = executed(own_study(PARABOLA, PILOTED), path, warns=True)
-    assert (count, stored_runs(path).runs) == (4 + 2, 2)
+    assert (count, read_store(path).runs) == (4 + 2, 2)
     assert "pilot.candidates: [1, 6] -> [1, 4, 6]" in line
 
 
@@ -179,7 +179,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
     assert read_finished_runs(other, path).count("main") == 2
     count, line = executed(other, path, warns=True)
-    assert (count, stored_runs(path).runs) == (0, 2)
+    assert (count, read_store(path).runs) == (0, 2)
     assert "no longer includes them (axes.seed.count: 4 -> 2)" in line
     assert not shard_folder(path).exists()
 

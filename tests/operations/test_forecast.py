@@ -15,7 +15,7 @@ import pytest
 
 from evogt_study.operations import forecast
 from evogt_study.operations.forecast import forecast_phase, predict, sample_cases, worker_memory
-from evogt_study.study.plan import OWN, shared_work, study_plan
+from evogt_study.study.plan import OWN, count_shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import stage_cache
 from evogt_study.workers.batch import Batch, compute_here
@@ -142,7 +142,7 @@ def predict_of(monkeypatch):
     def call(text, numbers=None, **options):
         plan = study_plan(Study.from_text(text))
         numbers = plan.runs if numbers is None else numbers
-        return predict(plan, shared_work(plan, numbers=numbers, **options), numbers)
+        return predict(plan, count_shared_work(plan, numbers=numbers, **options), numbers)
 
     return call
 

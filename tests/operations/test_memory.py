@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from evogt_study.results.netcdf import opened
+from evogt_study.results.netcdf import open_phases
 from evogt_study.schema.variables import Status
 
 METHOD = """
@@ -42,6 +42,6 @@ def test_a_larger_study_takes_no_more_memory(own_study, tmp_path):
     )
     least = peak(small, tmp_path / "small.nc")
     first, again = (peak(large, tmp_path / "large.nc") for _ in range(2))
-    with opened(tmp_path / "large.nc") as groups:
+    with open_phases(tmp_path / "large.nc") as groups:
         assert (groups["main"]["run_status"].values == Status.ok).all()
     assert max(first, again) < least + GROWTH, (least, first, again)

@@ -3,35 +3,35 @@ import os
 import subprocess
 import time
 
-from evogt_study.operations.progress import Event, computation_of, written_down
+from evogt_study.operations.progress import ProgressEvent, computation_of, with_progress_file
 from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 from evogt_study.storage.paths import progress_file
 
-EVENT = Event("main", reused=10, done=2, failed=1, total=60, seconds=4.0, seconds_left=96.0)
+EVENT = ProgressEvent("main", reused=10, done=2, failed=1, total=60, seconds=4.0, seconds_left=96.0)
 
 
 def test_a_computation_seen_from_outside(tmp_path):
     path, heard = tmp_path / "own.nc", []
-    assert computation_of(path).described() == "not running; `evogt run` computes the rest"
+    assert computation_of(path).describe() == "not running; `evogt run` computes the rest"
     progress_file(path).parent.mkdir()
     with only_writer(path):
         lock = lock_file(path).read_text()
-        assert computation_of(path).described().endswith("; no run is finished yet")
-        listener = written_down(path, heard.append)
+        assert computation_of(path).describe().endswith("; no run is finished yet")
+        listener = with_progress_file(path, heard.append)
         listener(EVENT)
-        listener(Event("main", 10, 3, 1, 60, 4.1))  # too soon to be written down
+        listener(ProgressEvent("main", 10, 3, 1, 60, 4.1))  # too soon to be written down
         assert len(heard) == 2
         seen = computation_of(path)
         assert (seen.runs, seen.event) == (True, EVENT)
-        assert "; main: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.described()
+        assert "; main: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.describe()
     assert not computation_of(path).runs
 
     ended = subprocess.Popen(["true"])
     ended.wait()
     told = json.loads(lock) | {"process": ended.pid}
     lock_file(path).write_text(json.dumps(told))  # what a killed process leaves
-    assert f"not running: process {ended.pid} on " in computation_of(path).described()
-    assert "which is gone" in computation_of(path).described()
+    assert f"not running: process {ended.pid} on " in computation_of(path).describe()
+    assert "which is gone" in computation_of(path).describe()
 
     lock_file(path).write_text(json.dumps(told | {"host": "elsewhere", "machine": "another", "process": 1}))
     assert computation_of(path).runs
@@ -43,7 +43,7 @@ def test_a_computation_seen_from_outside(tmp_path):
 def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(tmp_path):
     path = tmp_path / "own.nc"
     progress_file(path).parent.mkdir()
-    written_down(path, None)(EVENT)
+    with_progress_file(path, None)(EVENT)
     told = json.loads(progress_file(path).read_text())
     with only_writer(path):
         assert computation_of(path).event == EVENT

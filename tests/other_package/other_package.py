@@ -14,7 +14,7 @@ from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_tota
 from evogt_study.pde.domains.box import UnitCube
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.time_grid import Trajectory
-from evogt_study.schema.parameters import Parameter, declared, integer, real
+from evogt_study.schema.parameters import Parameter, integer, parameter_field, real
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json
 from evogt_study.schema.variables import Variable
@@ -149,7 +149,7 @@ class Ripples(Waves):
     """Waves with another default, and a parameter that must be given."""
 
     wavelength: float = 0.5
-    depth: int = declared("an integer >= 1", integer(1), "depth of a ripple", "of the surface", units="m")
+    depth: int = parameter_field("an integer >= 1", integer(1), "depth of a ripple", "of the surface", units="m")
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Rivals(Sine):
 class Theta(Integrator):
     """The theta scheme, with theta as its parameter."""
 
-    theta: float = declared("in (0, 1]", real(0.0, 1.0, high_included=True), "ϑ", "new state", default=0.5)
+    theta: float = parameter_field("in (0, 1]", real(0.0, 1.0, high_included=True), "ϑ", "new state", default=0.5)
     name = "other_theta"
 
     def times(self, grid):

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from evogt_study import pde
-from evogt_study.errors import DoubtWarning, InputError, ParameterError, ProblemError, ResultError
+from evogt_study.errors import AccuracyWarning, InputError, ParameterError, ProblemError, ResultError
 
 DICTIONARY = pde.Dictionary("gtransnet", N=40, N1=80, gamma=4)
 WAVE = "exp(-t)*sin(pi*x)"
@@ -90,7 +90,7 @@ def test_errors_by_each_reference_are_the_true_ones(tmp_path):
 
 
 def test_a_reference_that_is_too_coarse_is_doubted():
-    with pytest.warns(DoubtWarning, match="reference_share is above 0.1"):
+    with pytest.warns(AccuracyWarning, match="reference_share is above 0.1"):
         found = solved({"exact": WAVE}, reference="finite_elements", reference_points=4)
     assert float(found.reference_share) == pytest.approx(float(found.reference_error / found.error))
 

@@ -5,9 +5,9 @@ import pytest
 from helpers import read_study, section
 
 from evogt_study import pde
-from evogt_study.errors import DoubtWarning
+from evogt_study.errors import AccuracyWarning
 from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
-from evogt_study.schema.variables import doubts
+from evogt_study.schema.variables import accuracy_warnings
 from evogt_study.study.study import Study
 
 OSCILLATORY = pde.problems.oscillatory_1d(epsilon=0.2)
@@ -19,7 +19,7 @@ COARSE, BALL = "the assembly rule is too coarse", "does not hold the domain"
 
 @pytest.mark.parametrize("validation", [None, 30, 8])  # the paper's, the assembly rule, and a coarser one
 def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
-    with pytest.warns(DoubtWarning, match=COARSE) as caught:
+    with pytest.warns(AccuracyWarning, match=COARSE) as caught:
         one = pde.solve(OSCILLATORY, LAYERED, 0, quadrature=30, validation=validation, dt=2.5e-3, certificates=False)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -40,7 +40,7 @@ def test_the_coarsest_of_the_papers_runs_is_not():
 
 def test_a_ball_that_does_not_hold_the_domain_is_told():
     small = pde.Dictionary("gtransnet", N=60, N1=240, gamma=20, radius=0.3)
-    with pytest.warns(DoubtWarning, match=BALL):
+    with pytest.warns(AccuracyWarning, match=BALL):
         one = pde.solve(OSCILLATORY, small, 0, quadrature=320, dt=2.5e-3, certificates=False)
     assert float(one.domain_reach) == pytest.approx(0.5 / 0.3)
     assert "domain_reach" not in pde.solve(OSCILLATORY, LAYERED, 0, quadrature=320, dt=2.5e-3, certificates=False)
@@ -65,7 +65,7 @@ def text(seeds="[0, 1]", **axes):
 
 
 def study(*seeds, **axes):
-    with pytest.warns(DoubtWarning, match=f"domain_reach is 1.25, above 1: .*{BALL}"):
+    with pytest.warns(AccuracyWarning, match=f"domain_reach is 1.25, above 1: .*{BALL}"):
         return Study.from_text(text(*seeds, **axes))
 
 
@@ -112,4 +112,4 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
 def test_what_a_method_of_ones_own_returns_under_these_names_is_its_own(own_study, result_of, tmp_path):
     source = "def method(seed):\n    return {'error': 1.0, 'quadrature_defect': 9.0}\n"
     path = result_of(own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc")
-    assert list(doubts(read_study(path))) == []
+    assert list(accuracy_warnings(read_study(path))) == []

@@ -11,7 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, declared, declared_in, real, same_as
+from evogt_study.schema.parameters import (
+    NO_PARAMETER,
+    Parametrised,
+    declared_parameters,
+    parameter_field,
+    real,
+    same_as,
+)
 
 
 class Mode(enum.Enum):
@@ -127,7 +134,7 @@ def test_any_other_value_is_refused_by_name(kind, values, hint):
     ],
 )
 def test_the_valid_values_are_in_words(hint, wanted):
-    assert declared_in(with_field(hint))["value"].wanted == wanted
+    assert declared_parameters(with_field(hint))["value"].wanted == wanted
 
 
 @pytest.mark.parametrize(
@@ -136,13 +143,13 @@ def test_the_valid_values_are_in_words(hint, wanted):
 def test_a_type_that_no_study_can_state_is_refused_by_name(hint):
     kind = with_field(hint)
     with pytest.raises(InputError, match="`value` of Typed must be of a type that a study can state, or declared by"):
-        declared_in(kind)
+        declared_parameters(kind)
 
 
 @dataclass(frozen=True)
 class Base(Parametrised):
     name: str = field(metadata=NO_PARAMETER)
-    scale: float = declared("a positive number", real(0.0), "σ", "a comment", units="m", short="scale")
+    scale: float = parameter_field("a positive number", real(0.0), "σ", "a comment", units="m", short="scale")
     count: "int" = 3
     LIMIT: ClassVar[int] = 7
     derived: int = field(init=False, default=0)
@@ -156,7 +163,7 @@ class Inherited(Base):
 
 
 def test_a_declaration_has_the_attributes_of_its_coordinate():
-    known = declared_in(Base)
+    known = declared_parameters(Base)
     assert list(known) == ["scale", "count"]
     assert known["scale"].attributes(1.0) == {"long_name": "σ", "units": "m", "comment": "a comment", "label": "scale"}
     assert (known["scale"].default, known["scale"].optional, known["count"].default) == (None, False, 3)
@@ -164,7 +171,7 @@ def test_a_declaration_has_the_attributes_of_its_coordinate():
 
 
 def test_a_subclass_inherits_the_declaration_and_may_have_another_default():
-    known, base = declared_in(Inherited), declared_in(Base)
+    known, base = declared_parameters(Inherited), declared_parameters(Base)
     assert known["scale"].read is base["scale"].read
     assert (known["scale"].default, type(known["scale"].default)) == (2.0, float)
     assert (known["level"].default, known["level"].optional) == (None, True)
@@ -180,19 +187,19 @@ def test_another_class_has_the_same_declaration():
     class Other(Parametrised):
         scale: float = same_as(Base, "scale")
 
-    assert declared_in(Other)["scale"] == declared_in(Base)["scale"]
-    assert declared_in(with_field(int | str)) == declared_in(with_field(str | int))
+    assert declared_parameters(Other)["scale"] == declared_parameters(Base)["scale"]
+    assert declared_parameters(with_field(int | str)) == declared_parameters(with_field(str | int))
 
 
 def test_a_default_out_of_range_and_a_class_without_fields_are_mistakes():
     @dataclass(frozen=True)
     class Wrong(Parametrised):
-        scale: float = declared("a positive number", real(0.0), default=-1.0)
+        scale: float = parameter_field("a positive number", real(0.0), default=-1.0)
 
     class Undecorated(Base):
         more: int = 1
 
     with pytest.raises(InputError, match=r"`scale` must be a positive number, got -1.0, as its default in Wrong"):
-        declared_in(Wrong)
+        declared_parameters(Wrong)
     with pytest.raises(InputError, match=r"`Undecorated` must be a dataclass to have parameters; add @dataclass"):
-        declared_in(Undecorated)
+        declared_parameters(Undecorated)

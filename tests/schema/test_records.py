@@ -3,7 +3,7 @@
 import numpy as np
 
 from evogt_study.results.table import RunTable
-from evogt_study.schema.records import joined
+from evogt_study.schema.records import concatenate_records
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
@@ -31,7 +31,7 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
     apart, together = RunTable(plan), RunTable(plan)
     for records in several:
         apart.add(records)
-    together.add(joined(several))
+    together.add(concatenate_records(several))
     for name in ("status", "messages", "wall_seconds", "attempts", "software"):
         np.testing.assert_array_equal(getattr(together, name), getattr(apart, name))
     assert together.columns.keys() == apart.columns.keys()
@@ -39,4 +39,4 @@ def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
         one, other = together.columns[name].loaded(), column.loaded()
         np.testing.assert_array_equal(one.missing, other.missing)
         np.testing.assert_array_equal(one.values, other.values)
-    assert sum(stack.name == "error" for stack in joined(several).stacks) == 1
+    assert sum(stack.name == "error" for stack in concatenate_records(several).stacks) == 1

@@ -162,7 +162,7 @@ def method(cores, steps, pause, checkpoint):
 def test_runs_of_two_classes_that_need_three_times_the_time_limit_of_a_job(study):
     (study.folder / "method.py").write_text(LONG_WORK)
     text = 'name = "own"\nmethod = "method.py:method"\n[axes]\ncores = [1, 2]\n'
-    text += "[constants]\nsteps = 150\npause = {pause}\n"
+    text += "[constants]\nsteps = 190\npause = {pause}\n"
     needs = '[resources]\ncores = "cores"\nmemory = "200*cores MB"\n'
     (study.folder / "own.toml").write_text(text.format(pause=0.0))
     run = [sys.executable, "-m", "evogt_study", "run", "own.toml", "-o", "whole.nc", "--workers", "2"]
@@ -177,7 +177,7 @@ def test_runs_of_two_classes_that_need_three_times_the_time_limit_of_a_job(study
         assert answer.stdout.count(b"Submitted batch job") == 2  # one array for each class
         submitted += 1
         eventually(lambda: not jobs(), seconds=SECONDS)
-    assert submitted >= 3
+    assert submitted >= 2  # SLURM lets a job of one minute run for up to two
     data, whole = read_study(study.result), read_study(study.folder / "whole.nc")
     for name in ("error", "x"):
         assert data[name].values.tolist() == whole[name].values.tolist()

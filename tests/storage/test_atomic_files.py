@@ -13,14 +13,14 @@ from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
 from evogt_study.results import shards as run_sources
-from evogt_study.results.finished import describe, description, read_partial_result
+from evogt_study.results.finished import describe, description_path, read_partial_result
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import (
     check_writable,
-    own_mark,
+    process_mark,
     remove_unfinished,
-    written_whole,
+    write_atomically,
 )
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
@@ -60,7 +60,7 @@ def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
     link.symlink_to(pipe)
     told = "must be a file, got a pipe or a device"
     for path in (pipe, link):
-        with pytest.raises(ResultError, match=told), written_whole(path):
+        with pytest.raises(ResultError, match=told), write_atomically(path):
             raise AssertionError("nothing is to be written")
     assert pipe.is_fifo()
     for command in ("status", "summary", "verify"):
@@ -114,7 +114,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     def overtaken(folder):
         if not path.exists():
             result_of(study, path)
-            remove_shards(folder, (), description(path))
+            remove_shards(folder, (), description_path(path))
         return look(folder)
 
     monkeypatch.setattr(run_sources, "shard_files", overtaken)
@@ -126,7 +126,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     def interrupted():
-        with written_whole(tmp_path / "a") as temporary:
+        with write_atomically(tmp_path / "a") as temporary:
             temporary.write_text("half")
             raise KeyboardInterrupt
 
@@ -140,8 +140,8 @@ def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes
     code = """
 import os, sys
 from pathlib import Path
-from evogt_study.storage.atomic import written_whole
-with written_whole(Path(sys.argv[1])) as temporary:
+from evogt_study.storage.atomic import write_atomically
+with write_atomically(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os._exit(9)
 """
@@ -149,10 +149,10 @@ with written_whole(Path(sys.argv[1])) as temporary:
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     (left,) = os.listdir(tmp_path)
     _, process, rest = left.removeprefix(".p[1].html.").split("-")
-    others = [f".p[1].html.{own_mark()}{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
+    others = [f".p[1].html.{process_mark()}{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
     for name in others:
         (tmp_path / name).touch()
-    with written_whole(path, tidy=True) as temporary:
+    with write_atomically(path, tidy=True) as temporary:
         temporary.write_text("whole")
     assert sorted(os.listdir(tmp_path)) == sorted([*others, path.name])
 
@@ -164,19 +164,19 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     whole = tmp_path / "new/whole"
 
     def interrupted():
-        with written_whole(whole, tidy=True, folder=True) as temporary:
+        with write_atomically(whole, tidy=True, folder=True) as temporary:
             (temporary / "part").write_text("half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
-    with written_whole(whole, tidy=True, folder=True) as temporary:
+    with write_atomically(whole, tidy=True, folder=True) as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner/part").write_text("all")
         assert not whole.exists()
     assert [path.name for path in whole.parent.iterdir()] == ["whole"]
-    with pytest.raises(OSError, match="not empty"), written_whole(whole, tidy=True, folder=True) as temporary:
+    with pytest.raises(OSError, match="not empty"), write_atomically(whole, tidy=True, folder=True) as temporary:
         (temporary / "other").touch()
     assert [path.name for path in whole.parent.iterdir()] == ["whole"]
     assert (whole / "inner/part").read_text() == "all"
@@ -185,9 +185,9 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
 def test_what_a_killed_process_left_of_a_folder_is_removed(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
-    mark = own_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
+    mark = process_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
     for name in ("whole", "other"):
         (tmp_path / f".{name}.{mark}00000000.tmp/inner").mkdir(parents=True)
-    with written_whole(tmp_path / "whole", tidy=True, folder=True):
+    with write_atomically(tmp_path / "whole", tidy=True, folder=True):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {"whole", f".other.{mark}00000000.tmp"}

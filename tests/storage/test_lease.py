@@ -16,8 +16,15 @@ from helpers import eventually
 
 from evogt_study.errors import ResultError
 from evogt_study.storage import lease
-from evogt_study.storage.atomic import own_mark
-from evogt_study.storage.lease import SILENT_SECONDS, UNSIGNED_SECONDS, WorkIsGoneError, claims_in, living, only_writer
+from evogt_study.storage.atomic import process_mark
+from evogt_study.storage.lease import (
+    SILENT_SECONDS,
+    UNSIGNED_SECONDS,
+    WorkIsGoneError,
+    claims_in,
+    count_active_claims,
+    only_writer,
+)
 
 NO_FLOCK = """
 import os, sys, time
@@ -114,7 +121,7 @@ def change(path, **signature):
 def is_free(folder):
     """Whether this process may take part 0 and the result, and whether others see it so."""
     claims = claims_in(folder / "claims/plan")
-    is_lost, alive = claims.lost(claims.seen(), range(10)) == [0], living(folder / "claims")
+    is_lost, alive = claims.lost(claims.seen(), range(10)) == [0], count_active_claims(folder / "claims")
     writer, refusal = lease.writer_of(folder / "a.nc"), None
     try:
         with only_writer(folder / "a.nc") as check:
@@ -125,7 +132,7 @@ def is_free(folder):
     if refusal is None:
         assert (is_lost, alive, writer is not None and writer.lives, taken) == (True, 0, False, (True, False))
         return True
-    assert f"a.nc is being written by {writer.described()}: wait" in refusal
+    assert f"a.nc is being written by {writer.describe()}: wait" in refusal
     assert (is_lost, alive, writer.lives, taken) == (False, 1, True, (False, False))
     return False
 
@@ -362,7 +369,7 @@ def test_a_part_that_was_released_is_lost_at_once_and_one_that_is_done_never(tmp
 # --- temporary folders ------------------------------------------------------------------------------------------------
 
 OWN = """
-print(lease.own_folder(), flush=True)
+print(lease.make_temporary_folder(), flush=True)
 if not os.fork():
     sys.exit()
 os.wait()
@@ -386,7 +393,7 @@ def test_a_folder_of_a_killed_command_is_removed_by_the_next_and_that_of_a_live_
     kill(killed)
     stopped.send_signal(signal.SIGSTOP)
     age(kept)
-    mark, dead = own_mark(), left.name.removeprefix(lease.FOLDER_PREFIX)
+    mark, dead = process_mark(), left.name.removeprefix(lease.FOLDER_PREFIX)
     others = [
         temporary / name for name in ("pymp-abc", "evogt-results", f"evogt-{'0' * 8}{dead[8:]}", f"evogt-{mark}b")
     ]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, Chosen, When, matches
-from evogt_study.study.plan import longest_first, peak_memory, provisional_plans, shared_work, study_plan
+from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, matches
+from evogt_study.study.plan import count_shared_work, longest_first, peak_memory, provisional_plans, study_plan
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -45,7 +45,7 @@ def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
         axes=(Axis("a", (1, 2)),),
         constants={"a": 0, "b": 0, "c": 0, "d": 0},
         rules=(rule({"a": [1, 2]}, b=1, c=1, d=1), rule({"a": [2]}, c=2, d=2)),
-        chosen=(Chosen(("d", "e"), ("a",), {("1",): (31, 41), ("2",): (32, 42)}),),
+        chosen=(ParameterTable(("d", "e"), ("a",), {("1",): (31, 41), ("2",): (32, 42)}),),
     )
     assert space.values(0) == {"a": 1, "b": 1, "c": 1, "d": 31, "e": 41}
     assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32, "e": 42}
@@ -58,7 +58,7 @@ def test_cases_are_numbered_in_c_order():
 
 
 def test_dependence_and_followers():
-    space = SPACE.with_chosen(Chosen(("radius",), ("seed", "d"), {}))
+    space = SPACE.with_chosen(ParameterTable(("radius",), ("seed", "d"), {}))
     assert space.dependent_parameters == ("gamma", "tau", "radius")
     assert space.dependence("gamma") == ("d", "e")
     assert space.dependence("radius") == ("d", "seed")  # in the order of the axes
@@ -94,7 +94,7 @@ def test_representatives_meet_every_combination_of_rules(space):
 @quick
 @given(spaces(), st.randoms(use_true_random=False))
 def test_many_points_at_once_are_those_one_by_one(space, random):
-    space = space.with_chosen(Chosen(("q",), (space.names[-1],), {("0",): (5.0,), ("2",): (6.0,)}))
+    space = space.with_chosen(ParameterTable(("q",), (space.names[-1],), {("0",): (5.0,), ("2",): (6.0,)}))
     order = list(range(space.size))
     random.shuffle(order)
     assert list(space.each(np.array(order))) == [space.values(index) for index in order]
@@ -210,7 +210,7 @@ def test_the_provisional_choice_is_the_first_candidates(by, candidates, expected
 
 def distinct(plan, **options):
     """Distinct computations by stage, and the cases they were counted over."""
-    work = shared_work(plan, **options)
+    work = count_shared_work(plan, **options)
     (cases,) = {entry.cases for entry in work}
     return {entry.stage: entry.distinct for entry in work}, cases
 

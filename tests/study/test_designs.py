@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from evogt_study.errors import DoubtWarning
+from evogt_study.errors import AccuracyWarning
 from evogt_study.study.plan import study_plan
 from evogt_study.study.sampled import RULES
 from evogt_study.study.study import Study
@@ -104,7 +104,7 @@ def test_the_draws_of_a_sample_are_not_those_of_a_run_with_the_same_seed():
 def test_levels_that_reach_no_value_of_a_choice_are_told(read):
     """Four levels of Morris reach four of six integers, and all of three."""
     said = r"trajectories of point with 4 levels reach 4 of 6 values of `k` \(.*sample\[0\]\.levels\)"
-    with pytest.warns(DoubtWarning, match=said):
+    with pytest.warns(AccuracyWarning, match=said):
         read(sample("morris", 4, k="integers = { from = 1, to = 6 }"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -184,7 +184,7 @@ def test_values_have_few_digits_that_all_processors_agree_on(read):
 
 
 def test_a_count_that_leaves_the_sequence_unbalanced_is_told_in_a_line(read):
-    with pytest.warns(DoubtWarning, match=r"`count` of the sample point is 12: .* as 8 or 16 .*sample\[0\].count\)"):
+    with pytest.warns(AccuracyWarning, match=r"`count` of the sample point is 12: .* as 8 or 16 .*sample\[0\].count\)"):
         read(sample(count=12))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import evogt_study as evs
-from evogt_study.errors import DoubtWarning, StudyError
+from evogt_study.errors import AccuracyWarning, StudyError
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -153,7 +153,7 @@ def values_of_an_axis(draw):
     defaults=st.lists(VALUES, min_size=4, max_size=4),
 )
 @pytest.mark.filterwarnings("ignore:.*has no literal form:evogt_study.errors.CodeWarning")
-@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.DoubtWarning")
+@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.AccuracyWarning")
 def test_values_of_an_axis_objects_constants_and_defaults_arrive_on_a_worker(client, x, objects, constants, defaults):
     d0, d1, d2, d3 = defaults
     assume(not any(isinstance(value, dict) and "formula" in value for value in constants))
@@ -179,7 +179,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(st.lists(FINITE, min_size=1, max_size=6, unique=True))
-@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.DoubtWarning")
+@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.AccuracyWarning")
 def test_an_axis_of_floats_has_their_bits(values):
     study = evs.Study(lambda x: x, axes={"x": values})
     assert [x.hex() for x in study.axes["x"]] == [x.hex() for x in values]
@@ -285,7 +285,7 @@ def test_what_no_constant_can_be_is_refused_by_name(name):
 
 
 def test_values_that_differ_by_rounding_give_a_warning():
-    with pytest.warns(DoubtWarning, match=r"`x` has two values .* 0.3 and 0.30000000000000004 \(study f, axes.x\)"):
+    with pytest.warns(AccuracyWarning, match=r"`x` has two values .* 0.3 and 0.30000000000000004 \(study f, axes.x\)"):
         evs.Study(lambda x: x, axes={"x": [0.1 + 0.2, 1.0, 0.3]}, name="f")
 
 

@@ -47,7 +47,7 @@ def natural(plan):
 MANY_N = str(list(range(10, 201, 10)))
 
 
-@pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, so that it takes no time
+@pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarning")  # few points, so that it takes no time
 def test_costly_runs_are_submitted_first(client, monkeypatch):
     submitted, whole = [], Batch.of
 

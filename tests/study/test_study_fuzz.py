@@ -14,7 +14,7 @@ from evogt_study.study.model import write_toml
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 
-pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # balls of all sizes
+pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarning")  # balls of all sizes
 
 # Python's own warnings of a reader (an odd escape in a formula, say) count as failures too: warnings are errors here.
 quick = settings(

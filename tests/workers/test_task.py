@@ -124,7 +124,7 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     assert claims.take(0)
     with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
         run_to_file(study, tmp_path / "a.nc")
-    assert computation_of(tmp_path / "a.nc").described() == "running: tasks of `evogt run --task`, which hold 1 parts"
+    assert computation_of(tmp_path / "a.nc").describe() == "running: tasks of `evogt run --task`, which hold 1 parts"
     claims.release()
     assert not computation_of(tmp_path / "a.nc").runs
     with only_writer(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):

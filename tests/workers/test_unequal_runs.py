@@ -64,7 +64,7 @@ def test_formulas_of_parameters_give_classes(work):
         ({"cores": "m"}, "`cores` must be a formula of n, seed, seconds, got 'm' .*resources.cores"),
         ({"cores": "n - 1"}, "`cores` must be positive for every case, 'n - 1' at n = 1"),
         ({"minutes": "__import__('os')"}, "resources.minutes"),
-        ({"core": 1}, "unknown key `resources.core`.*did you mean `cores`"),
+        ({"core": 1}, "unknown key `resources.core`.*Did you mean `cores`"),
         ({"cores": 64}, "no worker has 64 cores for a run of this study"),
         ({"memory": "9000 GB"}, "no worker has 1 cores, 9000000 MB"),
     ],

@@ -70,7 +70,7 @@ class ElementSpace:
         return np.concatenate([self._at(part) @ dofs for part in parts]).T
 
     def _at(self, nodes: Array) -> SparseMatrix:
-        elements, local = self._located(nodes)
+        elements, local = self._locate(nodes)
         columns = self.basis.element_dofs[:, elements]
         values = [
             np.asarray(self.basis.elem.gbasis(self.basis.mapping, local[:, :, None], i, tind=elements)[0])[:, 0]
@@ -81,7 +81,7 @@ class ElementSpace:
         return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
 
     # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
-    def _located(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
+    def _locate(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
         """The element of each point, looked for in more and more of the nearest, and its coordinates there (d, P)."""
         mesh, count = self.basis.mesh, _NEAREST
         corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
@@ -102,9 +102,9 @@ class ElementSpace:
                 break
             outside, count = outside[depth < -_ROUNDING], 4 * count
         # sides are curved: the affine map through the corners finds the element, but not the place in it
-        return elements, self._inverted(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
+        return elements, self._invert(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
 
-    def _inverted(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
+    def _invert(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
         """Coordinates in the reference element of curved ones.  Raises ParameterError if a point is in none."""
         try:
             return np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])

@@ -200,7 +200,7 @@ def sine_transform(values: Array) -> Array:
 
 
 def _sine_transform_first(columns: Array) -> Array:
-    even, odd = _folded_sines(len(columns))
+    even, odd = _fold_sines(len(columns))
     half = even.shape[1]
     top, bottom = columns[:half], columns[::-1][:half]
     result = np.empty_like(columns)
@@ -210,7 +210,7 @@ def _sine_transform_first(columns: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _folded_sines(points: int) -> tuple[Array, Array]:
+def _fold_sines(points: int) -> tuple[Array, Array]:
     """Rows sqrt(2 h) sin(pi k j h) for k = 1, 3, ... (even about the middle) and k = 2, 4, ..., j up to the middle."""
     h = 1.0 / (points + 1)
     sines = np.sqrt(2.0 * h) * np.sin(

@@ -274,7 +274,9 @@ def _matrix(function: SpaceTimeFunction, basis: SparseBasis, left: SparseMatrix,
     terms = [_product(left, right, rule.weights * profile) for profile in function.profiles(rule.nodes)]
 
     def summed(t: float) -> SparseMatrix:
-        weighted = [float(m) * term for m, term in zip(function.modulated(np.array([t]))[:, 0], terms, strict=True)]
+        weighted = [
+            float(m) * term for m, term in zip(function.evaluate_modulations(np.array([t]))[:, 0], terms, strict=True)
+        ]
         return reduce(lambda one, two: one + two, weighted)
 
     return summed
@@ -304,4 +306,4 @@ def _moments(
     if not isinstance(function, Separable):
         return lambda t: np.asarray(matrix.T @ (sign * rule.weights * function(rule.nodes, np.array([t]))[0]))
     terms = np.stack([matrix.T @ (sign * rule.weights * profile) for profile in function.profiles(rule.nodes)])
-    return lambda t: np.asarray(function.modulated(np.array([t]))[:, 0] @ terms)
+    return lambda t: np.asarray(function.evaluate_modulations(np.array([t]))[:, 0] @ terms)

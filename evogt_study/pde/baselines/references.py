@@ -127,7 +127,7 @@ class RefinedReference:
     ) -> RefinedReference:
         """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
         steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
-        fine, coarse = (refined_run(run, dimension, level, step) for level, step in enumerate(steps))
+        fine, coarse = (refine_run(run, dimension, level, step) for level, step in enumerate(steps))
         return RefinedReference(solve, fine, RefinedReference(solve, coarse))
 
     @property
@@ -139,7 +139,7 @@ class RefinedReference:
         return np.asarray(self.solve(self.run).evaluate(nodes)[self.run.grid.positions_of(times)])
 
 
-def refined_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
+def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
     """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
     return replace(
         run,

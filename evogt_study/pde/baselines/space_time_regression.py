@@ -32,7 +32,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, Split, space_time_function, split
-from evogt_study.pde.problems.formula_problem import FormulaProblem, derived, manufactured_source
+from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
 
 POINTS, LEVELS, RIDGE = 68, 69, 1e-10
 """The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
@@ -68,11 +68,11 @@ def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> Stron
 @lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
 def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], Split]:
     """grad a and f + div(a grad u_0), each with its terms."""
-    data = derived(statement)
+    data = derive_terms(statement)
     initial = data.initial.subs(TIME, 0)
     gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
-    residual = data.source[0] - manufactured_source(initial, data.terms)
+    residual = data.source[0] - derive_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         raise FormulaError(
             "`initial` must have second derivatives for a residual in strong form, "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ParameterError, ProblemError, ResultError, shortened
+from evogt_study.errors import ParameterError, ProblemError, ResultError, shorten
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, domain_content, domain_from
 from evogt_study.pde.galerkin.problem import Problem
@@ -162,6 +162,6 @@ def read_stored_run(path: Path) -> dict[str, Any]:
     # netCDF4 raises IndexError for a variable that is not there
     except (OSError, IndexError) as error:
         raise ParameterError(
-            "reference", f"a file of what `solve` returned ({shortened(str(error))})", str(path)
+            "reference", f"a file of what `solve` returned ({shorten(str(error))})", str(path)
         ) from None
     return {"times": times, "coefficients": coefficients, "attributes": attributes}

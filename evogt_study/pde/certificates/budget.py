@@ -77,7 +77,7 @@ def _least_squares(weighted: Array, values: Array) -> Array:
     return np.asarray(scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0])
 
 
-def retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
+def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
     """|| u - P u || / || u || of the space that `run` has, on its validation rule; `solved` gives u - u_b on grids."""
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))

@@ -63,7 +63,7 @@ def certificates(
     return {name: float(of(run)) for name, of in OF_RUN.items() if name in asked and (known or name in CONSTANTS)}
 
 
-def solved(
+def final_solution(
     problem: Problem, final_time: float, reference: SpectralReference | None, *grids: TensorGrid
 ) -> tuple[Array, ...]:
     """u(T) - u_b(T) at the nodes of each grid, by the exact solution if it is known, else by the reference, (Q,)."""
@@ -71,7 +71,7 @@ def solved(
         assert reference is not None  # noqa: S101  # `certificates` has it then
         return tuple(reference.final(grid).ravel() for grid in grids)
     nodes, parts = _together(problem.domain, grids)
-    values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
+    values = problem.exact(nodes, np.array([final_time]))[0] - _lift(problem, final_time, nodes)
     return tuple(values[part] for part in parts)
 
 
@@ -83,7 +83,7 @@ def _together(domain: Domain, grids: tuple[TensorGrid, ...]) -> tuple[Array, lis
     return nodes, [slice(*part) for part in pairwise(ends)]
 
 
-def _lifted(problem: Problem, final_time: float, nodes: Array) -> Array | float:
+def _lift(problem: Problem, final_time: float, nodes: Array) -> Array | float:
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, np.array([final_time]))[0]
 
 
@@ -164,7 +164,7 @@ class Certified:
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
         nodes = self.run_bound.functions.box.nodes(self.grid)
-        return self._l2_norm(values + _lifted(self.solution.problem, self.final_time, nodes))
+        return self._l2_norm(values + _lift(self.solution.problem, self.final_time, nodes))
 
     def _l2_norm(self, values: Array) -> float:
         return math.sqrt(values**2 @ self.grid.weights.ravel())
@@ -183,7 +183,7 @@ class Certified:
         grid = TensorGrid.of_rule(rule, self.solution.problem.dimension)
         target, weights = self.known.final(grid).ravel(), grid.weights.ravel()
         nodes = UnitBox.of(self.solution.problem.domain).nodes(grid)
-        lifted = _lifted(self.solution.problem, self.final_time, nodes)
+        lifted = _lift(self.solution.problem, self.final_time, nodes)
         ours = self.solution.space.evaluate(nodes, self.solution.trajectory.coefficients[-1])
         difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
         # else || u || >= || u_ref || - delta says nothing
@@ -197,12 +197,12 @@ class Certified:
         exact, nodal = self.share(
             "certificate solution",
             (self.key, self.final_time, self.grid, rule),
-            partial(solved, solution.problem, self.final_time, self.reference, self.grid, rule),
+            partial(final_solution, solution.problem, self.final_time, self.reference, self.grid, rule),
         )
         # on the grid that resolves the residual, not on the rule that the space is orthonormal in
         projected, (final, semidiscrete) = functions.evaluated(solution.space.project(nodal)), self.final
         roots = np.sqrt(self.grid.weights.ravel())
-        full = functions.weighted(roots)
+        full = functions.apply_weights(roots)
         return error_budget(exact, full, roots, (projected, semidiscrete, final), self._norm_of(exact))
 
     @cached_property

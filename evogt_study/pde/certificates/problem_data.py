@@ -169,10 +169,10 @@ class ProblemData:
 
     def flux_of(self, gradient: list[Array]) -> list[Array]:
         """A grad (v + u_b) for a function v by its gradient."""
-        plain = self.diffused(gradient)
+        plain = self.apply_diffusion(gradient)
         return plain if self.flux is None else [a + b for a, b in zip(plain, self.flux, strict=True)]
 
-    def diffused(self, gradient: list[Array]) -> list[Array]:
+    def apply_diffusion(self, gradient: list[Array]) -> list[Array]:
         """A grad v."""
         if self.diffusion.ndim == self.source.ndim:
             return [self.diffusion * part for part in gradient]

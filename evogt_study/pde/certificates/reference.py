@@ -123,7 +123,7 @@ def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, s
     # of the final time alone, so that errors may decay
     growth = growth_of(problem, grid, rule.times, decay=True)
     return SpectralReference(
-        solution, energy_bound(solution, rule, grid, partial(_evaluated, problem, grid, rule), growth).value
+        solution, energy_bound(solution, rule, grid, partial(_evaluate, problem, grid, rule), growth).value
     )
 
 
@@ -141,10 +141,10 @@ def _is_seen(problem: Problem, grid: TensorGrid, knots: Array) -> bool:
     """True if steps between the knots see all that changes in time."""
     rule = TimeRule.between(knots)
     middle = slice(len(rule.times) // 2, len(rule.times) // 2 + 1)
-    return is_seen_in_time(problem, _evaluated(problem, grid, rule, middle), rule)
+    return is_seen_in_time(problem, _evaluate(problem, grid, rule, middle), rule)
 
 
-def _evaluated(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
+def _evaluate(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
     return ProblemData.of(problem, grid, rule.times[block])
 
 

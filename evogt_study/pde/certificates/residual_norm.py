@@ -116,7 +116,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
         moments.reshape(len(moments), -1)[:, 0], scale.reshape(len(scale), -1)[:, 0] = 0.0, 1.0
     # the preconditioner's norm bounds the rest
     w, left = conjugate_gradients(
-        lambda v: basis.flux_moments(data.diffused(basis.gradient(v))), moments, scale, LEFT, ITERATIONS
+        lambda v: basis.flux_moments(data.apply_diffusion(basis.gradient(v))), moments, scale, LEFT, ITERATIONS
     )
     # A w = R - left, so that 2 R(w) - (A w, w) = (R + left, w) without another product with A
     squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants

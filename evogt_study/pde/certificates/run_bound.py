@@ -119,8 +119,8 @@ def _on_a_grid(
     end: Array | None,
 ) -> EnergyBound:  # fmt: skip
     """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
-    grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
-    last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
+    grid, reconstructed = functions.grid, functions.reconstruct(knots.coefficients, knots.times)
+    last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
     for rule, most in _rules(knots.times, grid.dimension):
         key = (problem_key, grid, rule.times.tobytes())
         data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
@@ -183,7 +183,7 @@ class RunFunctions:
         """Phi at the nodes, (Q, N)."""
         return _boundary_factor(self.space.domain, self.grid)[0] * self.values
 
-    def weighted(self, roots: Array) -> Array:
+    def apply_weights(self, roots: Array) -> Array:
         """Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
         return np.asarray((roots[:, None] * _boundary_factor(self.space.domain, self.grid)[0]) * self.values)
 
@@ -193,7 +193,7 @@ class RunFunctions:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
         return np.asarray(coefficients @ self._retained[0].T)
 
-    def reconstructed(self, states: Array, times: Array) -> Reconstruction:
+    def reconstruct(self, states: Array, times: Array) -> Reconstruction:
         """The run by its coefficients at the knots: of retained functions on a line, else of D times polynomials."""
         if self.on_a_line is not None:
             return Reconstruction(times, states, self._along)
@@ -218,7 +218,7 @@ class RunFunctions:
         D, dD = self.space.domain.boundary_factor(nodes, 1)
         return [self._conforming(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
-    # as `retained_functions`, of few nodes in one direction and with a boundary factor that is at hand
+    # as `evaluate_retained`, of few nodes in one direction and with a boundary factor that is at hand
     def _conforming(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
         transform = np.ascontiguousarray(self.space.transform)  # with which small products take half the time
         values = psi.value @ transform

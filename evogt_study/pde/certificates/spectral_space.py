@@ -108,7 +108,7 @@ class SpectralSpace:
     def along(self, nodes: Array) -> list[tuple[Array, Array]]:
         """Values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
         slopes = polynomials(nodes, self.modes + 2, 0)[0]
-        whole = (_integrated(slopes), slopes[:, 1:-1])
+        whole = (_integrate(slopes), slopes[:, 1:-1])
         return [_of_one_direction(nodes, *whole, ends) for ends in self.ends or (FIXED,) * self.dimension]
 
 
@@ -178,7 +178,7 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
     return values
 
 
-def _integrated(legendre: Array) -> Array:
+def _integrate(legendre: Array) -> Array:
     """Integrals from 0 of the normalised polynomials of degrees 1 to n, from the polynomials of degrees 0 to n + 1."""
     scaled = legendre / np.sqrt(2.0 * np.arange(legendre.shape[1]) + 1.0)
     degrees = np.arange(1, legendre.shape[1] - 1)
@@ -212,7 +212,7 @@ def _eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
     # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).along
     legendre = polynomials(nodes, modes + 2, 0)[0]
-    values, slopes = _with_free_ends(nodes, _integrated(legendre), legendre[:, 1:-1], below, above)
+    values, slopes = _with_free_ends(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))
     # of M and S + M, which is well-conditioned: the smallest lambda come out to full precision
     parts, vectors = scipy.linalg.eigh(mass, mass + stiffness)

@@ -17,7 +17,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.registry import Registry
-from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, declared, integer
+from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, integer, parameter_field
 
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
 """Dictionaries by name, also from installed packages."""
@@ -115,7 +115,7 @@ class Dictionary(Parametrised, ABC):
     """
 
     family: str = field(metadata=NO_PARAMETER)
-    N: int = declared("an integer >= 1", integer(1), "number of output features N")
+    N: int = parameter_field("an integer >= 1", integer(1), "number of output features N")
 
     RANDOM: ClassVar[bool] = True
     """True if the features depend on the seed."""

@@ -19,7 +19,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, node_blocks, side_by_side
 from evogt_study.pde.dictionaries.first_layer import AffineMap
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.schema.parameters import declared, integer, one_or_several, real, several
+from evogt_study.schema.parameters import integer, one_or_several, parameter_field, real, several
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class TanhDictionary(Dictionary):
     IN_BALL: ClassVar[bool] = False
     """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
-    gamma: float | tuple[float, ...] = declared(
+    gamma: float | tuple[float, ...] = parameter_field(
         "a positive number, or a list with one for each first-layer neuron", one_or_several(real(0.0)), "γ",
         "shape parameter of the first layer, eq:trans_feature",
     )  # fmt: skip
     _: KW_ONLY
-    radius: float | None = declared(
+    radius: float | None = parameter_field(
         "a positive number", real(0.0), "R", "radius of the ball that holds the domain", optional=True
     )
-    centre: float | tuple[float, ...] = declared(
+    centre: float | tuple[float, ...] = parameter_field(
         "a number, or a list with one for each direction", one_or_several(real()), "x_c",
         "centre of the ball that holds the domain", default=0.5,
     )  # fmt: skip
@@ -96,14 +96,14 @@ class LayeredDictionary(TanhDictionary):
     """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second; N1=240 means hidden=(240,)."""
 
     _: KW_ONLY
-    N1: int | None = declared(
+    N1: int | None = parameter_field(
         "an integer >= 1", integer(1), "width of the first hidden layer N_1", "used by gtransnet only", optional=True
     )
-    hidden: tuple[int, ...] | None = declared(
+    hidden: tuple[int, ...] | None = parameter_field(
         "a list of integers >= 1", several(integer(1)), "widths of the hidden layers before the last",
         "used by gtransnet only", optional=True,
     )  # fmt: skip
-    delta: float = declared(
+    delta: float = parameter_field(
         "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
         "variance of further layers' weights times width, eq:variance_control", default=0.5,
     )  # fmt: skip
@@ -182,12 +182,12 @@ class TanhFeatures:
         slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
         for block, s in self._first_layer(nodes, None if self.weights else value):
             if self.weights:
-                value[block], slopes[:, block] = self._layered(s)
+                value[block], slopes[:, block] = self._evaluate_layers(s)
             else:
                 _slope(s, out=slopes[0, block])
         return FirstOrder(value, slopes, None if self.weights else self.slopes.T)
 
-    def _layered(self, s: Array) -> tuple[Array, Array]:
+    def _evaluate_layers(self, s: Array) -> tuple[Array, Array]:
         """psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
         gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
         s = np.tanh(s @ self.weights[0].T)

@@ -138,7 +138,7 @@ class MappedFeatures:
         """Evaluate psi and its first derivatives at `nodes` (Q, d), by the chain rule."""
         inner = self.inner.first_order(self._mapped(nodes))
         if any(self.periodic):
-            return FirstOrder(inner.value, self._chained(inner.gradient, nodes))
+            return FirstOrder(inner.value, self._apply_chain_rule(inner.gradient, nodes))
         if inner.directions is not None:
             return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
@@ -152,7 +152,7 @@ class MappedFeatures:
             columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
         return np.column_stack(columns)
 
-    def _chained(self, gradient: Array, nodes: Array) -> Array:
+    def _apply_chain_rule(self, gradient: Array, nodes: Array) -> Array:
         """d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
         chained, column = np.empty((len(self.widths), *gradient.shape[1:])), 0
         for axis, (width, periodic) in enumerate(zip(self.widths, self.periodic, strict=True)):

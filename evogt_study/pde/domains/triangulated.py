@@ -175,7 +175,7 @@ class _Jet:
         """h of the function, for h and h' at its values."""
         return _Jet(value, slope * self.gradient)
 
-    def squared(self) -> _Jet:
+    def square(self) -> _Jet:
         return self.through(self.value**2, 2.0 * self.value)
 
     def root(self) -> _Jet:
@@ -203,12 +203,12 @@ def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     line = _Jet((nodes - start) @ normal, np.repeat(normal[:, None], len(nodes), axis=1))
     offset = (nodes - (start + end) / 2.0).T
     trimming = _Jet((0.25 * length**2 - np.sum(offset**2, axis=0)) / length, -2.0 / length * offset)
-    square = line.squared()
+    square = line.square()
     # (sqrt(t^2 + f^4) - t)/2 for the line's f^2 and a t that is positive within the segment's disk: small there, so
     # that beside the segment only the line counts
-    root = (trimming.squared() + square.squared()).root()
+    root = (trimming.square() + square.square()).root()
     excess = _Jet(0.5 * (root.value - trimming.value), 0.5 * (root.gradient - trimming.gradient))
-    return (square + excess.squared()).root()
+    return (square + excess.square()).root()
 
 
 def distances(nodes: Array, starts: Array, ends: Array) -> Array:

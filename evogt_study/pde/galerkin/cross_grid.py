@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, retained_functions, trial_values
-from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, computed, weighted_gram
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, trial_values
+from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, compute_term, weighted_gram
 from evogt_study.pde.galerkin.system import GalerkinSystem, on_face, operator_matrix
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
@@ -39,7 +39,7 @@ class AssessedBasis:
     mass_defect: float
 
 
-def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
+def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
     """Evaluate phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
     count, dimension = assessment.nodes.shape
     mass = np.zeros((space.rank, space.rank))
@@ -48,7 +48,7 @@ def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
         block = slice(start, start + _NODES_AT_ONCE)
         nodes = assessment.nodes[block]
         psi = space.features.first_order(nodes)
-        values, gradients[:, block] = retained_functions(space.domain, psi, nodes, space.transform)
+        values, gradients[:, block] = evaluate_retained(space.domain, psi, nodes, space.transform)
         mass += weighted_gram(values[None], assessment.weights[block])
     return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
 
@@ -66,7 +66,7 @@ def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
 
 def cross_grid_defects(
     space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float,
-    term: StiffnessTerm = computed,
+    term: StiffnessTerm = compute_term,
 ) -> CrossGridDefects:  # fmt: skip
     """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q."""
     rule = basis.quadrature

@@ -18,7 +18,7 @@ from inspect import isfunction
 
 import numpy as np
 
-from evogt_study.errors import ParameterError, ProblemError, shortened
+from evogt_study.errors import ParameterError, ProblemError, shorten
 from evogt_study.pde.domains import Domain, UnitCube
 from evogt_study.pde.numerics.arrays import Array
 
@@ -47,9 +47,9 @@ class Separable:
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values, (Q, d) and (T,) -> (T, Q)."""
         # a product for a single profile too: it refuses values of the wrong shape
-        return self.modulated(times).T @ self.profiles(nodes)
+        return self.evaluate_modulations(times).T @ self.profiles(nodes)
 
-    def modulated(self, times: Array) -> Array:
+    def evaluate_modulations(self, times: Array) -> Array:
         """m_k at `times`, (T,) -> (K, T); ones for a function that does not depend on time."""
         return np.ones((1, len(times))) if self.modulations is None else self.modulations(times)
 
@@ -335,7 +335,7 @@ class Problem:
                     "NonSeparable(lambda nodes, t: ...), or Separable(lambda nodes: ...) of shape (1, nodes)"
                 )
         if not callable(self.initial) or isinstance(self.initial, (Separable, NonSeparable)):
-            raise ProblemError(f"`initial` must be a function of the nodes alone, got {shortened(self.initial)}")
+            raise ProblemError(f"`initial` must be a function of the nodes alone, got {shorten(self.initial)}")
         if self.domain is None:
             object.__setattr__(self, "domain", UnitCube(self.dimension))
         elif self.domain.dimension != self.dimension:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import DoubtWarning, ProblemError, warn
+from evogt_study.errors import AccuracyWarning, ProblemError, warn
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
 
@@ -31,7 +31,7 @@ def check_data(problem: Problem, final_time: float | None = None) -> None:
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     """Raise ProblemError if the exact solution is not zero, or u_b, on the boundary (remark nonhomo).
 
-    Initial data that do not meet the boundary values give a `DoubtWarning`: the problem is well posed.
+    Initial data that do not meet the boundary values give a `AccuracyWarning`: the problem is well posed.
     """
     on_boundary = problem.domain.boundary_points()
     if not len(on_boundary):
@@ -55,7 +55,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     warn(
         f"`{key}` at t = 0 should {text}. Such a solution is not smooth at the start: "
         "`start = { implicit_euler_half_steps = 4 }` or an L-stable integrator damps its fast modes",
-        DoubtWarning,
+        AccuracyWarning,
     )
 
 

@@ -159,7 +159,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
-    values, gradients = retained_functions(trial.domain, trial.psi, trial.quadrature.nodes, transform)
+    values, gradients = evaluate_retained(trial.domain, trial.psi, trial.quadrature.nodes, transform)
     if isinstance(trial.features, WithConstant):  # rounding leaves means, by which the integral of u would change
         means = trial.quadrature.weights @ values / trial.quadrature.weights.sum()
         means *= transform[:-1].any(axis=0)
@@ -167,7 +167,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     return RetainedSpace(trial.domain, trial.features, trial.quadrature, transform, values, gradients, kept)
 
 
-def retained_functions(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
+def evaluate_retained(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
     """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r)."""
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))

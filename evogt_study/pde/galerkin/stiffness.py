@@ -30,7 +30,7 @@ StiffnessTerm = Callable[[Array, Callable[[], Array]], Array]
 """Given a profile at the nodes (Q,) and how to compute its stiffness, the stiffness: computed, or at hand."""
 
 
-def computed(profile: Array, compute: Callable[[], Array]) -> Array:
+def compute_term(profile: Array, compute: Callable[[], Array]) -> Array:
     """The `StiffnessTerm` of a single system."""
     return compute()
 
@@ -87,11 +87,11 @@ class SeparableMatrix:
         # the one term itself: its factor is one at all times
         if self.function.steady:
             return np.asarray(self.terms[0])
-        return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))
+        return np.asarray(np.tensordot(self.function.evaluate_modulations(np.array([t]))[:, 0], self.terms, axes=1))
 
 
 def scalar_diffusion(
-    basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = computed
+    basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = compute_term
 ) -> MatrixInTime:
     """sum_l G_l^T diag(w a(t)) G_l; `profiles` of the diffusion at the nodes, if they are at hand."""
     rule = basis.rule
@@ -118,7 +118,7 @@ def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
         # a_ij and a_ji at once: a matrix and its transpose add up to one that is symmetric to the last digit
         return lambda nodal: _with_transpose(weighted_product(G[i], G[j], weights * nodal))
 
-    return _summed([_moving(part, basis.rule, assembly(i, j)) for (i, j), part in problem.diffusion.upper.items()])
+    return _sum_parts([_moving(part, basis.rule, assembly(i, j)) for (i, j), part in problem.diffusion.upper.items()])
 
 
 def lower_order_matrix(basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis]) -> MatrixInTime | None:
@@ -131,7 +131,7 @@ def lower_order_matrix(basis: NodalBasis, problem: Problem, faces: dict[str, Nod
     for data in problem.faces:
         if data.transfer is not None:
             parts.append(_moving(data.transfer, faces[data.face].rule, _on_face(faces[data.face])))
-    return _summed(parts) if parts else None
+    return _sum_parts(parts) if parts else None
 
 
 def _advection(values: Array, gradient: Array, weights: Array) -> Assembly:
@@ -148,7 +148,7 @@ def _moving(function: SpaceTimeFunction, rule: Quadrature, assembly: Assembly) -
     return lambda t: assembly(function.at(rule.nodes, t))
 
 
-def _summed(parts: list[MatrixInTime]) -> MatrixInTime:
+def _sum_parts(parts: list[MatrixInTime]) -> MatrixInTime:
     return parts[0] if len(parts) == 1 else lambda t: reduce(np.add, [part(t) for part in parts])
 
 

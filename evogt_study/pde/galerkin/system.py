@@ -34,7 +34,7 @@ from evogt_study.pde.galerkin.stiffness import (
     MatrixInTime,
     NodalBasis,
     StiffnessTerm,
-    computed,
+    compute_term,
     diffusion_matrix,
     has_steady_operator,
     lower_order_matrix,
@@ -180,7 +180,7 @@ def _profiles(function: Diffusion, nodes: Array) -> Array | None:
 
 # in retained coordinates from the start: raw N x N matrices would be ill-conditioned, and are never formed
 def assemble(
-    space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed, nodal: NodalData | None = None
+    space: RetainedSpace, problem: Problem, term: StiffnessTerm = compute_term, nodal: NodalData | None = None
 ) -> GalerkinSystem:
     """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted if it has a lifting."""
     rule = space.quadrature
@@ -191,8 +191,8 @@ def assemble(
         load = _sum([load, *(_face_load(face, faces[face.face], problem.lifting) for face in problem.faces)])
     lifting = None
     if problem.lifting is not None:
-        lifting = _assembled_lifting(space, problem.lifting)
-        load = _lifted_load(space, load, problem.lifting, lifting)
+        lifting = _assemble_lifting(space, problem.lifting)
+        load = _assemble_lifted_load(space, load, problem.lifting, lifting)
     basis = NodalBasis(rule, space.values, space.gradients)
     stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
     # only b . grad u makes a form that is not symmetric
@@ -205,7 +205,7 @@ def assemble(
 
 def operator_matrix(
     basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis], profiles: Array | None = None,
-    term: StiffnessTerm = computed,
+    term: StiffnessTerm = compute_term,
 ) -> tuple[MatrixInTime, MatrixInTime | None]:  # fmt: skip
     """K on a basis, and its diffusion's part where there are others; `profiles` of a scalar diffusion at the nodes."""
     if isinstance(problem.diffusion, Tensor):
@@ -267,11 +267,11 @@ def _moments(
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in in_blocks(times)])
     terms = project(function.profiles(nodes) if profiles is None else profiles)
-    return lambda times: np.asarray(function.modulated(times).T @ terms)
+    return lambda times: np.asarray(function.evaluate_modulations(times).T @ terms)
 
 
 # The last two terms have a minus because u_b moves to the right-hand side of the weak form (remark nonhomo).
-def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
+def _assemble_lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
     """(f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), and less the lower-order terms."""
     rate = _moments(lifting.rate, space.quadrature.nodes, space.project)
     if lifting.lower_order is None:
@@ -280,7 +280,7 @@ def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled
     return lambda times: load(times) - rate(times) - assembled.flux(times) - others(times)
 
 
-def _assembled_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLifting:
+def _assemble_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLifting:
     nodes, weights = space.quadrature.nodes, space.quadrature.weights
     fluxes = [
         _moments(flux, nodes, _projection(space.gradients[axis], weights)) for axis, flux in enumerate(lifting.flux)

@@ -101,7 +101,7 @@ def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
 class Target:
     """The target that solutions are compared with at S times."""
 
-    weighted: Array
+    apply_weights: Array
     norms: Array
     factor: Array
     roots: Array
@@ -119,12 +119,12 @@ class Target:
         """Errors of T_r alpha (S, N) at the S times, by sums of the features at the nodes: (S,)."""
         difference = sums(raw)
         difference *= self.factor
-        difference -= self.weighted
+        difference -= self.apply_weights
         return _relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
         """Other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
-        difference = sums(raw[None])[0] * self.factor - self.weighted[-1]
+        difference = sums(raw[None])[0] * self.factor - self.apply_weights[-1]
         # relative to a solution of zero: NaN, as in `_relative`, without a warning
         with np.errstate(all="ignore"):
             return {

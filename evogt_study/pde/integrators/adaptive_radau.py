@@ -11,7 +11,7 @@ from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.schema.parameters import declared, real
+from evogt_study.schema.parameters import parameter_field, real
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class AdaptiveRadau(Integrator):
     ORDER = 0
 
     # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: it would not be what was computed
-    rtol: float = declared(
+    rtol: float = parameter_field(
         "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True), "rtol", "relative tolerance of a step"
     )
-    atol: float = declared("a positive number", real(0.0), "atol", "absolute tolerance of a step")
+    atol: float = parameter_field("a positive number", real(0.0), "atol", "absolute tolerance of a step")
 
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time and interpolate at the observed times.  Raises DivergedError."""

@@ -23,7 +23,7 @@ from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.integrators.newton import ImplicitSteps
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.schema.parameters import declared
+from evogt_study.schema.parameters import parameter_field
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class RungeKutta(Integrator):
     GENERAL = True
     tableau: ClassVar[Tableau]
 
-    start: Start | None = declared(
+    start: Start | None = parameter_field(
         "{ implicit_euler_half_steps = n } with an even n >= 2", Start.read, "first steps",
         "half steps of the implicit Euler rule", optional=True,
     )  # fmt: skip

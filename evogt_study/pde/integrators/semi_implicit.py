@@ -15,7 +15,7 @@ from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.integrators.newton import factorise
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.schema.parameters import declared, real
+from evogt_study.schema.parameters import parameter_field, real
 
 Side = Callable[[Array, Array, Array], float]
 """(alpha, r, dt b) -> the shift of a step; turns alpha in place into its right-hand side, and may overwrite r."""
@@ -50,7 +50,7 @@ class SemiImplicit(Integrator):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step."""
         if not system.autonomous or not system.symmetric:
-            return self._march(system, grid, _factorised(system, grid.dt))
+            return self._march(system, grid, _factorise(system, grid.dt))
         eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
         diagonals, squares = {s: s + grid.dt * eigenvalues for s in self.shifts(grid.dt)}, np.empty_like(eigenvalues)
         least = min(diagonal.min() for diagonal in diagonals.values())
@@ -62,7 +62,7 @@ class SemiImplicit(Integrator):
             lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
             lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
         )
-        trajectory = self._march(_rotated(system, basis), grid, step)
+        trajectory = self._march(_rotate(system, basis), grid, step)
         return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
 
     def _march(self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajectory:
@@ -108,7 +108,7 @@ class SemiImplicit(Integrator):
         """Nothing is refused."""
 
 
-def _rotated(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
+def _rotate(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
     """The system in the coordinates basis^T alpha; K itself stays, since a step has its parts."""
     lifting, reaction = system.lifting, system.reaction
     if lifting is not None:
@@ -122,7 +122,7 @@ def _rotated(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
     )
 
 
-def _factorised(system: GalerkinSystem, dt: float) -> ImplicitPart:
+def _factorise(system: GalerkinSystem, dt: float) -> ImplicitPart:
     factors: dict[float, Callable[[Array], Array]] = {}
 
     def solve(shift: float, rhs: Array, t: float) -> Array:
@@ -155,7 +155,7 @@ class StabilizedSemiImplicit(SemiImplicit):
 
     name = "stabilized_semi_implicit"
 
-    stabilization: float = declared(
+    stabilization: float = parameter_field(
         "a number >= 0", real(0.0, low_included=True), "S", f"damping of {name}, eq:ac_scheme"
     )
 

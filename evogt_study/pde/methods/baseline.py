@@ -22,7 +22,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_in, typed
+from evogt_study.schema.parameters import declared_parameters, make_typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 
@@ -64,11 +64,11 @@ class Baseline(ProblemMethod):
     def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         return Baseline.declared(
-            spec, declared_in(kind.PARAMETERS), kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind
+            spec, declared_parameters(kind.PARAMETERS), kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind
         )
 
     def bind(self, values: Values) -> BaselineCase[Any]:
-        return self.kind(self, values, typed(self.kind.PARAMETERS, values))
+        return self.kind(self, values, make_typed(self.kind.PARAMETERS, values))
 
     def scalars(self, values: Values) -> tuple[str, ...]:
         exact = () if self.source.has_exact is False else ("error",)
@@ -81,7 +81,7 @@ class Baseline(ProblemMethod):
     @cached_property
     def own_names(self) -> tuple[str, ...]:
         """Names of its parameters, the problem's left out."""
-        known = {*declared_in(self.kind.PARAMETERS)}
+        known = {*declared_parameters(self.kind.PARAMETERS)}
         return tuple(name for name in self.parameters if name in known.union(*self.of_kinds.values()))
 
 

@@ -47,14 +47,14 @@ from evogt_study.pde.methods.recording import (
     STAGE_SECONDS,
     StageClock,
     arrays,
-    certified,
     check_norms,
+    compute_certificates,
     record,
 )
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
-from evogt_study.schema.parameters import declared_in, typed
+from evogt_study.schema.parameters import declared_parameters, make_typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
@@ -81,7 +81,7 @@ class Evolution(ProblemMethod):
         if states_fields(spec.problem):
             return FieldMethod.of(spec, FieldEvolutionCase)  # type: ignore[return-value]  # for another kind of problem
         known = {code.reference: code for code in spec.references}
-        return Evolution.declared(spec, declared_in(EvolutionParameters), RECORDABLE, references=known)
+        return Evolution.declared(spec, declared_parameters(EvolutionParameters), RECORDABLE, references=known)
 
     @cached_property
     def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -149,7 +149,7 @@ class EvolutionCase(ProblemCase):
     @cached_property
     def given(self) -> EvolutionParameters:
         """The values by their types."""
-        return typed(EvolutionParameters, self.values)
+        return make_typed(EvolutionParameters, self.values)
 
     @cached_property
     def discretisation(self) -> Discretisation:
@@ -170,7 +170,7 @@ class EvolutionCase(ProblemCase):
 
     @property
     def times_text(self) -> str:
-        return _saved_text(self.grid) if arrays(self.method.output) else "null"
+        return _saved_times_text(self.grid) if arrays(self.method.output) else "null"
 
     def list_unused(self) -> tuple[str, ...]:
         reference = self.values.get("reference")
@@ -222,7 +222,7 @@ class EvolutionCase(ProblemCase):
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
-        made = finite(record(solution, output, certified(solution, wanted, share, identity)))
+        made = finite(record(solution, output, compute_certificates(solution, wanted, share, identity)))
         # where nothing that is recorded shows it
         if not np.isfinite(solution.trajectory.coefficients[-1]).all():
             raise DivergedError("the solution is not finite at the final time")
@@ -362,7 +362,7 @@ def _function_content(code: UserCode) -> str:
 
 
 @lru_cache(maxsize=KNOWN)
-def _saved_text(grid: TimeGrid) -> str:
+def _saved_times_text(grid: TimeGrid) -> str:
     return json_text(grid.saved)
 
 

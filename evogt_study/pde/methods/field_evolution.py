@@ -41,7 +41,7 @@ from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, Share, afresh, estimate_error
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
-from evogt_study.schema.parameters import choice, declared, declared_in, integer, same_as, typed
+from evogt_study.schema.parameters import choice, declared_parameters, integer, make_typed, parameter_field, same_as
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json
 
@@ -120,21 +120,21 @@ class FieldParameters:
     """Parameters of a case, except the parameters of its dictionary, integrator and problem."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
-    seed: int = declared("an integer >= 0", integer(0), "seed of the dictionary's random draws", default=0)
+    seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws", default=0)
     tau: float = same_as(EvolutionParameters, "tau")
     quadrature: Rule = same_as(EvolutionParameters, "quadrature")
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")
-    reference: str | None = declared(
+    reference: str | None = parameter_field(
         f"{EXACT}, {REFINED} or {ELEMENTS} for nonlinear fluxes and several fields",
         choice((EXACT, REFINED, ELEMENTS)), "what errors are measured against", "the exact solution where left out",
         optional=True,
     )  # fmt: skip
     reference_points: int | None = same_as(EvolutionParameters, "reference_points")
     reference_dt: float | None = same_as(EvolutionParameters, "reference_dt")
-    newton: Newton | None = declared(
+    newton: Newton | None = parameter_field(
         '{ tolerance = 1e-13, factors = "kept" or "fresh" }', Newton.read, "Newton's method", optional=True
     )
 
@@ -150,7 +150,7 @@ class FieldMethod(ProblemMethod):
     @staticmethod
     def of(spec: MethodSpec, kind: type[FieldCase]) -> FieldMethod:
         """Make the method of `spec`.  Raises StudyError if an output does not exist."""
-        method = FieldMethod.declared(spec, declared_in(kind.PARAMETERS), RECORDABLE_FIELDS, kind=kind)
+        method = FieldMethod.declared(spec, declared_parameters(kind.PARAMETERS), RECORDABLE_FIELDS, kind=kind)
         taken = set(method.problem_names) & set(method.parameters)
         if taken:
             raise StudyError(f"a field must have another name than a parameter, got {min(taken)!r}")
@@ -199,7 +199,7 @@ class FieldCase(ProblemCase):
     @cached_property
     def given(self) -> Any:
         """The values by their types."""
-        return typed(self.PARAMETERS, self.values)
+        return make_typed(self.PARAMETERS, self.values)
 
     @cached_property
     def grid(self) -> TimeGrid:

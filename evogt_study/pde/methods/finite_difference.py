@@ -18,7 +18,7 @@ from evogt_study.pde.methods.recording import energy_scalars
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.schema.parameters import declared, integer, same_as
+from evogt_study.schema.parameters import integer, parameter_field, same_as
 from evogt_study.schema.records import Datum, Record
 
 
@@ -30,7 +30,7 @@ class DifferenceParameters:
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")
-    points: int = declared("an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)")
+    points: int = parameter_field("an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)")
 
 
 class FiniteDifferences(BaselineCase[DifferenceParameters]):

@@ -29,7 +29,7 @@ from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldData
-from evogt_study.schema.parameters import declared, integer, real, same_as
+from evogt_study.schema.parameters import integer, parameter_field, real, same_as
 from evogt_study.schema.records import Record
 
 
@@ -40,8 +40,10 @@ class P1Parameters:
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
-    unknowns: int = declared("an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)")
-    degree: int | None = declared(
+    unknowns: int = parameter_field(
+        "an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)"
+    )
+    degree: int | None = parameter_field(
         "an integer >= 2", integer(2), "polynomial degree that element integrals are exact for",
         "31 in 1-D, 9 in 2-D, 5 in 3-D where left out", optional=True,
     )  # fmt: skip
@@ -51,7 +53,7 @@ class P1Parameters:
 class P1FieldParameters(P1Parameters):
     """Parameters of a case with several fields or nonlinear fluxes."""
 
-    newton: Newton | None = declared(
+    newton: Newton | None = parameter_field(
         '{ tolerance = 1e-13, factors = "kept" or "fresh" }', Newton.read, "Newton's method", optional=True
     )
 
@@ -112,8 +114,8 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
 class PodParameters(P1Parameters):
     """Parameters of a case of POD-Galerkin."""
 
-    modes: int = declared("an integer >= 1", integer(1), "largest number of POD modes")
-    training_time: float | None = declared(
+    modes: int = parameter_field("an integer >= 1", integer(1), "largest number of POD modes")
+    training_time: float | None = parameter_field(
         "a positive number", real(0.0), "end of the snapshots", "the final time if left out", optional=True
     )
 

@@ -19,9 +19,9 @@ from evogt_study.schema.parameters import (
     Parameter,
     Parametrised,
     choice,
-    declared,
-    declared_in,
+    declared_parameters,
     integer,
+    parameter_field,
     real,
     registry_key,
 )
@@ -75,13 +75,13 @@ def _reference(raw: Any) -> Value:
 class EvolutionParameters:
     """Parameters of a case of the method, except the parameters of its dictionary, integrator and problem."""
 
-    dictionary: str = declared(
+    dictionary: str = parameter_field(
         FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
     )
-    seed: int = declared("an integer >= 0", integer(0), "seed of the dictionary's random draws")
+    seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws")
     # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
     # factor of four at ten times the identity-mass defect.
-    tau: float = declared(
+    tau: float = parameter_field(
         "in (0, 1)",
         real(0.0, 1.0),
         "τ",
@@ -89,21 +89,21 @@ class EvolutionParameters:
         remedy="use e.g. 1e-12",
         default=1e-12,
     )
-    decomposition: str | None = declared(
+    decomposition: str | None = parameter_field(
         f"one of {', '.join(DECOMPOSITIONS)}",
         choice(tuple(DECOMPOSITIONS)),
         "directions of the retained space",
         "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out",
         optional=True,
     )
-    quadrature: Rule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
-    validation: Rule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")
-    dt: float = declared("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
-    final_time: float = declared("a positive number", real(0.0), "T", "final time")
-    time_integrator: str = declared(
+    quadrature: Rule = parameter_field(_RULE, quadrature_rule, "assembly rule", "points per direction")
+    validation: Rule = parameter_field(_RULE, quadrature_rule, "validation rule", "points per direction")
+    dt: float = parameter_field("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
+    final_time: float = parameter_field("a positive number", real(0.0), "T", "final time")
+    time_integrator: str = parameter_field(
         INTEGRATORS.wanted, registry_key(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
     )
-    reference: str | StoredSolution | None = declared(
+    reference: str | StoredSolution | None = parameter_field(
         f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
         _reference,
         "what errors are measured against",
@@ -112,41 +112,41 @@ class EvolutionParameters:
         resolve=resolve_reference,
         takes_code=True,
     )
-    reference_points: int | None = declared(
+    reference_points: int | None = parameter_field(
         "an integer >= 1",
         integer(1),
         "interior points per direction of the reference",
         "of finite_elements its cells per direction, or refinements of the triangles",
         optional=True,
     )
-    reference_dt: float | None = declared(
+    reference_dt: float | None = parameter_field(
         "a positive number",
         real(0.0),
         "time step of the reference",
         "if left out dt/8, and dt/2 for finite_elements",
         optional=True,
     )
-    assessment: Rule | None = declared(
+    assessment: Rule | None = parameter_field(
         _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
-    coefficient_reference: str | None = declared(
+    coefficient_reference: str | None = parameter_field(
         f"one of {', '.join(coefficient_reference.NAMES)}",
         choice(coefficient_reference.NAMES),
         "reference of the final coefficients",
         "tab:temporal_convergence",
         optional=True,
     )
-    coefficient_rtol: float | None = declared(
+    coefficient_rtol: float | None = parameter_field(
         # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: the value would not be what was computed
         "in [2.3e-14, 1)",
         real(2.3e-14, 1.0, low_included=True),
         "relative tolerance of dop853",
         optional=True,
     )
-    coefficient_atol: float | None = declared(
+    coefficient_atol: float | None = parameter_field(
         "a positive number", real(0.0), "absolute tolerance of dop853", optional=True
     )
-    coefficient_max_step: float | None = declared(
+    coefficient_max_step: float | None = parameter_field(
         "a positive number", real(0.0), "largest step of dop853", optional=True
     )
 
@@ -169,7 +169,7 @@ def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, s
             for each in dict.fromkeys([*parameter.kinds.own, *(each for of, each, _ in chosen if of == name)]):
                 kind = parameter.kinds[each]
                 for own, declaration in kind.parameters().items():
-                    found[own] = _joined(declaration, found.get(own), kind, owners.setdefault(own, kind))
+                    found[own] = _join_declarations(declaration, found.get(own), kind, owners.setdefault(own, kind))
     for own in owners.keys() & parameters.keys():
         raise StudyError(
             f"`{own}` of {owners[own].__name__} must have another name, since the method has this parameter"
@@ -177,7 +177,7 @@ def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, s
     return found
 
 
-def _joined(
+def _join_declarations(
     declaration: Parameter, known: Parameter | None, kind: type[Parametrised], owner: type[Parametrised]
 ) -> Parameter:
     """Return the declaration for all classes that have the parameter, with the default that they share."""
@@ -191,11 +191,11 @@ def _joined(
     return replace(known, default=known.default if known.default == declaration.default else None, optional=True)
 
 
-PARAMETERS = with_kinds(declared_in(EvolutionParameters))
+PARAMETERS = with_kinds(declared_parameters(EvolutionParameters))
 """Parameters of `evolution` by name."""
 
 
-def named_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
+def kinds_of_case(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
     """Return the dictionary and the integrator that a case names."""
     names = [name for name, parameter in parameters.items() if parameter.kinds is not None and name in values]
     return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds

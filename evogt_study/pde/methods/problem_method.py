@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from evogt_study.errors import DivergedError, DoubtWarning, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.function import plain
 from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
@@ -29,7 +29,7 @@ from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.parameters import named_kinds, with_kinds
+from evogt_study.pde.methods.parameters import kinds_of_case, with_kinds
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
@@ -82,7 +82,7 @@ class ProblemSource:
             return replace(source, content={**source.content, "code": dict(given.identity)}) if has_code else source
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
-        parameters, make = signature_parameters(loaded, name), _checked(loaded, name, given)
+        parameters, make = signature_parameters(loaded, name), _check_problem(loaded, name, given)
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 
@@ -116,7 +116,7 @@ def _source_of(
 
 
 # SystemExit too: a factory that calls sys.exit must not end the command
-def _checked(factory: Callable[..., Any], name: str, code: UserCode) -> Callable[..., Problem]:
+def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Callable[..., Problem]:
     objects = dict(code.objects)
 
     def make(**values: Any) -> Problem:
@@ -200,7 +200,7 @@ class ProblemMethod(Method):
         return cls(source, output, known, of_kinds=of_kinds, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
-        needed = [kind.required(values) for kind in named_kinds(self.parameters, values)]
+        needed = [kind.required(values) for kind in kinds_of_case(self.parameters, values)]
         return (*super().required(values), *(name for names in needed for name in names))
 
     @cached_property
@@ -221,7 +221,7 @@ class ProblemMethod(Method):
         values, unused = case.values, case.list_unused()
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
-            kinds = named_kinds(self.parameters, values)
+            kinds = kinds_of_case(self.parameters, values)
             own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
             others = self.unused(values).union(unused) - {*self.source.parameters}
             if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
@@ -259,7 +259,7 @@ class ProblemMethod(Method):
     def unused(self, values: Values) -> frozenset[str]:
         """Names of the parameters of other dictionaries and integrators than the case names."""
         every = frozenset[str]().union(*self.of_kinds.values())
-        return every.difference(*(kind.parameters() for kind in named_kinds(self.parameters, values)))
+        return every.difference(*(kind.parameters() for kind in kinds_of_case(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
@@ -434,9 +434,9 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
 
 @contextmanager
 def quiet_doubts() -> Iterator[None]:
-    """Give no `DoubtWarning` about the data of a problem in here."""
+    """Give no `AccuracyWarning` about the data of a problem in here."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtWarning)
+        warnings.simplefilter("ignore", AccuracyWarning)
         yield
 
 

@@ -184,7 +184,7 @@ def fields(
     return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}
 
 
-def certified(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
+def compute_certificates(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
     """The `wanted` certificates; `identity` identifies the problem.
 
     The spectral reference of a problem is computed once, by one of the workers.
@@ -193,12 +193,12 @@ def certified(solution: Solution, wanted: Collection[str], share: Share, identit
         return {}
     problem, final_time = solution.problem, solution.discretisation.grid.final_time
     needed = any(name in BY_REFERENCE or (name in BY_EXACT and problem.exact is None) for name in wanted)
-    reference = shared_reference(problem, final_time, share, identity) if needed else None
+    reference = share_reference(problem, final_time, share, identity) if needed else None
     found = certificates(solution, wanted, share, identity, reference)
     return {name: Datum((), np.asarray(value)) for name, value in found.items()}
 
 
-def shared_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
+def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
     """The spectral reference of a problem, which `identity` identifies."""
 
     def computed() -> SpectralReference:

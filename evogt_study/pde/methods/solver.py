@@ -21,7 +21,7 @@ from evogt_study.methods.function import (
     FunctionCase,
     argument_names,
     as_record,
-    own_parameters,
+    parameters_of_function,
     path_arguments,
 )
 from evogt_study.methods.protocol import MethodSpec
@@ -34,7 +34,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_in
+from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
@@ -66,8 +66,12 @@ class UserSolver(ProblemMethod):
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
             raise StudyError(f"`problem` must be given for the method {name}, which has an argument for it")
         function = spec.method.load()
-        known = declared_in(EvolutionParameters)
-        own = {name: each for name, each in own_parameters(function, spec.method.reference).items() if name not in MADE}
+        known = declared_parameters(EvolutionParameters)
+        own = {
+            name: each
+            for name, each in parameters_of_function(function, spec.method.reference).items()
+            if name not in MADE
+        }
         shared = {name: known[name] for name in (RULE, "final_time")}
         return UserSolver.declared(
             spec, own | shared, _RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
@@ -136,13 +140,13 @@ class UserSolverCase(FunctionCase):
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
         taken = {name: each for name, each in made.items() if name in method.names}
-        solution, rest = _parted(self.call(values, {PROBLEM: method.content_text}, taken))
+        solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, taken))
         record = as_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
-            record = self.judged(record, np.asarray(solution, dtype=float), problem, rule)
+            record = self.add_errors(record, np.asarray(solution, dtype=float), problem, rule)
         return self.to_checked(record)
 
-    def judged(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
+    def add_errors(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
         """The record with the errors of `u`.  Raises ReturnError for one that is not at the nodes."""
         taken = [name for name in JUDGED if name in record.variables]
         if taken:
@@ -167,7 +171,7 @@ class UserSolverCase(FunctionCase):
         return replace(record, variables=variables, coordinates=coordinates)
 
 
-def _parted(returned: Any) -> tuple[Any, Any]:
+def _split_returned(returned: Any) -> tuple[Any, Any]:
     """The solution, and all else that is returned."""
     if isinstance(returned, np.ndarray):
         return returned, {}

@@ -29,7 +29,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems import FormulaProblem
-from evogt_study.schema.parameters import declared, integer, real, same_as
+from evogt_study.schema.parameters import integer, parameter_field, real, same_as
 from evogt_study.schema.records import Record
 
 # as many as a time grid may have steps
@@ -83,9 +83,11 @@ class RegressionParameters:
     seed: int = same_as(EvolutionParameters, "seed")
     validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
-    points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=POINTS)
-    levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
-    ridge: float = declared(
+    points: int = parameter_field(
+        "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS
+    )
+    levels: int = parameter_field("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
+    ridge: float = parameter_field(
         "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
         default=RIDGE,
     )  # fmt: skip
@@ -166,8 +168,8 @@ class DiscreteTimeParameters:
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
-    points: int = declared("an integer >= 1", integer(1), "interior collocation points per direction")
-    cutoff: float = declared(
+    points: int = parameter_field("an integer >= 1", integer(1), "interior collocation points per direction")
+    cutoff: float = parameter_field(
         "in (0, 1)", real(0.0, 1.0), "relative cut-off of singular values in least squares", default=1e-12
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from evogt_study.errors import DoubtWarning, warn
+from evogt_study.errors import AccuracyWarning, warn
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Variable
 
@@ -193,6 +193,6 @@ def outside_ball(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
 
 
 def warn_outside_ball(dictionary: Dictionary, dimension: int) -> None:
-    """Give a `DoubtWarning` where the dictionary's ball does not hold the domain."""
+    """Give a `AccuracyWarning` where the dictionary's ball does not hold the domain."""
     for name, reach in outside_ball(dictionary, dimension).items():
-        warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", DoubtWarning)
+        warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", AccuracyWarning)

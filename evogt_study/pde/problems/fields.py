@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
 from evogt_study.pde.domains import Box, UnitCube, domain_content
 from evogt_study.pde.domains.box import as_box
@@ -317,7 +317,7 @@ def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
     if isinstance(diffusion, str):
         return tuple(f"({diffusion})*{slope}" for slope in slopes)
     if len(diffusion) != d:
-        raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shortened(diffusion)}")
+        raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shorten(diffusion)}")
     rows = [[row] if isinstance(row, str) else row for row in diffusion]
     if all(len(row) == 1 for row in rows) and d > 1:
         return tuple(f"({row[0]})*{slope}" for row, slope in zip(rows, slopes, strict=True))
@@ -379,7 +379,7 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
         if outside := used & set(SPACE[d:]):
             raise FormulaError(f"`{key}` must use {d} coordinates, got {', '.join(sorted(outside))}")
         if not solution and used & every:
-            raise FormulaError(f"`{key}` must be free of the fields, got {shortened(text)}")
+            raise FormulaError(f"`{key}` must be free of the fields, got {shorten(text)}")
         return expression
 
     lifting = tuple(read(each.lifting, f"fields.{name}.lifting", solution=False) for name, each in problem.fields)

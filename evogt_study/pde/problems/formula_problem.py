@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, Separable, SpaceTimeFunction
@@ -155,7 +155,7 @@ class FormulaProblem:
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
         check_tolerance(self.boundary_tolerance)
-        derived(self)
+        derive_terms(self)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class FormulaProblem:
     @property
     def parameters(self) -> frozenset[str]:
         """Names in the formulas that need a value."""
-        return derived(self).parameters
+        return derive_terms(self).parameters
 
     def __call__(self, **values: float) -> Problem:
         """The problem for these parameter values.
@@ -192,7 +192,7 @@ class FormulaProblem:
     # positional, since a formula may use a parameter of this name
     def until(self, final_time: float | None, /, **values: float) -> Problem:
         """As calling the statement; the data are looked at up to `final_time`."""
-        data = derived(self)
+        data = derive_terms(self)
         _check_names(values, data.parameters, self.name)
         for name, value in values.items():
             if isinstance(value, (str, bytes)) or not np.isfinite(value):
@@ -238,7 +238,7 @@ class FormulaProblem:
 def _frozen(raw: Any) -> Any:
     """Return nested lists as tuples.  Raises FormulaError for a mapping, which is no formula."""
     if isinstance(raw, dict):
-        raise FormulaError(f"a formula must be a string, a number or a list of them, got {shortened(raw)}")
+        raise FormulaError(f"a formula must be a string, a number or a list of them, got {shorten(raw)}")
     return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
 
 
@@ -314,10 +314,10 @@ class SymbolicLifting:
 
 
 @lru_cache(maxsize=64)  # one derivation in a process for all parameter values and runs; a few kilobytes each
-def derived(statement: FormulaProblem) -> Derived:
+def derive_terms(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
     dimension = statement.dimension
-    terms, potential = symbolic_terms(statement, dimension), _parsed_potential(statement.potential)
+    terms, potential = symbolic_terms(statement, dimension), _parse_potential(statement.potential)
     lifting = None
     if statement.lifting is not None:
         lifting = SymbolicLifting.of(parse_term(statement.lifting, "lifting", dimension), terms)
@@ -353,7 +353,7 @@ def _given(
         initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
         return None, initial, source + terms.remainder
     exact = parse_term(statement.exact, "exact", dimension)
-    source = manufactured_source(exact, terms) + _slope(potential, exact)
+    source = derive_source(exact, terms) + _slope(potential, exact)
     return exact, exact, source + terms.remainder  # the initial value is evaluated at t = 0
 
 
@@ -363,14 +363,14 @@ def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
 
     u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
     """
-    data, dimension = derived(statement), statement.dimension
+    data, dimension = derive_terms(statement), statement.dimension
     claims = []
     if data.exact is not None:
         exact, source = data.exact[0], data.source[0]
         claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(exact, dimension)]
         flux = tuple(enumerate(data.terms.flux(exact)))
         residual = source - sympy.diff(exact, TIME) - _slope(data.potential, exact)
-        residual += data.terms.reacted(exact) - data.terms.remainder - data.terms.transport(exact)
+        residual += data.terms.evaluate_reaction(exact) - data.terms.remainder - data.terms.transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting is not None:
         gradient = weak_gradient(data.lifting.value[0], dimension)
@@ -383,7 +383,7 @@ def _slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
 
-def _parsed_potential(text: str | None) -> sympy.Expr | None:
+def _parse_potential(text: str | None) -> sympy.Expr | None:
     """The potential, a formula in u and parameters."""
     if text is None:
         return None
@@ -394,11 +394,11 @@ def _parsed_potential(text: str | None) -> sympy.Expr | None:
     return expression
 
 
-def manufactured_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
+def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
     """u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
     flux = zip(terms.flux(exact), COORDINATES, strict=False)
     divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
-    return sympy.diff(exact, TIME) - divergence + terms.transport(exact) - terms.reacted(exact)
+    return sympy.diff(exact, TIME) - divergence + terms.transport(exact) - terms.evaluate_reaction(exact)
 
 
 def _check_evaluable(*expressions: sympy.Expr) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, ProblemError, shortened
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import SPACE, parse, symbol
 from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
 from evogt_study.pde.domains.box import DIRECTIONS
@@ -208,7 +208,7 @@ class SymbolicTerms:
         """g_0 of a linear reaction, which is a source; zero for another."""
         return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
 
-    def reacted(self, u: sympy.Expr) -> sympy.Expr:
+    def evaluate_reaction(self, u: sympy.Expr) -> sympy.Expr:
         return self.reaction.subs(SOLUTION, u)
 
 
@@ -232,7 +232,7 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         return parse_term(raw, "diffusion", dimension)
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
         wanted = f"{dimension} formulas or {dimension} rows of them"
-        raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shortened(raw)}")
+        raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shorten(raw)}")
     if all(isinstance(row, str) for row in raw):
         diagonal = [parse_term(text, "diffusion", dimension) for text in raw]
         return tuple(
@@ -243,7 +243,7 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         for j in range(i):
             # simplified, since the two may be written in different ways
             if sympy.simplify(rows[i][j] - rows[j][i]) != 0:
-                got = f"{shortened(raw[i][j], 60)} and {shortened(raw[j][i], 60)}"
+                got = f"{shorten(raw[i][j], 60)} and {shorten(raw[j][i], 60)}"
                 raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
     # one expression for both: `Tensor` asks for the same function on both sides
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
@@ -264,7 +264,7 @@ def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, s
 def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
     """A list of one formula for each direction.  Raises FormulaError."""
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension or not all(isinstance(part, str) for part in raw):
-        raise FormulaError(f"`{key}` must be a list of {dimension} formulas in {dimension}-D, got {shortened(raw)}")
+        raise FormulaError(f"`{key}` must be a list of {dimension} formulas in {dimension}-D, got {shorten(raw)}")
     return tuple(raw)
 
 

@@ -92,7 +92,7 @@ def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, flo
 def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> tuple[float, float]:
     """The dual norm over all products of sines, which are orthogonal, and the norm of the flux."""
     lines = [_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)]
-    defect, _, squares = _tested(identity, lines, values)
+    defect, _, squares = _test_identity(identity, lines, values)
     squared_slopes = [np.pi**2 / 2**dimension * np.arange(1, MODES[dimension] + 1) ** 2] * dimension
     dual = np.linalg.norm(defect / np.sqrt(reduce(np.add.outer, squared_slopes)))
     return float(dual), float(np.sqrt(np.sum(squares)))
@@ -105,7 +105,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     while width > _NARROWEST:
         width /= panels
         lines = [_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
-        defect, means, squares = _tested(identity, lines, values)
+        defect, means, squares = _test_identity(identity, lines, values)
         worst = np.unravel_index(np.argmax(np.abs(defect)), defect.shape)
         # An interface in a bump has the bump's width in the other directions: a jump's defect over it is constant.
         jumps.append(np.abs(defect[worst]) / width ** (dimension - 1))
@@ -152,7 +152,7 @@ def _windows(axis: int, start: float, width: float, panels: int) -> _Line:
     return _Line(nodes.ravel(), of_each(values), of_each(slopes), of_each(np.full(len(s), width)))
 
 
-def _tested(
+def _test_identity(
     identity: WeakIdentity, lines: list[_Line], values: Mapping[str, float]
 ) -> tuple[Array, list[Array], list[Array]]:
     """The defect for each product of the lines' functions; integrals of each flux, and of its square, (K, ..., K)."""

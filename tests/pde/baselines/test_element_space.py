@@ -42,7 +42,7 @@ def test_a_point_is_in_the_element_in_which_it_is_evaluated(name):
     space = element_space(domain, 2, size, 4)
     corners = space.basis.mesh.doflocs[:, space.basis.mesh.t[: domain.dimension + 1, 0]].T
     nodes = np.concatenate([points, corners])
-    elements, local = space._located(nodes)
+    elements, local = space._locate(nodes)
     assert min(local.min(), (1.0 - local.sum(axis=0)).min()) > -1e-9
     places = np.asarray(space.basis.mapping.F(local[:, :, None], tind=elements))[:, :, 0].T
     np.testing.assert_allclose(places, nodes, rtol=0.0, atol=1e-12)

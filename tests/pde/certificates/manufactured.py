@@ -96,7 +96,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 def energy_error(stated, solution, share):
     """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
     knots, grid, problem = knots_of(solution), FINE[stated.dimension], stated.problem
-    run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
+    run = RunFunctions.of(solution, grid, afresh).reconstruct(knots.coefficients, knots.times)
     basis = Sampled(run.along(grid.along[0]), grid)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]

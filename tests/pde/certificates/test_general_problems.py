@@ -95,7 +95,7 @@ def run_of(problem, N, steps):
 def true_error(problem, solution):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume."""
     knots, grid, box = knots_of(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
-    run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
+    run = RunFunctions.of(solution, grid, afresh).reconstruct(knots.coefficients, knots.times)
     rule = TimeRule.between(knots.times)
     data = ProblemData.of(problem, grid, rule.times)
     basis, nodes = Sampled(run.along(grid.along[0]), grid), box.nodes(grid)
@@ -108,7 +108,7 @@ def true_error(problem, solution):
         (width * exact).reshape(-1, *grid.shape) - ours
         for width, exact, ours in zip(box.widths, true, basis.gradient(states), strict=True)
     ]
-    density = sum(a * b for a, b in zip(gradient, data.diffused(gradient), strict=True))
+    density = sum(a * b for a, b in zip(gradient, data.apply_diffusion(gradient), strict=True))
     squares = np.sum((density * grid.weights).reshape(len(rule.times), -1), axis=1)
     final = problem.exact(nodes, rule.times[-1:])[0]
     if problem.lifting is not None:

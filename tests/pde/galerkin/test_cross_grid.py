@@ -9,8 +9,8 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.cross_grid import (
     CrossGridDefects,
-    assessed_basis,
     cross_grid_defects,
+    evaluate_basis,
     mass_defect_on,
 )
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
@@ -75,7 +75,7 @@ FORMS = {
 
 def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
     problem = Problem(space.quadrature.dimension, diffusion, lambda nodes: nodes.prod(axis=1))
-    return cross_grid_defects(space, assessed_basis(space, rule), problem, assemble(space, problem), final_time)
+    return cross_grid_defects(space, evaluate_basis(space, rule), problem, assemble(space, problem), final_time)
 
 
 def naive(space, rule, diffusion, times):

@@ -420,7 +420,7 @@ BAD = {
     },
     "an unknown method": (
         toml("p1_fem").replace('"p1_fem"', '"p2_fem"'),
-        ["`method` must be one of evolution, finite_difference, p1_fem, space_time_regression", "got 'p2_fem'"],
+        ["`method` must be one of discrete_time_rfm, evolution, finite_difference, p1_fem", "got 'p2_fem'"],
     ),
     "no problem": (
         toml("p1_fem", problem={}).replace("[problem]\n", ""), ["`problem` must be given for the method p1_fem"],

@@ -16,7 +16,7 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import shared_work, study_plan
+from evogt_study.study.plan import count_shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.stage_cache import BoundedStageCache
@@ -301,7 +301,7 @@ def test_the_plan_counts_what_the_options_share():
     given = {**STABILISED, **DIFFERENCES, "assessment": "30", **DOP853}
     text = toml(given, axes={"stabilization": "[1, 2]", "tau": "[1e-12, 1e-6]"}, problem=FLOW)
     text = text.replace("stabilization = 2\n", "")
-    work = {each.stage: each.distinct for each in shared_work(study_plan(Study.from_text(text)))}
+    work = {each.stage: each.distinct for each in count_shared_work(study_plan(Study.from_text(text)))}
     assert work["trial functions"] == work["weighted SVD"] == 2  # seeds
     assert work["assessed basis"] == work["assessment"] == work["coefficient reference"] == 4  # seeds and thresholds
     assert work["trajectory"] == 8

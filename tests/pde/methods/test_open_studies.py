@@ -304,7 +304,7 @@ grid = 21
 
 
 def test_initial_data_that_do_not_meet_the_boundary_values_are_damped():
-    with pytest.warns(evs.errors.DoubtWarning, match="`initial` at t = 0 should vanish on the boundary"):
+    with pytest.warns(evs.errors.AccuracyWarning, match="`initial` at t = 0 should vanish on the boundary"):
         data = evs.run(evs.Study.from_text(START), workers=0).isel(time=-1)
     odd = np.pi * np.arange(1, 400, 2)
     known = (4 / odd * np.exp(-(odd**2) * 0.1)) @ np.sin(np.outer(odd, data.x.values))

@@ -102,7 +102,7 @@ reference_dt = 0.01
 
 
 def test_a_study_on_two_workers_solves_its_reference_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(clusters, "make_temporary_folder", lambda: tmp_path)
     found = []
     study = evs.Study.from_text(FLOW)
     data = evs.run(study, workers=2, listener=lambda event: found.append(list(tmp_path.glob("*/*.npy"))))

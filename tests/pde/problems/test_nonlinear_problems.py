@@ -320,7 +320,7 @@ def test_a_flux_that_depends_on_the_solution_on_a_face():
 
 def test_initial_data_that_do_not_meet_the_boundary_values():
     given = constants("legendre", 12, 0.1, 0.01) + "\nstart = { implicit_euler_half_steps = 4 }"
-    with pytest.warns(evs.errors.DoubtWarning, match="`initial` at t = 0 should equal `lifting` on the boundary"):
+    with pytest.warns(evs.errors.AccuracyWarning, match="`initial` at t = 0 should equal `lifting` on the boundary"):
         assert np.isfinite(computed('diffusion = "1 + u**2"\ninitial = "1"', given).u).all()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import DoubtWarning, FormulaError, ParameterError, ProblemError
+from evogt_study.errors import AccuracyWarning, FormulaError, ParameterError, ProblemError
 from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
@@ -154,7 +154,7 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
     ],
 )
 def test_initial_data_that_do_not_meet_the_boundary_values_give_a_warning(formulas, message):
-    with pytest.warns(DoubtWarning, match=re.escape(message)):
+    with pytest.warns(AccuracyWarning, match=re.escape(message)):
         FormulaProblem(dimension=1, **formulas)()
 
 
@@ -190,7 +190,7 @@ def terms(function, dimension):
     if isinstance(function, NonSeparable):
         return None
     nodes, times = samples(dimension)
-    profiles, modulations = function.profiles(nodes), function.modulated(times)
+    profiles, modulations = function.profiles(nodes), function.evaluate_modulations(times)
     assert profiles.shape[1] == len(nodes)
     assert modulations.shape == (len(profiles), len(times))
     return len(profiles)
