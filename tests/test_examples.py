@@ -1,5 +1,6 @@
 """Every example runs, and gives the number that is written here."""
 
+import inspect
 import linecache
 import os
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
+from evogt_study.accessor import Result
 from evogt_study.cli.main import main
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.integrators import INTEGRATORS
@@ -188,6 +190,30 @@ def test_the_study_of_the_guide_for_signac_runs(tmp_path):
     (tmp_path / "volume.py").write_text(code_blocks(page, "python")[-1])
     (tmp_path / "volume.toml").write_text(code_blocks(page, "toml")[0])
     assert (evs.run(evs.Study.from_file(tmp_path / "volume.toml"), workers=0).run_status == "ok").all()
+
+
+def public_objects():
+    """Classes and functions of the package by their names, and the methods of `ds.evogt` and of a study."""
+    for module in (evs, evs.pde):
+        for name in module.__all__:
+            if inspect.isfunction(found := getattr(module, name)) or inspect.isclass(found):
+                yield f"{module.__name__}.{name}", found
+    for owner, names in {Result: vars(Result), evs.Study: ("from_file", "to_file", "replace")}.items():
+        for name in names:
+            if not name.startswith("_") and inspect.isfunction(found := getattr(owner, name)):
+                yield f"{owner.__name__}.{name}", found
+
+
+def test_each_public_docstring_has_its_sections_and_an_example():
+    lacking = {}
+    for name, found in public_objects():
+        text, sections = inspect.getdoc(found), ["Examples"]
+        if inspect.isfunction(found):
+            signature = inspect.signature(found)
+            sections += ["Parameters"] if {*signature.parameters} - {"self"} else []
+            sections += [] if signature.return_annotation in ("None", None) else ["Returns"]
+        lacking[name] = [section for section in sections if f"{section}\n---" not in text]
+    assert {name: sections for name, sections in lacking.items() if sections} == {}
 
 
 def test_each_kind_of_plot_has_a_page_in_the_gallery():

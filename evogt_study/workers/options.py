@@ -21,7 +21,13 @@ def _option(default: Any, help: str, metavar: str = "") -> Any:  # click's name
 class RunOptions:
     """How a study runs: where, with which limits, and which finished runs it reuses.
 
-    Raises InputError for a value that an option cannot have.
+    The help of `evogt run` explains each option.  Raises InputError for a value that an option cannot have.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> evs.RunOptions(workers=2, memory_limit="1GiB").memory_bytes
+    1073741824
     """
 
     workers: int | None = _option(
