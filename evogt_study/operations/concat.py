@@ -90,9 +90,9 @@ def concat(
         raise InputError(f"the labels of `results` must be all strings or numbers, got {shorten(list(results))}")
     given = {label: _read(label, result) for label, result in results.items()}
     owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
-    reason = objection(dim) or ("" if owner is None else f"{owner!r} has something of this name")
+    reason = objection(dim) or ("" if owner is None else f"{owner!r} has a variable of this name. Choose another one")
     if reason:
-        raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
+        raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
     joined = _join(given, dim)
     if output is not None:
         write_joined(Path(output), lambda: ({MAIN: joined}, {}))

@@ -227,7 +227,7 @@ class FinishedRuns:
         if self.left_out:
             path, error = next(iter(self.left_out.items()))
             more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
-            warn(f"no runs were taken from {path}{more}: {error}", StoreWarning)
+            warn(f"no runs are reused from {path}{more}: {error}", StoreWarning)
 
 
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:

@@ -115,7 +115,7 @@ def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, s
         evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", reuse_from=[tmp_path], warns=True
     )
     assert count == 12
-    assert line.startswith(f"no runs were taken from {tmp_path / 'a.nc'}, and 3 more: ")
+    assert line.startswith(f"no runs are reused from {tmp_path / 'a.nc'}, and 3 more: ")
 
 
 def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):
