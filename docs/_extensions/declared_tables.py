@@ -43,7 +43,7 @@ def plain(text: str) -> str:
     return text.replace("*", "\\*").replace("_{", "\\_{").replace("<", "&lt;")
 
 
-WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+WORDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
 LIMITS = {
     "minimum": "at least {}",
     "exclusiveMaximum": "below {}",

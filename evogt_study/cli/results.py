@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 )
 @option("--along", "NAME", "Join results of several studies along this new dimension.")
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
-    """Join results of one study that were computed apart, for example some seeds on each machine.
+    """Join results of one study from several computations, for example some seeds on each machine.
 
     A run that several files have must have the same values in all of them, bit for bit.  A run that is ok replaces a
     run that is not.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
@@ -83,7 +83,7 @@ def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
     for each in files:
         label, _, file = each.partition("=") if "=" in each else (Path(each).stem, "", each)
         if label in results:
-            raise InputError(f"`FILES` must have different labels, got {label} twice; write LABEL=FILE.nc")
+            raise InputError(f"`FILES` must have different labels, got {label} twice. Write LABEL=FILE.nc.")
         results[label] = Path(file)
     for number in (int, float):  # int first: integers stay integers
         with suppress(ValueError):

@@ -171,7 +171,7 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:
-    return ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
+    return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another file with -o.")
 
 
 # --- the study that includes all runs ---------------------------------------------------------------------------------

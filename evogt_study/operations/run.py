@@ -104,7 +104,7 @@ def run(
     client : distributed.Client, optional
         Dask cluster that computes the runs; by default workers on this machine.
     listener : callable, optional
-        Called with an `ProgressEvent` after each batch.  By default progress is shown in notebooks only.
+        Called with a `ProgressEvent` after each batch.  By default progress is shown in notebooks only.
     **options
         Fields of `evogt_study.workers.options.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
 
@@ -356,7 +356,7 @@ class StudyRun:
         self.n_computed = self.failed = 0
         self.summary = RunSummary({}, {})
         if self.shards.is_file():
-            raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
+            raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another file with -o.")
 
     def result(self) -> dict[str, xr.Dataset]:
         """Run the phases, write the file and remove the shards, as the only writer of the result.
@@ -367,7 +367,7 @@ class StudyRun:
             if tasks := count_active_claims(claims_folder(self.path)):
                 raise ResultError(
                     f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
-                    "wait for them, or choose another place with -o"
+                    "wait for them, or choose another file with -o"
                 )
             remove_unfinished(resolve_link(self.path).parent, resolve_link(self.path).name)
             # first: a file that is half written is not a result, and this process is the only writer now

@@ -245,8 +245,8 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
     if attributes.get("id", "") != study.name:
         raise ResultError(
-            f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}; choose another "
-            "place with -o"
+            f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}. Choose another "
+            "file with -o."
         )
     if inspected.changed:
         warn(f"{path}: {'; '.join(inspected.changed)}. Its runs are used as they are now", StoreWarning)

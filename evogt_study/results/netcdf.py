@@ -93,7 +93,7 @@ def write_result(
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
     except OSError as error:
         reason = error.strerror or error
-        raise ResultError(f"cannot write {path}: {reason}; make room, or choose another place") from None
+        raise ResultError(f"cannot write {path}: {reason}. Make room, or choose another file.") from None
 
 
 def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable], made: Mapping[str, _GroupWriter]) -> Index:

@@ -99,7 +99,7 @@ class Lease:
         here = self.signature["machine"] == process_identity()["machine"]
         gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
         return ResultError(
-            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another place "
+            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another file "
             f"with -o{'' if here else gone}"
         )
 
@@ -230,7 +230,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
                     raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
                 time.sleep(0.02)
         except OSError as error:
-            raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
+            raise ResultError(f"cannot write {path}: {error.strerror}. Choose another file with -o.") from None
         try:
             with _renew([lease]):
                 yield lease.check
@@ -339,7 +339,7 @@ def claims_in(folder: Path) -> Claims:
     try:
         make_folder(folder)
     except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
+        raise ResultError(f"cannot write in {folder}: {error.strerror}. Choose another file with -o.") from None
     return Claims(folder)
 
 

@@ -304,7 +304,7 @@ def test_a_result_of_another_study_in_the_way(refused, folder):
     write(folder / "own.nc", STUDY.replace('"own"', '"other"'))
     line = refused("run", "own.toml", "-o", "own.nc")
     assert "own.nc is the result of the study 'other', not of 'own'" in line
-    assert "choose another place with -o" in line
+    assert "hoose another file with -o" in line
 
 
 def test_a_result_with_runs_that_the_study_does_not_ask_for(evogt, folder, result, no_workers):

@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(studies, t
 
     monkeypatch.setattr(cluster_module, "LocalCluster", none)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match="cannot write .*; choose another place with -o") as caught:
+    with pytest.raises(ResultError, match="cannot write .*. Choose another file with -o") as caught:
         list(run_all(studies, tmp_path / place))
     assert len(str(caught.value).splitlines()) == 1
     assert sorted(os.listdir(tmp_path)) == ["file", "method.py", "piloted.toml", "sleepy.toml"]

@@ -43,7 +43,7 @@ def small_disk(request, tmp_path):
 def test_a_disk_that_refuses_what_is_written_is_told(small_disk):
     folder, reason = small_disk
     values = np.random.default_rng(1).normal(size=(600, 1000))
-    told = rf"^cannot write {folder}/r.nc: {reason} are free there; make room, or choose another place$"
+    told = rf"^cannot write {folder}/r.nc: {reason} are free there. Make room, or choose another file.$"
     with pytest.raises(ResultError, match=told):
         write_result(folder / "r.nc", {"main": xr.Dataset({"values": (("i", "j"), values)})})
     assert os.listdir(folder) == []
