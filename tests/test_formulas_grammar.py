@@ -43,10 +43,10 @@ def by_package(text):
 
 def refused(text, key="the_key"):
     """The message of a formula that must be refused, by name of its key and within a second."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormulaError) as caught:
         parse(text, key)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     assert f"`{key}`" in str(caught.value)
     assert "\n" not in str(caught.value)
     return str(caught.value)
