@@ -50,7 +50,7 @@ Setup = tuple[Array, Bools]
 
 @dataclass(frozen=True)
 class Question:
-    """The question: variable, estimand, direction with its target, scale of the effect, unit, and options."""
+    """Settings of a comparison: variable, estimand, direction with its target, scale of the effect, unit, options."""
 
     variable: str
     estimand: str
@@ -234,7 +234,7 @@ def _read_question(
 
 
 def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """The numbers of one setup by name, and those of its sentence; `note` is a list."""
+    """Return the numbers of one setup and of its sentence by name; `note` is a list."""
     values, planned = setup
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))

@@ -155,7 +155,7 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
     log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values are left out.  If the lower
     end is not positive and all values are, it is the least value of a unit.  It is zero for fewer than 6 units (at 95
-    %), all of which can be above the mean with a probability of 2^-n.
+    %), because all units are above the mean with a probability of up to 2^-n.
     """
     n, ratio, tails = (
         fit.residuals.shape[-1],

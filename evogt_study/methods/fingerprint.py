@@ -222,8 +222,8 @@ class UnknownValueError(Exception):
 class UsedCode:
     """Walks through the definitions that a function uses.
 
-    files: the user's files that it uses, with their content.  modules: modules of the user of which an
-    object uses functions; whole: those that it uses as modules.  notes: why a value counts by more than its text.
+    files: the user's files that it uses, with their content.  modules: modules of the user with functions that
+    an object uses; whole: modules that it uses as a whole.  notes: why a value counts by more than its text.
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Runti
               zlib.error)  # fmt: skip
 """Errors of a file that is damaged or was written by another program."""
 _DEFLATED = 1032
-"""Bytes for which one byte of DEFLATE stands at most: 258 in two bits."""
+"""Most bytes that one byte of DEFLATE can encode: 258 in two bits."""
 REFERENCE_BYTES = 16
 """Bytes of the file for a string that is stored by itself."""
 WHOLE_BYTES = 256 * 2**20

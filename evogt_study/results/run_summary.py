@@ -1,6 +1,6 @@
 """The summary of a result before its index: the numbers of its runs, which are read without NumPy and HDF5.
 
-It holds the checksum of all bytes before it, and the end of the file that of all others.
+It holds the checksum of all bytes before it.  The end of the file holds the checksum of all others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def append_summary(file: BinaryIO, summary: RunSummary) -> None:
 
 
 def read_summary(path: Path) -> RunSummary | None:
-    """Return the summary of a result of which no byte has changed; None if there is none.  Raises OSError."""
+    """Return the summary of a result without a changed byte; None if there is none.  Raises OSError."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - END.size))

@@ -287,7 +287,7 @@ class Runner:
 
 
 def dump(value: Any) -> list[bytes | memoryview]:
-    """Return a pickle and large arrays beside it, with their number and sizes in front."""
+    """Return a pickle and large arrays beside it, with their number and sizes before them."""
     large: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:

@@ -275,7 +275,7 @@ def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
-    """Those of `FREE` that `problem` has."""
+    """Return the names in `FREE` that `problem` has."""
     referenced = problem.exact is not None
     return tuple(name for name in FREE if _reason(name, problem, final_time, referenced=referenced) is None)
 

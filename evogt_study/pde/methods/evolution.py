@@ -153,7 +153,7 @@ class EvolutionCase(ProblemCase):
 
     @cached_property
     def discretisation(self) -> Discretisation:
-        """What is made of them."""
+        """Objects that they make."""
         given = self.given
         return Discretisation(
             dictionary=self.dictionary,
