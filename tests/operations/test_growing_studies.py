@@ -157,7 +157,7 @@ def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, r
     code, out, _ = evogt("plot", "own.nc", "dependence", "--x", "unknowns", "-o", "one.svg")
     assert (code, "A cloud of" in out) == (0, True), out
     assert evogt("plot", "own.nc", "trend", "--size", "3x") [0::2] == (
-        2, "evogt: `--size` must be width x height in inches up to 50, got '3x'; use e.g. 3.4x2.6\n"
+        2, "evogt: `--size` must be numbers up to 50 inches, such as 3.4x2.6, got '3x'\n"
     )  # fmt: skip
     assert evogt("report", "own.nc", "-o", "page.html")[0] == 0
     page = (tmp_path / "page.html").read_text()

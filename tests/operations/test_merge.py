@@ -87,11 +87,11 @@ from evogt_study.results import netcdf as store
 if when == "writing":
     files.sync = lambda path: os._exit(9)
 else:
-    store.written_whole = lambda path: written(path)
+    store.write_atomically = lambda path: written(path)
 from contextlib import contextmanager
 @contextmanager
 def written(path):
-    with files.written_whole(path) as temporary:
+    with files.write_atomically(path) as temporary:
         yield temporary
     os._exit(9)
 merge.merge(sources, output)
