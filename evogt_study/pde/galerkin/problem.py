@@ -169,9 +169,9 @@ class Lifting:
 
     Examples
     --------
-    >>> one = Separable(lambda nodes: np.ones((1, len(nodes))))
+    >>> zero, one = (Separable(lambda nodes, a=a: np.full((1, len(nodes)), a)) for a in (0.0, 1.0))
     >>> linear = Separable(lambda nodes: nodes.T)  # u_b = x, with A = 1
-    >>> Lifting(linear, Separable(zero), gradient=(one,), flux=(one,)).value.steady
+    >>> Lifting(linear, zero, gradient=(one,), flux=(one,)).value.steady
     True
     """
 
@@ -245,7 +245,7 @@ class NaturalFace:
 
     Examples
     --------
-    >>> NaturalFace("x0", Separable(zero)).transfer is None
+    >>> NaturalFace("x0", Separable(lambda nodes: np.zeros((1, len(nodes))))).transfer is None
     True
     """
 
