@@ -67,5 +67,5 @@ def test_sdist_and_wheel_work_outside_of_the_tree(tmp_path):
     shutil.rmtree(folder / "evogt_study")
     where = call("-c", "import evogt_study; print(evogt_study.__file__)", folder=folder)
     assert Path(where.strip()).is_relative_to(tmp_path / "installed")
-    tests = ("tests/study/test_publication.py", "tests/test_release.py", "tests/operations/test_replay.py")
+    tests = ("tests/study/test_publication.py", "tests/test_release.py", "tests/operations/test_trial.py")
     assert " passed" in call("-m", "pytest", "-q", "-n", "0", *tests, folder=folder)
