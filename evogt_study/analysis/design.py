@@ -171,7 +171,7 @@ def _find_streams(
 class SamplePoints:
     """Parameters (D,) and their values at the points (n, D), the product of the dimensions `dims` in C order.
 
-    seeds: whether `seed` is pooled too.  strings: those of each parameter by their numbers, empty for numbers.  along:
+    seeds: whether `seed` is pooled too.  strings: of each parameter, by their numbers; empty for numbers.  along:
     the dimension of each parameter.  levels: of Morris' trajectories.
     """
 

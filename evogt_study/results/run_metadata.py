@@ -33,7 +33,7 @@ CONCATENATED = "concatenated_from"
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
-"""Global attributes of a result beside those of its study and its computation."""
+"""Global attributes of a result that neither its study nor its computation gives."""
 RESULT_SCHEMA = "result_schema"
 """Global attribute: version of the result schema, MAJOR.MINOR."""
 SCHEMA_VERSION = "2.0"

@@ -22,7 +22,7 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
 
 
 class _Stream(FileIO):
-    """The file that HDF5 writes to.  It keeps the error of the disk, of which HDF5 gives no reason."""
+    """The file that HDF5 writes to.  It keeps the error of the disk, because HDF5 gives no reason."""
 
     refusal: OSError | None = None
 

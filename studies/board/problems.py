@@ -230,7 +230,7 @@ def kuramoto_sivashinsky(points, level):
 
 
 def gray_scott(points, level):
-    """Differences of order eight on (-1/2, 1/2)^2, outside of which u = 1 and v = 0, and the classical RK4 method."""
+    """Differences of order eight on (-1/2, 1/2)^2, with u = 1 and v = 0 outside, and the classical RK4 method."""
     n, steps = (240, 320)[level], (600, 1100)[level]
     h, dt = 1 / n, 200 / steps
     x = -0.5 + h * np.arange(n)
