@@ -3,82 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-import numpy as np
 import xarray as xr
 
-Results = Mapping[str, xr.Dataset]
-Found = tuple[float, list[xr.DataArray]]
-"""A number, and the variables of all runs behind it."""
-
-COMPARED = ("oscillatory_1d", "target_1d", "operator_2d", "nonseparable_2d", "nonseparable_3d", "allen_cahn_2d")
-"""Studies that compare dictionaries at equal output dimension: fifteen setups."""
 OWN = "gtransnet"
 
 
-def _count_below_elements(results: Results, dictionary: str) -> Found:
-    pairs = [
-        (results[f"{family}_1d"]["error"].sel(dictionary=dictionary), results[f"p1_fem_{family}"]["error"])
-        for family in ("oscillatory", "target")
-    ]
-    lower = sum(int((errors.mean("seed") < elements).sum()) for errors, elements in pairs)
-    return float(lower), [each for pair in pairs for each in pair]
+class Claim(NamedTuple):
+    """The studies and the variable behind a claim, its number from the values of these studies, and a selection."""
+
+    studies: tuple[str, ...]
+    variable: str
+    compute: Callable[..., float]
+    labels: Mapping[str, str] = {}
 
 
-def _compute_largest_change(results: Results) -> Found:
-    errors = results["operator_2d"]["error"]
+def _count_below_elements(oscillatory: xr.DataArray, target: xr.DataArray, *elements: xr.DataArray) -> float:
+    pairs = zip((oscillatory, target), elements, strict=True)
+    return float(sum(int((errors.mean("seed") < linear).sum()) for errors, linear in pairs))
+
+
+def _compute_largest_change(errors: xr.DataArray) -> float:
     fixed, moving = (errors.sel(modulation=each).mean("seed") for each in (0, 1))
-    return float((100.0 * abs(moving - fixed) / fixed).max()), [errors]
+    return float((100.0 * abs(moving - fixed) / fixed).max())
 
 
-def _compute_largest_defect(results: Results) -> Found:
-    defects = [results[name]["mass_defect"] for name in ("oscillatory_1d", "threshold")]
-    return max(float(each.max()) for each in defects), defects
-
-
-def _count_monotone(results: Results) -> Found:
-    increments = results["allen_cahn_2d"]["energy_increment"]
-    return float((increments <= 0.0).sum()), [increments]
-
-
-def _compute_ratio(results: Results) -> Found:
-    errors = results["nonseparable_3d"]["error"]
+def _compute_ratio(errors: xr.DataArray) -> float:
     means = errors.mean("seed")
-    ratios = means.sel(dictionary="gaussian_rf") / means.sel(dictionary=OWN)
-    return float(ratios.mean()), [errors]
+    return float((means.sel(dictionary="gaussian_rf") / means.sel(dictionary=OWN)).mean())
 
 
-def _count_smallest(results: Results) -> Found:
-    errors, smallest = [results[name]["error"] for name in COMPARED], 0
-    for each in errors:
-        means = each.mean("seed")
-        smallest += int((means.sel(dictionary=OWN) <= means.min("dictionary")).sum())
-    return float(smallest), errors
+def _count_smallest(*errors: xr.DataArray) -> float:
+    means = [each.mean("seed") for each in errors]
+    return float(sum(int((each.sel(dictionary=OWN) <= each.min("dictionary")).sum()) for each in means))
 
 
 _FAMILIES = ("oscillatory_1d", "target_1d", "p1_fem_oscillatory", "p1_fem_target")
-CLAIMS: Mapping[str, tuple[tuple[str, ...], Callable[[Results], Found]]] = {
-    "cases with a lower mean error of gtransnet than of p1_fem": (
-        _FAMILIES,
-        lambda results: _count_below_elements(results, OWN),
+_COMPARED = ("oscillatory_1d", "target_1d", "operator_2d", "nonseparable_2d", "nonseparable_3d", "allen_cahn_2d")
+CLAIMS: Mapping[str, Claim] = {
+    **{
+        f"cases with a lower mean error of {name} than of p1_fem": Claim(
+            _FAMILIES, "error", _count_below_elements, {"dictionary": name}
+        )
+        for name in (OWN, "transnet")
+    },
+    "largest relative change of a mean error by the time-dependent operator, percent": Claim(
+        ("operator_2d",), "error", _compute_largest_change
     ),
-    "cases with a lower mean error of transnet than of p1_fem": (
-        _FAMILIES,
-        lambda results: _count_below_elements(results, "transnet"),
+    "identity-mass defect, largest of all runs": Claim(
+        ("oscillatory_1d", "threshold"), "mass_defect", lambda *defects: max(float(each.max()) for each in defects)
     ),
-    "largest relative change of a mean error by the time-dependent operator, percent": (
-        ("operator_2d",),
-        _compute_largest_change,
+    "runs with a monotone decay of the energy": Claim(
+        ("allen_cahn_2d",), "energy_increment", lambda increments: float((increments <= 0.0).sum())
     ),
-    "identity-mass defect, largest of all runs": (("oscillatory_1d", "threshold"), _compute_largest_defect),
-    "runs with a monotone decay of the energy": (("allen_cahn_2d",), _count_monotone),
-    "mean error of gaussian_rf over gtransnet, three dimensions": (("nonseparable_3d",), _compute_ratio),
-    "setups in which gtransnet has the smallest mean error": (COMPARED, _count_smallest),
+    "mean error of gaussian_rf over gtransnet, three dimensions": Claim(("nonseparable_3d",), "error", _compute_ratio),
+    "setups in which gtransnet has the smallest mean error": Claim(_COMPARED, "error", _count_smallest),
 }
-"""For each claim the studies that compute it, and its value."""
-
-
-def compute_claim(results: Results, variable: str) -> tuple[float, int, int]:
-    """Return the number of a claim, and how many runs are ok and planned.  Raises KeyError for an unknown claim."""
-    value, variables = CLAIMS[variable][1](results)
-    return value, sum(int(np.isfinite(each.values).sum()) for each in variables), sum(each.size for each in variables)

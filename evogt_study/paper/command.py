@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,6 @@ from evogt_study.cli.inputs import (
 )
 from evogt_study.cli.main import FAILED
 from evogt_study.text import print_line, print_text
-
-if TYPE_CHECKING:
-    from evogt_study.paper.published import Results
 
 
 @click.command(
@@ -59,46 +56,30 @@ def reproduce(
     output = output or Path("results/board" if board else "results/reproduction")
     prestart_workers(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.display import show_progress
+    from evogt_study.operations.run import run_all
     from evogt_study.paper.board import check_board
-    from evogt_study.paper.report import summarise, to_terminal
-    from evogt_study.paper.run import read_studies, run_studies, write_reproduction
-    from evogt_study.paper.run import reproduce as run_and_judge
+    from evogt_study.paper.published import read_known_differences, read_published
+    from evogt_study.paper.run import compare_methods, judge_results, read_results, read_studies
+    from evogt_study.storage.atomic import check_writable, write_file
     from evogt_study.workers.clusters import connect_to_scheduler
     from evogt_study.workers.options import RunOptions
     from evogt_study.workers.signals import handle_signals
 
     found = read_studies(studies)
     with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
-        given: Any = {"client": client, "options": RunOptions(workers), "listener": listener}
+        # before the runs, which take hours
         if board:
-            check_board(published)
-            results = run_studies(found, output, **given)
+            compare = partial(compare_methods, check_board(published))
         else:
-            made = run_and_judge(found, published, output, **given)
-    if board:
-        _write_board(results, published, output)
-        return
-    print_text(to_terminal(made.entries))
-    for path in write_reproduction(made, output):
-        print_line(path)
-    print_line(f"{made.runs} runs, {made.runs_not_ok} not ok; {summarise(made.entries)}")
-    if made.not_computed:
-        print_line(f"{made.not_computed} published numbers belong to studies that were not given")
+            compare = partial(judge_results, read_published(published), read_known_differences(published))
+        for suffix in ("md", "csv"):
+            check_writable(output / f"{'board' if board else 'report'}.{suffix}")
+        results = read_results(run_all(found, output, client=client, options=RunOptions(workers), listener=listener))
+    made = compare(results)
+    print_text(made.text)
+    for name, content in made.files.items():
+        write_file(output / name, content, tidy=True)
+        print_line(output / name)
+    print_text(made.conclusion)
     if not made.holds:
-        raise SystemExit(FAILED)
-
-
-def _write_board(results: Results, published: Path, output: Path) -> None:
-    """Write and print the tables of the board.  Exit with 1 if a run failed."""
-    from evogt_study.analysis.tables import render_table
-    from evogt_study.paper.board import SUMMARY, read_board, summarise_board, write_board
-    from evogt_study.paper.run import count_failures
-
-    rows = read_board(published, results)
-    print_text(render_table(SUMMARY, summarise_board(rows), "text"))
-    for path in write_board(rows, output):
-        print_line(path)
-    runs, not_ok = count_failures(results)
-    print_line(f"{runs} runs, {not_ok} not ok")
-    if not_ok:
         raise SystemExit(FAILED)

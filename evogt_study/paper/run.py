@@ -1,8 +1,8 @@
-"""Run the studies of the paper, compare their results with the published numbers, draw figures and write the report."""
+"""Read studies and their results, compare the results with published numbers, draw figures and write the report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,39 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis.tables import render_table
 from evogt_study.errors import InputError
-from evogt_study.operations.progress import Listener
-from evogt_study.operations.run import run_all
-from evogt_study.paper.published import Entry, Results, judge_numbers, read_known_differences, read_published
-from evogt_study.paper.report import to_csv, to_markdown
+from evogt_study.paper.board import SUMMARY, format_board, list_levels, read_board, summarise_board
+from evogt_study.paper.published import KnownDifference, Results, Row, judge_numbers
+from evogt_study.paper.report import summarise, to_csv, to_markdown, to_terminal
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import LABEL, MAIN, Status, status_codes
-from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.study.study import Study
-from evogt_study.workers.options import DEFAULT, RunOptions
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from evogt_study.plots.catalogue import PlottedFigure
-
-REPORT = "report"
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The judged entries, the number of published numbers that no given study computes, and the runs not ok."""
+    """Text for the terminal, files by name, a conclusion, and whether all numbers agree and all runs are ok."""
 
-    entries: Sequence[Entry]
-    not_computed: int
-    runs: int
-    runs_not_ok: int
-    results: Results
-
-    @property
-    def holds(self) -> bool:
-        """True if every entry agrees or is a known difference, and every run is ok."""
-        return all(entry.agrees for entry in self.entries) and not self.runs_not_ok
+    text: str
+    files: Mapping[str, bytes]
+    conclusion: str
+    holds: bool
 
 
 def read_studies(paths: Iterable[Path]) -> list[Study]:
@@ -65,63 +53,47 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
     return studies
 
 
-def reproduce(
-    studies: Iterable[Study],
-    published_folder: Path,
-    output: Path,
-    *,
-    client: Client | None = None,
-    options: RunOptions = DEFAULT,
-    listener: Listener | None = None,
-) -> Reproduction:
-    """Run the studies, write their results to `output`, and judge every published number that they compute.
-
-    Raises InputError if the published numbers cannot be read, and what `evogt_study.operations.run.run` raises.
-    """
-    rows, known = read_published(published_folder), read_known_differences(published_folder)
-    # before the runs, which take hours
-    for suffix in ("md", "csv"):
-        check_writable(output / f"{REPORT}.{suffix}")
-    results = run_studies(studies, output, client=client, options=options, listener=listener)
-    entries = judge_numbers(rows, results, known)
-    return Reproduction(entries, len(rows) - len(entries), *count_failures(results), results)
-
-
-def run_studies(
-    studies: Iterable[Study],
-    output: Path,
-    *,
-    client: Client | None = None,
-    options: RunOptions = DEFAULT,
-    listener: Listener | None = None,
-) -> Results:
-    """Run the studies, write their results to `output`, and read them."""
+def read_results(paths: Iterable[Path]) -> Results:
+    """Read result files: the main phase by the study's name, a pilot by "NAME/pilot"."""
     results: dict[str, xr.Dataset] = {}
-    for path in run_all(studies, output, client=client, options=options, listener=listener):
+    for path in paths:
         for phase, data in read_result(path).items():
             results[path.stem if phase == MAIN else f"{path.stem}/{phase}"] = data
     return results
 
 
-def count_failures(results: Results) -> tuple[int, int]:
-    """Return the number of planned runs, and how many of them are not ok."""
+def count_failures(results: Results) -> tuple[int, str]:
+    """Return how many planned runs are not ok, and the text "118 runs, 0 not ok"."""
     planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
-    return sum(each.size for each in planned), sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
+    failures = sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
+    return failures, f"{sum(each.size for each in planned)} runs, {failures} not ok"
 
 
-def write_reproduction(reproduction: Reproduction, folder: Path) -> list[Path]:
-    """Write the report as Markdown and CSV, and its figures as PNG; return the paths."""
+def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results: Results) -> Reproduction:
+    """Judge every published number that the results have, and draw the figures of the paper."""
     from evogt_study.plots.style import encode_figure  # 0.4 s, with matplotlib, after the runs
 
-    origin, figures = collect_versions(reproduction.results), draw_figures(reproduction.results)
+    entries = judge_numbers(rows, results, known)
+    failures, counts = count_failures(results)
+    figures = draw_figures(results)
     files = {
-        f"{REPORT}.md": to_markdown(reproduction.entries, origin, figures).encode(),
-        f"{REPORT}.csv": to_csv(reproduction.entries).encode(),
+        "report.md": to_markdown(entries, collect_versions(results), figures).encode(),
+        "report.csv": to_csv(entries).encode(),
         **{f"{each.name}.png": encode_figure(each.figure, "png", 200) for each in figures},
     }
-    for name, content in files.items():
-        write_file(folder / name, content, tidy=True)
-    return [folder / name for name in files]
+    conclusion = f"{counts}; {summarise(entries)}"
+    if len(entries) < len(rows):
+        conclusion += f"\n{len(rows) - len(entries)} published numbers belong to studies that were not given"
+    holds = all(entry.agrees for entry in entries) and not failures
+    return Reproduction(to_terminal(entries), files, conclusion, holds)
+
+
+def compare_methods(published: Sequence[Mapping[str, str]], results: Results) -> Reproduction:
+    """Compare the methods of the board in tables."""
+    rows = read_board(published, results)
+    failures, counts = count_failures(results)
+    files = {"board.md": format_board(rows).encode(), "board.csv": list_levels(rows).encode()}
+    return Reproduction(render_table(SUMMARY, summarise_board(rows), "text"), files, counts, not failures)
 
 
 def collect_versions(results: Results) -> dict[str, str]:

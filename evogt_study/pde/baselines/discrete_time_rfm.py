@@ -9,12 +9,13 @@ The source is explicit.  The scheme is ARS(4,4,3) of Ascher, Ruuth and Spiteri (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
 
-from evogt_study.pde.baselines.space_time_regression import StrongForm
+from evogt_study.pde.baselines.space_time_regression import StrongForm, apply_operator
 from evogt_study.pde.dictionaries.base import SmoothFeatures
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -34,46 +35,22 @@ def march_by_collocation(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, grid: TimeGrid, cutoff: float
 ) -> Iterator[Array]:
     """The coefficients of all steps."""
-    problem, dt, nodal = strong.problem, grid.dt, EXPLICIT.sum(axis=1)
-    values, operator_at = collocate(strong, features, nodes)
-    solve_initial = scipy.linalg.pinv(values, rtol=cutoff)
-    c, known = solve_initial @ problem.initial(nodes), dict[float, tuple[Array, Array]]()
+    problem, dt, nodal, psi = strong.problem, grid.dt, EXPLICIT.sum(axis=1), features.second_order(nodes)
+    values = np.asarray(apply_operator(strong, psi, nodes, 0.0)[0] * psi.value)
 
-    def stage(t: float) -> tuple[Array, Array]:
+    @lru_cache(maxsize=1)
+    def linearise(t: float) -> tuple[Array, Array]:
         """L phi at the nodes, and the solution operator of the least squares."""
-        key = 0.0 if problem.diffusion.steady else t
-        if key not in known:
-            known.clear()
-            L = operator_at(t)
-            known[key] = L, np.asarray(scipy.linalg.pinv(values - dt / 2.0 * L, rtol=cutoff), dtype=np.float64)
-        return known[key]
+        L = apply_operator(strong, psi, nodes, t)[1]
+        return L, np.asarray(scipy.linalg.pinv(values - dt / 2.0 * L, rtol=cutoff), dtype=np.float64)
 
+    c = scipy.linalg.pinv(values, rtol=cutoff) @ problem.initial(nodes)
     yield c
     for n in range(grid.steps):
-        times, slopes, base = (n + nodal) * dt, list[Array](), values @ c
+        times, base, slopes = (n + nodal) * dt, values @ c, np.zeros((len(nodal), len(nodes)))
         sources = problem.source(nodes, times)
         for i in range(1, len(nodal)):
-            side = base + dt * (EXPLICIT[i, :i] @ sources[:i])
-            for a, slope in zip(IMPLICIT[i, 1:i], slopes, strict=True):
-                side = side + dt * a * slope
-            L, solve = stage(float(times[i]))
-            c = solve @ side
-            slopes.append(L @ c)
+            L, solve = linearise(0.0 if problem.diffusion.steady else float(times[i]))
+            c = solve @ (base + dt * (EXPLICIT[i, :i] @ sources[:i] + IMPLICIT[i, :i] @ slopes[:i]))
+            slopes[i] = L @ c
         yield c
-
-
-def collocate(strong: StrongForm, features: SmoothFeatures, nodes: Array) -> tuple[Array, Callable[[float], Array]]:
-    """phi and L phi of a time at the nodes, (J, N)."""
-    psi = features.second_order(nodes)
-    D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
-    gradient = dD * psi.value + D * psi.gradient
-    laplacian = np.trace(hessian) * psi.value + 2.0 * np.sum(dD * psi.gradient, axis=0) + D * np.trace(psi.hessian)
-
-    def apply(t: float) -> Array:
-        now = np.array([t])
-        found = strong.problem.diffusion(nodes, now)[0][:, None] * laplacian
-        for da, part in zip(strong.diffusion_gradient, gradient, strict=True):
-            found = found + da(nodes, now)[0][:, None] * part
-        return np.asarray(found)
-
-    return np.asarray(D * psi.value), apply

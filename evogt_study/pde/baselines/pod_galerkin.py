@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import ProblemError
+from evogt_study.pde.baselines.element_space import SparseMatrix
 from evogt_study.pde.baselines.finite_elements import ElementSolution, p1_fem
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.numerics.arrays import Array
@@ -20,16 +21,6 @@ from evogt_study.pde.numerics.time_grid import TimeGrid
 
 _SMALLEST = 1e-14
 """Eigenvalues of the snapshots below this part of the largest one are rounding."""
-
-
-@dataclass(frozen=True, eq=False)
-class PodSolution:
-    """The reduced solution in the elements, its number of modes, and CPU seconds of the basis and of the time steps."""
-
-    elements: ElementSolution
-    modes: int
-    offline_seconds: float
-    online_seconds: float
 
 
 def check_linear(problem: Problem) -> None:
@@ -40,15 +31,16 @@ def check_linear(problem: Problem) -> None:
 
 def pod_galerkin(
     problem: Problem, unknowns: int, grid: TimeGrid, count: int, training_time: float, degree: int | None = None
-) -> PodSolution:
-    """Evolve the `count` leading modes of the states of `p1_fem` up to `training_time`."""
-    check_linear(problem)
+) -> tuple[ElementSolution, dict[str, float]]:
+    """Evolve the `count` leading modes of the states of `p1_fem` up to `training_time`.
+
+    Return the solution in the elements, the number of modes, and CPU seconds of the basis and of the time steps.
+    """
     start = time.process_time()
     whole = replace(grid, saved=tuple(range(grid.steps + 1)))
     full = p1_fem(problem, unknowns, whole, degree)
     system = full.make_system()
-    seen = full.states[whole.observed_times <= training_time * (1.0 + 1e-12)]
-    modes = pod_modes(seen, np.asarray(system.mass @ seen.T), count)
+    modes = pod_modes(full.states[whole.observed_times <= training_time * (1.0 + 1e-12)], system.mass, count)
     middle = time.process_time()
 
     def march() -> Iterator[Array]:
@@ -63,15 +55,14 @@ def pod_galerkin(
             yield alpha
 
     states = grid.observe(march()) @ modes.T
-    end = time.process_time()
-    return PodSolution(
-        ElementSolution(problem, full.space, grid.observed_times, states), modes.shape[1], middle - start, end - middle
-    )
+    seconds = {"offline_seconds": middle - start, "online_seconds": time.process_time() - middle}
+    solution = ElementSolution(problem, full.space, grid.observed_times, states)
+    return solution, {"degrees_of_freedom": modes.shape[1], **seconds}
 
 
-def pod_modes(states: Array, weighted: Array, count: int) -> Array:
-    """Return the leading modes (n, r) of states (S, n), orthonormal in the mass; weighted: M states^T (n, S)."""
-    eigenvalues, vectors = scipy.linalg.eigh(states @ weighted)
+def pod_modes(states: Array, mass: SparseMatrix, count: int) -> Array:
+    """Return the leading modes (n, r) of states (S, n), orthonormal in the mass."""
+    eigenvalues, vectors = scipy.linalg.eigh(np.asarray(states @ (mass @ states.T)))
     kept = [k for k in reversed(range(len(eigenvalues))) if eigenvalues[k] > _SMALLEST * eigenvalues[-1] > 0.0][:count]
     if not kept:
         raise ProblemError("pod_galerkin must have snapshots that are not zero")

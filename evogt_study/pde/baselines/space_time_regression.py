@@ -23,7 +23,7 @@ import scipy.linalg
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
-from evogt_study.pde.dictionaries.base import Dictionary, SmoothFeatures, node_blocks
+from evogt_study.pde.dictionaries.base import Dictionary, Jet, SmoothFeatures, node_blocks
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
@@ -170,8 +170,15 @@ def residual_system(
 
 def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t: float, final_time: float) -> Array:
     """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
-    d, now = nodes.shape[1], np.array([t])
     psi = features.second_order(_in_space_time(nodes, t, final_time))
+    D, divergence = apply_operator(strong, psi, nodes, t)
+    rate = psi.gradient[nodes.shape[1]] / final_time  # the features' last input is t/T
+    return np.asarray(D * (psi.value + t * rate) - t * divergence)
+
+
+def apply_operator(strong: StrongForm, psi: Jet, nodes: Array, t: float) -> tuple[Array, Array]:
+    """D (J, 1), and a Lap phi + grad a . grad phi of phi = D psi at one time, (J, N)."""
+    d, now = nodes.shape[1], np.array([t])
     D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]
     laplacian = np.trace(hessian) * psi.value + 2.0 * np.sum(dD * psi.gradient[:d], axis=0)
@@ -179,8 +186,7 @@ def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t
     divergence = strong.problem.diffusion(nodes, now)[0][:, None] * laplacian
     for da, part in zip(strong.diffusion_gradient, gradient, strict=True):
         divergence += da(nodes, now)[0][:, None] * part
-    rate = psi.gradient[d] / final_time  # the features' last input is t/T
-    return np.asarray(D * (psi.value + t * rate) - t * divergence)
+    return D, divergence
 
 
 def _in_space_time(nodes: Array, t: float, final_time: float) -> Array:

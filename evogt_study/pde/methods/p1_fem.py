@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from evogt_study.errors import ParameterError
 from evogt_study.methods.protocol import Method, MethodSpec
@@ -132,26 +132,24 @@ class PodGalerkin(P1FiniteElements):
         """The method of these cases."""
         return Baseline.of(spec, cls)
 
+    given: PodParameters
+
+    @property
+    def training_time(self) -> float:
+        """End of the snapshots."""
+        return self.given.training_time or self.given.final_time
+
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
         check_linear(problem)
         if self.training_time > self.given.final_time:
             raise ParameterError("training_time", "at most final_time", self.training_time)
 
-    @property
-    def training_time(self) -> float:
-        """End of the snapshots."""
-        given: Any = self.given
-        return float(given.training_time or given.final_time)
-
     def record(self, problem: Problem) -> Record:
-        given: Any = self.given
-        made = pod_galerkin(problem, given.unknowns, self.observed, given.modes, self.training_time, given.degree)
-        scalars = {
-            "degrees_of_freedom": made.modes, "offline_seconds": made.offline_seconds,
-            "online_seconds": made.online_seconds,
-        }  # fmt: skip
-        return with_scalars(self.measured(problem, made.elements.evaluate, self.observed), scalars)
+        solution, scalars = pod_galerkin(
+            problem, self.given.unknowns, self.observed, self.given.modes, self.training_time, self.given.degree
+        )
+        return with_scalars(self.measured(problem, solution.evaluate, self.observed), scalars)
 
 
 class P1Fields(FieldCase):

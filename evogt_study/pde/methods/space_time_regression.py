@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from evogt_study.pde.baselines.space_time_regression import (
     LEVELS,
     POINTS,
     RIDGE,
+    StrongForm,
     check_regression_size,
     residual_points,
     space_time_regression,
@@ -20,7 +22,7 @@ from evogt_study.pde.baselines.space_time_regression import (
 )
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.baseline import BaselineCase, P, check_plain, with_scalars
+from evogt_study.pde.methods.baseline import BaselineCase, check_plain, with_scalars
 from evogt_study.pde.methods.evolution import time_grid
 from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.methods.problem_method import dictionary_of
@@ -76,8 +78,8 @@ class FreeTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionParameters:
-    """Parameters of a case of the method, except the parameters of its dictionary."""
+class FormulaParameters:
+    """Parameters of both methods, except the parameters of the dictionary."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = same_as(EvolutionParameters, "seed")
@@ -86,6 +88,12 @@ class RegressionParameters:
     points: int = parameter_field(
         "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionParameters(FormulaParameters):
+    """Parameters of a case of regression in space and time."""
+
     levels: int = parameter_field("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
     ridge: float = parameter_field(
         "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
@@ -93,16 +101,27 @@ class RegressionParameters:
     )  # fmt: skip
 
 
-class FormulaCase(BaselineCase[P]):
+F = TypeVar("F", bound=FormulaParameters)
+
+
+class FormulaCase(BaselineCase[F]):
     """A case of a method that differentiates the formulas of the problem."""
 
     @property
-    def statement(self) -> FormulaProblem:
-        """The problem's formulas, which the residual differentiates.  Raises ProblemError if there are none."""
+    def strong(self) -> StrongForm:
+        """The problem with derivatives of its formulas.  Raises ProblemError if there are none."""
         source = self.method.source
         if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"{self.NAME} must have a problem in formulas, got {source.name}")
-        return source.statement
+        return strong_form(source.statement, self.method.formula_values(self.values))
+
+    def check_features(self, problem: Problem, levels: int) -> None:
+        """Raise ProblemError or ParameterError if the features or their matrix do not fit the problem."""
+        check_plain(self.NAME, problem)
+        dictionary, directions = dictionary_of(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
+        dictionary.check_dimension(directions)
+        warn_outside_ball(dictionary, directions)
+        check_regression_size(problem.dimension, dictionary.N, self.given.points, levels)
 
 
 class SpaceTimeRegression(FormulaCase[RegressionParameters]):
@@ -121,17 +140,12 @@ class SpaceTimeRegression(FormulaCase[RegressionParameters]):
     def check_problem(self, problem: Problem) -> None:
         if problem.dimension == 3:
             raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
-        check_plain(self.NAME, problem)
-        dictionary, given = dictionary_of(self.values), self.given
-        dictionary.check_dimension(problem.dimension + 1)
-        warn_outside_ball(dictionary, problem.dimension + 1)
-        check_regression_size(problem.dimension, dictionary.N, given.points, given.levels)
-        nodes, times = residual_points(problem.dimension, given.final_time, SAMPLED, SAMPLED)
+        self.check_features(problem, self.given.levels)
+        nodes, times = residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
         # any weights: only the sign of the diffusion is looked at
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
-        strong = strong_form(self.statement, self.method.formula_values(self.values))
         # once, so that what has no value is refused before anything runs
-        strong.initial_residual(nodes[:1], times[:1])
+        self.strong.initial_residual(nodes[:1], times[:1])
 
     @property
     def memory(self) -> float:
@@ -148,9 +162,8 @@ class SpaceTimeRegression(FormulaCase[RegressionParameters]):
 
     def record(self, problem: Problem) -> Record:
         given, observed, dictionary = self.given, self.observed, dictionary_of(self.values)
-        strong = strong_form(self.statement, self.method.formula_values(self.values))
         solution = space_time_regression(
-            strong, dictionary, given.seed, given.final_time,
+            self.strong, dictionary, given.seed, given.final_time,
             points=given.points, levels=given.levels, ridge=given.ridge,
         )  # fmt: skip
         at_times = observed.observed_times
@@ -160,15 +173,10 @@ class SpaceTimeRegression(FormulaCase[RegressionParameters]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteTimeParameters:
-    """Parameters of a case of the method, except the parameters of its dictionary."""
+class DiscreteTimeParameters(FormulaParameters):
+    """Parameters of a case of collocation step by step."""
 
-    dictionary: str = same_as(EvolutionParameters, "dictionary")
-    seed: int = same_as(EvolutionParameters, "seed")
-    validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
-    final_time: float = same_as(EvolutionParameters, "final_time")
-    points: int = parameter_field("an integer >= 1", integer(1), "interior collocation points per direction")
     cutoff: float = parameter_field(
         "in (0, 1)", real(0.0, 1.0), "relative cut-off of singular values in least squares", default=1e-12
     )
@@ -187,12 +195,8 @@ class DiscreteTimeRandomFeatures(FormulaCase[DiscreteTimeParameters]):
         return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
 
     def check_problem(self, problem: Problem) -> None:
-        check_plain(self.NAME, problem)
-        dictionary = dictionary_of(self.values)
-        dictionary.check_dimension(problem.dimension)
-        warn_outside_ball(dictionary, problem.dimension)
-        check_regression_size(problem.dimension, dictionary.N, self.given.points, 1)
-        strong_form(self.statement, self.method.formula_values(self.values))
+        self.check_features(problem, 1)
+        _ = self.strong  # raises
 
     @property
     def memory(self) -> float:
@@ -208,10 +212,9 @@ class DiscreteTimeRandomFeatures(FormulaCase[DiscreteTimeParameters]):
 
     def record(self, problem: Problem) -> Record:
         given, grid, dictionary = self.given, self.observed, dictionary_of(self.values)
-        strong = strong_form(self.statement, self.method.formula_values(self.values))
         features = dictionary.sample(given.seed if dictionary.RANDOM else 0, problem.dimension)
         nodes, _ = residual_points(problem.dimension, given.final_time, given.points, 1)
-        states = grid.observe(march_by_collocation(strong, features, nodes, grid, given.cutoff))
+        states = grid.observe(march_by_collocation(self.strong, features, nodes, grid, given.cutoff))
 
         def evaluate(points: Array) -> Array:
             (D,) = problem.domain.boundary_factor(points)
