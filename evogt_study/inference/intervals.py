@@ -40,7 +40,7 @@ class Interval:
     method : str
         Method, see Notes.  "" is bootstrap-t for means and geometric means (in `summary`, Wilson's interval for zeros
         and ones), order for medians and other quantiles, bonett for std (percentile if units have several values), and
-        percentile for other statistics.  docs/statistics.md gives the coverage of these methods.
+        percentile for other statistics.  docs/background/coverage.md gives the coverage of these methods.
     confidence : float
         Confidence level, in (0, 1).
     resamples : int

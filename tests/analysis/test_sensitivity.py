@@ -215,7 +215,7 @@ def test_intervals_cover_with_common_and_with_fresh_streams(rule, kind):
 @pytest.mark.parametrize("kind", ["common", "mixed", "fresh"])
 @pytest.mark.parametrize("seeds", [2, 5, 20])
 def test_intervals_cover_in_200_draws(rule, kind, seeds):
-    """Last results: docs/statistics.md."""
+    """Last results: docs/background/coverage.md."""
     found = coverage(rule, kind, seeds, 200)
     print(rule, kind, seeds, found)
     assert found.min() >= 0.90 - 0.02  # a standard error

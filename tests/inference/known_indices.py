@@ -133,7 +133,7 @@ def estimates(name):
 
 
 def main():
-    """The table of docs/statistics.md, or the rows that begin with a word: `SAMPLES` each, 5 % of the runs failed."""
+    """Print the table of docs/background/coverage.md, or its rows that begin with a string (5 % failed runs)."""
     print("| function | sample | first order | total |\n|---|---|---|---|")
     for name in FUNCTIONS:
         for sample, estimate in estimates(name):

@@ -1,7 +1,7 @@
 """What intervals cover, what they cost, and how often comparisons are wrong, by simulation from stated seeds.
 
 `python tests/inference/simulations.py`, `simulations.py comparisons` and `simulations.py designs` print the tables of
-docs/statistics.md; `test_simulations` holds them.
+docs/background/coverage.md; `test_simulations` holds them.
 """
 
 import sys

@@ -138,7 +138,7 @@ def test_intervals_hold_the_truth_with_failed_runs():
 
 @pytest.mark.long
 def test_intervals_of_independent_blocks_hold_the_truth_of_eight_parameters_too():
-    """Some intervals for Sobol points are too short: docs/statistics.md; 100 samples: 0.95 is known to 0.022."""
+    """Some intervals for Sobol points are too short (docs/background/coverage.md); 0.95 is known to 0.022."""
     shares, _ = held("g, 8 parameters", lambda seed: by_blocks("g, 8 parameters", 64, seed, rule="random"), 100)
     assert shares.min() > 0.88
 
@@ -147,7 +147,7 @@ def test_intervals_of_independent_blocks_hold_the_truth_of_eight_parameters_too(
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("rule", ["saltelli", "sobol", "latin_hypercube", "random"])
 def test_intervals_hold_the_truth_in_500_samples(name, rule):
-    """Blocks not of eight parameters: docs/statistics.md names the indices whose intervals are too short."""
+    """Blocks not of eight parameters: docs/background/coverage.md names the indices whose intervals are too short."""
     if rule == "saltelli" and name == "g, 8 parameters":
         pytest.skip("intervals are too short")
     estimate = by_blocks if rule == "saltelli" else lambda *args: by_polynomials(*args, rule)

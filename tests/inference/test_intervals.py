@@ -95,7 +95,7 @@ def test_bonetts_interval_is_that_of_its_paper():
     error = factor * np.sqrt((kurtosis - (n - 3) / n) / (n - 1))
     expected = np.sqrt(np.exp(np.log(factor * sample.var(ddof=1)) + np.array([-z, z]) * error))
     np.testing.assert_allclose(of(sample, Interval("std")), expected, rtol=1e-12)
-    for size, share in ((6, 0.984), (20, 0.947)):  # docs/statistics.md, of 20,000 samples; here of 1,000
+    for size, share in ((6, 0.984), (20, 0.947)):  # docs/background/coverage.md, of 20,000 samples; here of 1,000
         found = interval(np.random.default_rng(3).normal(size=(1000, size, 1)), Interval("std"))
         assert ((found[:, 0] <= 1.0) & (found[:, 1] >= 1.0)).mean() == pytest.approx(share, abs=0.02)
 

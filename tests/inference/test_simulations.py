@@ -35,7 +35,7 @@ def test_comparisons_find_differences_and_no_more_than_one_in_twenty_false_leade
 
 @pytest.mark.parametrize("draws", [pytest.param(60), pytest.param(1_000, marks=pytest.mark.slow)])
 def test_pooled_means_cover_with_failed_runs_and_dependent_parameters_are_found(draws):
-    """60 draws: 0.95 is known to 0.03.  Last results: docs/statistics.md."""
+    """60 draws: 0.95 is known to 0.03.  Last results: docs/background/coverage.md."""
     for lost, how in ((0.05, "random"), (0.24, "random")):
         assert simulations.pooled_with_failures(0.9, lost, how, "blocks", draws)[0] >= 0.85
     assert simulations.found_dependence("independent", 64, draws) <= 0.05

@@ -169,7 +169,7 @@ def test_intervals_hold_the_share_as_often_as_they_say(common):
 @pytest.mark.parametrize("common", [True, False])
 @pytest.mark.parametrize(("seeds", "lost"), [(2, 0.0), (5, 0.0), (20, 0.0), (20, 0.05), (20, 0.24)])
 def test_intervals_hold_the_share_in_400_draws(common, seeds, lost):
-    """Last results: docs/statistics.md."""
+    """Last results: docs/background/coverage.md."""
     found = coverage(common, seeds, lost, 400)
     print(
         f"{'common' if common else 'fresh'}, {seeds} seeds, {lost:.0%} lost", {k: round(v, 3) for k, v in found.items()}
