@@ -1,6 +1,6 @@
-"""Tables that are made of the package's own declarations: keys, parameters, kinds, variables, failures.
+"""Tables from the declarations of the package: keys, parameters, registered names, variables, errors.
 
-``{declared} NAME`` in a page stands for one of the tables of `TABLES`.
+The directive ``{declared} NAME`` of a page inserts the table `TABLES[NAME]`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from evogt_study.study import model as study_file
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     cells = [head, ["---"] * len(head), *([cell.replace("|", "\\|") or " " for cell in row] for row in rows)]
     return [f"| {' | '.join(row)} |" for row in cells]
 
 
 def first_sentence(found: object) -> str:
-    """Beginning of an object's docstring, which says what it is."""
+    """Return the first paragraph of a docstring."""
     return (inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def plain(text: str) -> str:
-    """Text in which Markdown sees no markup but names in back quotes."""
+def escape_markup(text: str) -> str:
+    """Escape all markup except names in back quotes."""
     return text.replace("*", "\\*").replace("_{", "\\_{").replace("<", "&lt;")
 
 
-WORDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
+TYPE_NAMES = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
 LIMITS = {
     "minimum": "at least {}",
     "exclusiveMaximum": "below {}",
@@ -53,18 +53,20 @@ LIMITS = {
 }
 
 
-def kind(schema: Mapping[str, Any]) -> str:
-    """Say in words what a JSON schema admits."""
+def describe_schema(schema: Mapping[str, Any]) -> str:
+    """Describe the values that a JSON schema admits."""
     if "$ref" in schema:
         return "a table, below"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(kind(part) for part in schema["anyOf"] if part.get("type") != "null"))
+        return " or ".join(
+            dict.fromkeys(describe_schema(part) for part in schema["anyOf"] if part.get("type") != "null")
+        )
     if schema.get("type") == "array":
-        return f"list of {kind(schema['items'])}" if schema.get("items") else "list"
+        return f"list of {describe_schema(schema['items'])}" if schema.get("items") else "list"
     if schema.get("type") == "object":
         return "table"
-    said = [LIMITS[key].format(_number(schema[key])) for key in LIMITS if key in schema]
-    return ", ".join([WORDS.get(schema.get("type", ""), "any value"), *said])
+    limits = [LIMITS[key].format(_number(schema[key])) for key in LIMITS if key in schema]
+    return ", ".join([TYPE_NAMES.get(schema.get("type", ""), "any value"), *limits])
 
 
 def _number(value: Any) -> str:
@@ -72,10 +74,10 @@ def _number(value: Any) -> str:
 
 
 def study_keys() -> list[str]:
-    """Keys of a study file, section by section, with the kinds that its reader admits."""
+    """Return a table of keys for each section of a study file."""
     docs = ModuleAnalyzer.for_module(study_file.__name__).find_attr_docs()
 
-    def said(name: str, key: str) -> str:
+    def describe_key(name: str, key: str) -> str:
         found = (docs.get((base.__name__, key)) for base in getattr(study_file, name).__mro__)
         return " ".join(next(filter(None, found))).strip()
 
@@ -84,25 +86,32 @@ def study_keys() -> list[str]:
     for name, schema in {"StudyModel": whole, **whole["$defs"]}.items():
         required = schema.get("required", ())
         rows = [
-            (f"`{key}`", kind(part), "required" if key in required else _default(part), said(name, key))
+            (
+                f"`{key}`",
+                describe_schema(part),
+                "required" if key in required else _default(part),
+                describe_key(name, key),
+            )
             for key, part in schema["properties"].items()
         ]
         lines += [
             "",
             first_sentence(getattr(study_file, name)),
             "",
-            *table(("key", "is", "if left out", "what it does"), rows),
+            *table(("key", "value", "default", "effect"), rows),
         ]
     return lines
 
 
-def _default(schema: Mapping[str, Any]) -> str:
+def _default(schema: Mapping[str, Any], required: bool) -> str:
     value = schema.get("default")
+    if required:
+        return "required"
     return "" if value in (None, "", [], {}) else f"`{value}`"
 
 
 def parameters(declared: Mapping[str, Parameter]) -> list[str]:
-    """Parameters of a method, with the labels that their coordinates have in a result."""
+    """Return the table of the parameters of a method."""
 
     def default(parameter: Parameter) -> str:
         if parameter.default is not None:
@@ -112,38 +121,38 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
     rows = [
         (
             f"`{name}`",
-            plain(each.long_name) + (f"; {plain(each.comment)}" if each.comment else ""),
-            plain(each.wanted),
+            escape_markup(each.long_name) + (f"; {escape_markup(each.comment)}" if each.comment else ""),
+            escape_markup(each.wanted),
             default(each),
         )
         for name, each in declared.items()
     ]
-    return table(("parameter", "is", "must be", "if left out"), rows)
+    return table(("parameter", "meaning", "valid values", "default"), rows)
 
 
 def baseline(name: str) -> list[str]:
-    """Parameters of one of the methods that the paper's is compared with."""
+    """Return the table of the parameters of a baseline method."""
     return parameters(evolution_parameters.with_kinds(declared_parameters(METHODS[name].PARAMETERS)))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:
-    """Names that a registry of the package has, each with what it stands for and its parameters."""
-    rows = [(f"`{name}`", plain(first_sentence(found))) for name, found in registry.items()]
+    """Return the table of the names of a registry, with their parameters."""
+    rows = [(f"`{name}`", escape_markup(first_sentence(found))) for name, found in registry.items()]
     each = [found.parameters() for found in registry.values() if issubclass(found, Parametrised)]
     if not each:
-        return table(("name", "is"), rows)
+        return table(("name", "meaning"), rows)
     names = [", ".join(f"`{name}`" for name in known) for known in each]
-    return table(("name", "is", "parameters"), [(*row, shown) for row, shown in zip(rows, names, strict=True)])
+    return table(("name", "meaning", "parameters"), [(*row, shown) for row, shown in zip(rows, names, strict=True)])
 
 
 def variables(declared: Iterable[Variable]) -> list[str]:
-    """Variables of a result, with the attributes that the file has of them."""
+    """Return the table of variables with their attributes in the file."""
     rows = [
         (
             f"`{each.name}`" + (f" ({', '.join(f'`{dim}`' for dim in each.dims)})" if each.dims else ""),
-            plain(each.long_name),
+            escape_markup(each.long_name),
             each.units,
-            plain(each.comment),
+            escape_markup(each.comment),
         )
         for each in declared
     ]
@@ -151,27 +160,27 @@ def variables(declared: Iterable[Variable]) -> list[str]:
 
 
 def coordinates() -> list[str]:
-    """Coordinates of a result that are not parameters of the study."""
+    """Return the table of coordinates that are not parameters."""
     known = (*AXES, *COORDINATES.values())
     rows = [(f"`{each.name}`", each.long_name, each.units, each.comment) for each in known]
     return table(("coordinate", "`long_name`", "`units`", "`comment`"), rows)
 
 
 def failures() -> list[str]:
-    """Failures by name, and what the command does on each."""
+    """Return the table of errors and warnings, with their effects."""
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass) if each.__module__ == errors.__name__]
 
-    def then(failure: type) -> str:
+    def describe_effect(failure: type) -> str:
         if issubclass(failure, Warning):
-            return "a line of warning, and it goes on"
+            return "a warning; the command continues"
         if issubclass(failure, errors.InputError):
             return "one line, exit code 2"
         if issubclass(failure, errors.RunError):
-            return "`status` and `message` of the run; the study goes on"
+            return "status and message of the run; the study continues"
         return "one line, exit code 1"
 
-    rows = [(f"`{each.__name__}`", plain(first_sentence(each)), then(each)) for each in found]
-    return table(("failure", "means", "what happens"), rows)
+    rows = [(f"`{each.__name__}`", escape_markup(first_sentence(each)), describe_effect(each)) for each in found]
+    return table(("name", "meaning", "effect"), rows)
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
@@ -189,12 +198,12 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 
 class Declared(SphinxDirective):
-    """One of the tables of `TABLES`."""
+    """Directive that inserts a table of `TABLES`."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Parse the table's lines in place of the directive."""
+        """Return the nodes of the table."""
         made = nodes.container()
         self.state.nested_parse(StringList(TABLES[self.arguments[0]](), source=__name__), 0, made)
         return made.children

@@ -1,4 +1,4 @@
-"""Tutorials with the outputs of their cells: executed once, by the tests or by the build, whichever comes first.
+"""Tutorials with the outputs of their cells.  The tests or the build execute each tutorial once.
 
 Notebooks are kept without outputs.  What was executed is in ``build/notebooks`` until a cell or the package changes.
 """
@@ -22,16 +22,16 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")))
 KEPT = ROOT / "build" / "notebooks"
 DATA = (ROOT / "data" / "results" / "oscillatory_1d.nc",)
-"""Files that a tutorial has beside it."""
+"""Files that a tutorial needs in its folder."""
 SECONDS = 120
-"""Time that a cell may take; the longest takes about ten on two busy cores."""
+"""Time limit of a cell in seconds.  The longest takes about ten on two busy cores."""
 
 FORGET = "%reset_selective -f ^[^_]"
-"""Cell that removes the names of the notebook before, but not those of Python."""
+"""Cell that removes the names of the previous notebook."""
 
 
 def execute(notebooks: Iterable[Path]) -> None:
-    """Execute notebooks one after the other in one kernel, and keep them.  Raises CellExecutionError."""
+    """Execute notebooks in one kernel and store them.  Raises CellExecutionError."""
     KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for path in DATA:
@@ -52,12 +52,12 @@ def execute(notebooks: Iterable[Path]) -> None:
 
 
 def sources(path: Path) -> list[str]:
-    """Cells of a notebook as they were written."""
+    """Return the sources of the cells of a notebook."""
     return [cell.source for cell in nbformat.read(path, as_version=4).cells]
 
 
 def is_current(path: Path) -> bool:
-    """Return True where the executed copy of a notebook is of its cells and of this package."""
+    """Return True if the executed copy has the cells of the notebook and the package of today."""
     kept = KEPT / path.name
     if not kept.exists() or sources(kept) != sources(path):
         return False
@@ -77,7 +77,7 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Execute what is not executed yet, and read the executed notebooks in place of the others."""
+    """Execute notebooks that have no output yet, and read the executed copies."""
     app.connect("builder-inited", _execute_missing)
     app.connect("source-read", _read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Figures of `ds.evogt.plot` on the pages of the gallery: pyplot, where the gallery looks, does not know them."""
+"""Figures of `ds.evogt.plot` for the gallery, which otherwise shows figures of pyplot only."""
 
 from typing import Any
 

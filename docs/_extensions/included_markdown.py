@@ -1,4 +1,4 @@
-"""Markdown that is also read where the code is kept: its links and formulas in the form of the site.
+"""Links and formulas of Markdown files that the repository and the site share.
 
 README files are parts of pages by ``include``.  Their links are relative to their own folder: those to a page of the
 site lead there, those to a file of the repository give the file to download, and a folder's name stays without a link.
@@ -23,7 +23,7 @@ PAGES = {
     "studies/README.md": "/tutorials/paper.md",
     "tests/benchmarks/README.md": "/contributing.md",
 }
-"""Pages of the site that files of the repository are included in."""
+"""Page of the site that includes each file."""
 
 FENCE = re.compile(r"(^ *(`{3,}|:{3,}).*?^ *\2 *$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s]+)\)")
@@ -31,7 +31,7 @@ FORMULA = re.compile(r"\$`(.+?)`\$", re.DOTALL)
 
 
 def adapted(text: str, folder: Path) -> str:
-    """The Markdown `text` of a file in `folder` as a page of the site has it; blocks of code stay."""
+    """Return the text of a Markdown file in `folder` with the links and formulas of the site."""
 
     def link(match: re.Match[str]) -> str:
         image, label, target = match.groups()
@@ -70,7 +70,7 @@ def _read_included(app: Sphinx, path: Path, parent: str, source: list[str]) -> N
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Adapt pages, and what they include, when they are read."""
+    """Adapt pages and included files when Sphinx reads them."""
     app.connect("source-read", _read_page)
     app.connect("include-read", _read_included)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Check of links within the site: each leads to a file that is there, and to a place on it that is there."""
+"""Check that each link within the site has an existing target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Page(HTMLParser):
-    """Links and places of a page."""
+    """Parser of the links and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag links to, and its own name."""
+        """Add the link and the anchor of a tag."""
         for key, value in attrs:
             if key in ("href", "src") and value:
                 self.links.add(value)
@@ -31,7 +31,7 @@ class Page(HTMLParser):
 
 
 def broken(folder: Path) -> list[str]:
-    """Links of a folder's pages that lead nowhere, each with its page."""
+    """Return the links without a target, each with its page."""
     pages = {
         path: Page(path.read_text(encoding="utf-8"))
         for path in sorted(folder.rglob("*.html"))
@@ -57,6 +57,6 @@ def _check(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Check the pages when they are written."""
+    """Check the pages after the build."""
     app.connect("build-finished", _check)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Formulas as MathML, by docutils' converter: pages that need no script and no network."""
+"""Formulas as MathML by the converter of docutils, so that pages need no script and no network."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OTHER_WORDS = (
     (re.compile(r"\{\\rm\s+(\w+)\}"), r"{\\mathrm{\1}}"),
     (re.compile(r"\\dots(?![a-z])"), r"\\ldots"),
 )
-"""What the converter does not know, and what it calls the same."""
+"""Replacements for commands that the converter does not know."""
 
 
 def converted(node: nodes.Element, block: bool) -> str:
-    """Formula of a node as MathML; a warning, which fails the build, where it cannot be."""
+    """Return the formula of a node as MathML.  A formula that cannot be converted gives a warning."""
     formula = node.astext()
     for known, other in OTHER_WORDS:
         formula = known.sub(other, formula)
@@ -39,7 +39,7 @@ def converted(node: nodes.Element, block: bool) -> str:
 
 # the converter puts the index of what has an accent below it: base, index, accent in one <munderover>
 def with_accents(text: str) -> str:
-    """MathML in which an index of a letter with an accent stands beside it."""
+    """Return MathML in which the index of a letter with an accent is beside the letter."""
     readable = ENTITY.sub(lambda match: html.unescape(match[0]), text)
     tree = ElementTree.fromstring(readable)  # noqa: S314  # the converter's own
     for node in tree.iter(f"{{{MATHML}}}munderover"):
@@ -53,13 +53,13 @@ def with_accents(text: str) -> str:
 
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
-    """Write a formula within a line."""
+    """Write an inline formula."""
     translator.body.append(converted(node, block=False))
     raise nodes.SkipNode
 
 
 def visit_block(translator: Any, node: nodes.math_block) -> None:
-    """Write a formula on lines of its own."""
+    """Write a displayed formula."""
     translator.body.append(converted(node, block=True))
     raise nodes.SkipNode
 

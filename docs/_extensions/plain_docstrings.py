@@ -1,4 +1,4 @@
-"""Docstrings of this package are plain text with `names` in back quotes; here they become reStructuredText."""
+"""Conversion of docstrings, which are plain text with `names` in back quotes, to reStructuredText."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARKUP = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
 
 
 def escaped(line: str) -> str:
-    """A line of plain text in which only names in back quotes mean anything."""
+    """Return a line with all markup escaped except names in back quotes."""
     if line.lstrip().startswith(">>>") or line.lstrip().startswith("..."):
         return line
     parts = QUOTED.split(line)
@@ -27,6 +27,6 @@ def _process(app: Sphinx, what: str, name: str, found: Any, options: Any, lines:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Escape what reStructuredText would take for markup."""
+    """Escape markup of reStructuredText in all lines."""
     app.connect("autodoc-process-docstring", _process)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
