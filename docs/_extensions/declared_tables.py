@@ -89,7 +89,7 @@ def study_keys() -> list[str]:
             (
                 f"`{key}`",
                 describe_schema(part),
-                "required" if key in required else _default(part),
+                _default(part, key in required),
                 describe_key(name, key),
             )
             for key, part in schema["properties"].items()
