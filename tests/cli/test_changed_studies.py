@@ -69,23 +69,7 @@ def test_assignments_set_constants_and_axes(run, folder, evogt):
     with evs.open(folder / "new.nc") as data:
         assert dict(data.run_status.sizes) == {"kind": 2, "seed": 2}
         assert (data.scale.item(), data.n.item(), data.error.sel(kind="a").values.tolist()) == (2.0, 20, [40.0, 42.0])
-    code, out, err = evogt("run", "own.toml", "scal=2")
-    assert (code, out, "Did you mean `scale`?" in err) == (2, "", True)
     assert evogt("verify", "new.nc")[0] == 0
-
-
-def test_options_without_effect_are_refused(folder, evogt):
-    for options, said in [
-        (("run", "own.toml", "-n", "--retry-failed"), "`--retry-failed` has no effect with --dry-run"),
-        (("run", "own.toml", "--task", "1/2", "--scheduler", "tcp://a:1"), "must not be combined"),
-        (("try", "own.toml", "--code", "method.py"), "`--code` has no effect with a study"),
-        (("status", "own.nc", "-o", "b.nc"), "`--output` has no effect with a result"),
-        (("summary", "own.nc", "--log"), "`--log` has no effect without --sensitivity"),
-        (("summary", "own.nc", "--json", "--rows", "n"), "`--rows` has no effect with --json"),
-        (("merge", "a.nc", "b.nc", "-o", "c.nc", "--along", "x", "--study", "own.toml"), "`--study` has no effect"),
-    ]:
-        code, out, err = evogt(*options)
-        assert (code, out, said in err) == (2, "", True), err
 
 
 def test_documents_have_stable_keys(run, folder, evogt, document):
@@ -115,41 +99,25 @@ def test_results_are_listed_by_what_they_hold(run, folder, evogt, document):
     run()
     run("n=10", "-o", "results/small.nc")
     (folder / "results" / "other.nc").write_text("no result")
-    code, out, err = evogt("list")
-    assert (code, len(out.splitlines()), "other.nc" in err) == (0, 4, True)
-    assert "2 n x 2 kind x 3 seed" in out
+    assert "other.nc" in evogt("list")[2]
     (found,) = document("list", "-w", "n>40 and method=method")["results"]
-    assert (found["file"], found["counts"]["ok"], found["axes"]) == (
-        "results/own.nc",
-        5,
-        {"n": 2, "kind": 2, "seed": 3},
-    )
+    assert (found["file"], found["counts"]["ok"]) == ("results/own.nc", 5)
+    assert found["axes"] == {"n": 2, "kind": 2, "seed": 3}
     found = document("list", "results", "-w", "status=failed and kind=b")["results"]
     assert [each["runs"] for each in found] == [2, 1]
-    for where, said in [("nn>1", "Did you mean `n`?"), ("n", "must be conditions"), ("kind>a", "has no order")]:
-        code, out, err = evogt("list", "-w", where)
-        assert (code, out, said in err) == (2, "", True), err
 
 
 def test_results_are_compared_by_parameter_values(run, folder, evogt, document):
     run("-o", "a.nc")
-    run("n=50,90", "-o", "b.nc")
-    assert "6 common runs, 0 differ" in evogt("diff", "a.nc", "b.nc")[1]
     code = (folder / "method.py").read_text()
     (folder / "method.py").write_text(code.replace("n + seed", "n + seed * 2").replace("seed == 1", "seed == 2"))
     run("-o", "c.nc")
     made = document("diff", "a.nc", "c.nc")
     assert (made["common"], made["different"], made["code"]) == (12, 8, ["method.py"])
     assert [(each["name"], each["runs"]) for each in made["variables"]] == [("error", 4)]
-    assert made["runs"][0] == {
-        "at": {"scale": "1", "n": "10", "kind": "a", "seed": "1"},
-        "status": ["ok", "ok"],
-        "differs": ["error"],
-    }
+    at = {"scale": "1", "n": "10", "kind": "a", "seed": "1"}
+    assert made["runs"][0] == {"at": at, "status": ["ok", "ok"], "differs": ["error"]}
     frame = evs.diff("a.nc", "c.nc").to_dataframe()
     assert frame.query("kind == 'b' and seed == '1'").status_b.tolist() == ["ok", "ok"]
-    out = evogt("diff", "a.nc", "c.nc")[1].splitlines()
-    assert "  the code differs: method.py" in out
-    assert "  4 runs, first error: 11 in a.nc, 12 in c.nc, relative difference 9.1e-02" in out
     run("scale=3", "-o", "d.nc")
     assert "scale is 1 in a.nc, 3 in d.nc" in evogt("diff", "a.nc", "d.nc")[1]

@@ -1,4 +1,4 @@
-"""What ends `evogt run` early, and who else may write: the command as a process, really signalled."""
+"""Signals, time limits, a second writer and a full disk: `evogt run` as a process."""
 
 import functools
 import re
@@ -34,7 +34,7 @@ SLOW = """
 def slow(own_study, tmp_path):
     """Starts `evogt run` on 100 runs of 0.05 s with more options; the process, and its result's path.
 
-    Once there is a file `go` beside the result the runs return at once.
+    Once there is a file `go` errors the result the runs return at once.
     """
     study = own_study(SLOW.replace("GO", repr(str(tmp_path / "go"))), "[axes]\nseed = { start = 0, count = 100 }")
     path = tmp_path / "own.nc"
@@ -54,7 +54,7 @@ def slow(own_study, tmp_path):
             process.communicate(timeout=60)
 
 
-def ended(process):
+def wait_for_end(process):
     """Exit code and standard error, once the process and all that it started are gone."""
     children = psutil.Process(process.pid).children(recursive=True)
     _, errors = process.communicate(timeout=60)
@@ -63,18 +63,18 @@ def ended(process):
     return process.returncode, errors
 
 
-def finishes(slow):
+def check_the_same_command_computes_the_rest(slow):
     """The same command computes the rest; the runs that it found."""
     process, path = slow()
     path.with_name("go").touch()
-    code, errors = ended(process)
+    code, errors = wait_for_end(process)
     assert (code, errors) == (0, "")
     data = read_study(path)
     assert (status_codes(data.run_status) == Status.ok).all()
     np.testing.assert_array_equal(data.error, np.arange(100))
 
 
-def asked(*arguments):
+def call_evogt(*arguments):
     done = subprocess.run(
         [sys.executable, "-m", "evogt_study", *map(str, arguments)], capture_output=True, text=True, timeout=60
     )
@@ -82,31 +82,31 @@ def asked(*arguments):
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command(slow, which):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(slow, number):
     process, path = slow()
     eventually(lambda: shard_files(shard_folder(path)), process)
-    process.send_signal(which)
-    code, errors = ended(process)
+    process.send_signal(number)
+    code, errors = wait_for_end(process)
     assert code == 130
     assert not path.with_name("own.nc.lock").exists()
     assert errors == f"evogt: terminated: finished runs are in {path}.shards. The same command computes the rest.\n"
-    told, beside = asked("status", path)
-    state, counts, by_seed = told.splitlines()
+    printed, errors = call_evogt("status", path)
+    state, counts, by_seed = printed.splitlines()
     assert state == f"{path}: not running; `evogt run` computes the rest"
     assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
     assert by_seed.startswith("  not run by seed: ")
-    assert "is not finished. These are its runs so far." in beside
-    told, beside = asked("summary", path, "--over", "seed")
-    assert re.search(r"  \d+/100\b", told)
-    assert "is not finished" in beside
-    assert "they are left out" in beside
-    finishes(slow)
-    assert asked("status", path) == (f"{path} (main): 100 runs, 100 ok\n", "")
+    assert "is not finished. These are its runs so far." in errors
+    printed, errors = call_evogt("summary", path, "--over", "seed")
+    assert re.search(r"  \d+/100\b", printed)
+    assert "is not finished" in errors
+    assert "they are left out" in errors
+    check_the_same_command_computes_the_rest(slow)
+    assert call_evogt("status", path) == (f"{path} (main): 100 runs, 100 ok\n", "")
 
 
-def test_code_in_a_string_that_is_interrupted(own_study):
-    """As dataclasses are made of, and much else that an import does."""
+def test_interrupted_code_in_a_string(own_study):
+    """Dataclasses execute such code."""
     study = own_study(
         """
         def method(seed):
@@ -123,7 +123,7 @@ def test_code_in_a_string_that_is_interrupted(own_study):
 
 def test_a_time_limit_stops_before_others_do(slow):
     process, _ = slow("--time-limit", "1.5s")
-    code, errors = ended(process)
+    code, errors = wait_for_end(process)
     assert code == 130
     assert errors.startswith("evogt: stopped at the time limit of 1.5s: ")
 
@@ -134,45 +134,19 @@ def catches(process, number):
     return int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)[1], 16) >> (number - 1) & 1
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("locked", [False, True])
-def test_a_signal_before_anything_is_computed(slow, which, locked):
+def test_a_signal_before_anything_is_computed(slow, number, locked):
     """While the command is still imported, and while its cluster starts."""
     process, path = slow()
     eventually(lambda: path.with_name("own.nc.lock").exists() if locked else catches(process, signal.SIGTERM), process)
-    process.send_signal(which)
-    code, errors = ended(process)
+    process.send_signal(number)
+    code, errors = wait_for_end(process)
     assert code == 130
     assert errors.count("\n") == 1, errors
     assert errors.startswith("evogt: ")
     assert not path.exists()
-    finishes(slow)
-
-
-def test_what_is_deferred_acts_at_the_end():
-    reached, before = [], signal.getsignal(signal.SIGINT)
-
-    def body():
-        with handle_signals(), defer_signals():
-            signal.raise_signal(signal.SIGTERM)
-            reached.append("end")
-
-    with pytest.raises(KeyboardInterrupt, match="terminated"):
-        body()
-    assert reached == ["end"]
-    with defer_signals():
-        pass
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_ctrl_c_is_deferred_too():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    try:
-        with pytest.raises(KeyboardInterrupt), defer_signals():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
+    check_the_same_command_computes_the_rest(slow)
 
 
 def test_a_second_command_on_the_same_result_is_refused(slow):
@@ -180,18 +154,18 @@ def test_a_second_command_on_the_same_result_is_refused(slow):
     eventually(lambda: shard_files(shard_folder(path)), first)
     first.send_signal(signal.SIGSTOP)  # it holds the lock however long the second takes to start
     second, _ = slow()
-    code, errors = ended(second)
+    code, errors = wait_for_end(second)
     path.with_name("go").touch()
     first.send_signal(signal.SIGCONT)
     assert code == 2
     assert f"own.nc is being written by process {first.pid} on " in errors
     assert errors.count("\n") == 1
-    assert ended(first) == (0, "")
+    assert wait_for_end(first) == (0, "")
     with only_writer(path):
         pass
 
 
-def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, tmp_path):
+def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study, tmp_path):
     source = """
         import os, time
         def method(seed):
@@ -207,25 +181,25 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             eventually(lambda: shard_files(shard_folder(path)), process)
-            told, beside = asked("status", path, "--html", page)
-            state, counts, *_ = told.splitlines()
+            printed, errors = call_evogt("status", path, "--html", page)
+            state, counts, *_ = printed.splitlines()
             assert re.fullmatch(
                 rf"{path}: running: process {process.pid} on \S+ since \S+Z; main: \d+/100 runs, 0 failed"
                 r"(, [\d.]+ runs/s, .* left)? \(.* ago\)",
                 state,
             )
             assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
-            assert "is not finished" in beside
+            assert "is not finished" in errors
             assert '<meta http-equiv="refresh" content="60">' in page.read_text()
             assert f"Running: process {process.pid} on " in page.read_text()
             assert "Not run by seed: " in page.read_text()
-            assert re.search(r"  \d+/100\b", asked("summary", path, "--over", "seed")[0])
+            assert re.search(r"  \d+/100\b", call_evogt("summary", path, "--over", "seed")[0])
             watching = subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             first = watching.stdout.readline()
             assert process.poll() is None
         finally:
             go.touch()
-            assert ended(process) == (0, "")
+            assert wait_for_end(process) == (0, "")
     assert first.startswith(f"{path}: running: process {process.pid} ")
     assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path} (main): 100 runs, 100 ok"
     assert watching.returncode == 0
@@ -235,7 +209,7 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])
-def test_what_is_no_time_is_refused(text):
+def test_an_invalid_time_is_refused(text):
     with pytest.raises(InputError, match="`--time-limit` must be a time such as"):
         parse_seconds(text)
 
@@ -244,11 +218,11 @@ def test_what_is_no_time_is_refused(text):
     ("text", "expected"),
     [("90", 90), ("0.5", 0.5), ("30m", 1800), ("1.5h", 5400), ("2d3h", 183600), ("1:30", 90), ("10:00:00", 36000)],
 )
-def test_times(text, expected):
+def test_forms_of_a_time(text, expected):
     assert parse_seconds(text) == expected
 
 
-def test_a_terminal_that_closes_is_ignored_where_nohup_says_so():
+def test_a_closed_terminal_is_ignored_under_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with handle_signals(), defer_signals():
@@ -267,32 +241,7 @@ def test_handlers_are_put_back():
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-LARGE = """
-    def method(seed):
-        return {"error": float(seed), "values": ("n", [float(seed)] * 1000)}
-"""
-
-
-def test_a_full_disk_is_told_and_loses_nothing_finished(own_study, tmp_path):
-    """As full as can be without a disk of one's own: no file may be larger than a few runs."""
-    study = own_study(LARGE, "[axes]\nseed = { start = 0, count = 300 }")
-    path = tmp_path / "own.nc"
-    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "1"]
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=limit)
-    assert done.returncode == 2
-    assert re.search(r"^evogt: cannot write .*own\.nc.*: File too large$", done.stderr.splitlines()[-1])
-    assert "Traceback" not in done.stderr
-    assert shard_files(shard_folder(path))
-    assert not list(tmp_path.rglob("*.tmp"))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, f"{path}: 300 runs, 300 ok\n")
-    assert "of them from before" in done.stderr
-    np.testing.assert_array_equal(read_study(path)["values"][:, 0], np.arange(300))
-
-
-def test_a_disk_without_room_for_what_is_held_of_each_run_is_told(own_study, tmp_path):
-    """A variable with a dimension of its own that does not fit ends in one line, not by a signal; its runs are kept."""
+def test_a_disk_without_room_for_the_values_ends_in_one_line_and_keeps_the_runs(own_study, tmp_path):
     wide = "def method(seed):\n    return {'values': ('n', [float(seed)] * 40)}\n"
     study = own_study(wide, "[axes]\nseed = { start = 0, count = 60_000 }")
     path = tmp_path / "results" / "own.nc"

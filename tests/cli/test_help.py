@@ -1,8 +1,6 @@
 """Help texts, the completion protocol of shells, and the start of the command."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,12 @@ GOLDEN = Path(__file__).with_name("help.txt")
 
 
 def test_help_texts(evogt, monkeypatch):
-    """After a wanted change, write `shown` to the file."""
+    """After a wanted change, EVOGT_WRITE=1 writes the file again."""
     monkeypatch.setenv("COLUMNS", "80")
     shown = "\n".join(
         f"$ evogt {name} --help\n{evogt(name, '--help')[1]}" for name in (*COMMANDS, *REGISTERED.installed())
     )
-    if "EVOGT_WRITE_HELP" in os.environ:
+    if "EVOGT_WRITE" in os.environ:
         GOLDEN.write_text(shown)
     assert shown == GOLDEN.read_text()
 
@@ -33,10 +31,7 @@ def test_help_texts(evogt, monkeypatch):
         ("bash", "evogt summary own.nc --stat", "3", "plain,--statistic"),
     ],
 )
-def test_shells_complete_commands_and_options(shell, words, current, expected):
-    environment = {"_EVOGT_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": current}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("evogt")], env=os.environ | environment, capture_output=True, text=True,
-        timeout=60, check=True,
-    )  # fmt: skip
-    assert done.stdout.startswith(expected)
+def test_shells_complete_commands_and_options(evogt, monkeypatch, shell, words, current, expected):
+    for name, value in {"_EVOGT_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": current}.items():
+        monkeypatch.setenv(name, value)
+    assert evogt()[1].startswith(expected)

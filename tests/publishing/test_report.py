@@ -16,11 +16,9 @@ from drawable import AXES, PILOT, own, runs, small
 
 import evogt_study as evs
 from evogt_study.analysis.status_counts import completeness
-from evogt_study.cli.display import format_counts
 from evogt_study.publishing.report import (
     MAX_ROWS,
     MAX_TABLES,
-    _describe_product,
     compare_main_variable,
     list_commands,
     list_conclusions,
@@ -149,25 +147,6 @@ def test_long_tables_are_cut_and_say_so(tmp_path):
     assert make_tables(data)[0].body[7][:2] == ["7", "7.500"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ([], "one run for each point of the product"),
-        ([1], "12 points with 11 different runs"),
-        ([""], "one run for each of 11 points of the product"),
-        ([1, ""], "11 of 12 points with 10 different runs"),
-    ],
-)
-def test_points_of_the_same_run_are_counted_apart(changed, message):
-    data = small()
-    keys = data["run_key"].values.ravel()  # a view
-    for place, key in enumerate(changed):
-        keys[place] = keys[5] if key else key
-    assert _describe_product(data, completeness(data)) == message
-    points = message.partition(" ")[0] + " points, " if "different" in message else ""
-    assert format_counts(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
-
-
 def test_the_pilot_has_a_section_and_folders_of_the_author_are_private(with_pilot):
     text = page_of(with_pilot)
     page = Page(text)
@@ -190,9 +169,8 @@ def test_commands_are_quoted_and_fit_the_study(failing, tmp_path):
     in_python = data.assign_attrs(study_code=code, study_file="study f")
     assert [command.split()[1] for command, _ in list_commands(failing, in_python, None)] == ["verify", "report"]
     for code in ("[]", "{", '{"codes": []}', '{"codes": {"a.py:f": {"content": "0"}}}'):
-        assert "try" in [
-            each.split()[1] for each, _ in list_commands(failing, data.assign_attrs(study_code=code), None)
-        ]
+        commands = list_commands(failing, data.assign_attrs(study_code=code), None)
+        assert "try" in [each.split()[1] for each, _ in commands]
 
 
 @pytest.mark.long
@@ -347,49 +325,12 @@ def test_evogt_report_and_plot_write_files_and_name_them(evogt, failing, tmp_pat
     assert names == ["it_comparison.svg", "it_dependence.svg", "it_distribution.svg", "it_trace.svg"]
     assert all(name in out for name in names)
     assert "22 of 36 runs (12 failed, 2 diverged)" in out
-    options = [
-        "--x",
-        "N",
-        "--over",
-        "seed",
-        "--at",
-        "kind=slow",
-        "--variable",
-        "count",
-        "--slope",
-        "1,0.5",
-        "--caption",
-    ]
+    options = ["--x", "N", "--over", "seed", "--at", "kind=slow", "--variable", "count", "--slope", "1,0.5"]
+    options.append("--caption")
     assert evogt("plot", failing, "dependence", "-o", tmp_path / "one" / "it.png", *options)[0] == 0
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["it.png", "it.txt"]
     text = (tmp_path / "one" / "it.txt").read_text()
     assert "Count against N = 10, 20, 40, over 4 values of seed, at kind = slow; 11 of 12 runs (1 diverged)." in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["plot", "{file}", "bars"], "`KIND` must be one of distribution, dependence, heat_map, trend, time_series,"),
-        (["plot", "{file}", "--x", "tau"], "`--x` must be one of kind, N, seed, got 'tau'"),
-        (["plot", "{file}", "--at", "N=11"], "`N` must be one of 10, 20, 40, got '11'"),
-        (["plot", "{file}", "--at", "N"], "`--at` must read axis=value,axis=value, got 'N'"),
-        (["plot", "{file}", "--variable", "eror"], "`--variable` must be one of error, count, trace"),
-        (["plot", "{file}", "--slope", "1,nan"], "`--slope` must be numbers, such as 1,2, got '1,nan'"),
-        (["plot", "{file}", "--size", "3"], "`--size` must be numbers up to 50 inches, such as 3.4x2.6, got '3'"),
-        (["plot", "{file}", "-o", "it.jpg"], "`--output` must end in .png, .pdf, .svg, got 'it.jpg'"),
-        (["plot", "{file}", "--pilot"], "must have pilot runs, got a result without them"),
-        (["report", "nowhere.nc"], "no result file nowhere.nc"),
-        (["report", "{file}", "-o", "it.pdf"], "`--output` must end in .html, got 'it.pdf'"),
-        (["report", "{file}", "-o", "{file}/it.html"], "cannot write"),
-        (["status", "{file}", "--html", "it.pdf"], "`--html` must end in .html, got 'it.pdf'"),
-    ],
-)
-def test_mistakes_get_one_line_and_exit_code_2(evogt, failing, arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = evogt(*(argument.format(file=failing) for argument in arguments))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------
@@ -401,9 +342,11 @@ def chromium():
         yield running
 
 
-@pytest.mark.parametrize("width", [1700, 1300, 400])
-@pytest.mark.parametrize("name", ["failing", "with_pilot", "hostile"])
-def test_in_a_browser_the_page_is_whole_quiet_and_fits(name, width, chromium, request, tmp_path):
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "width"), [("failing", 1700), ("failing", 400), ("with_pilot", 1300), ("hostile", 1300)]
+)
+def test_a_browser_shows_the_whole_page_without_requests_or_scripts(name, width, chromium, request, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(page_of(request.getfixturevalue(name)), encoding="utf-8")
     seen = browser.opened(chromium, path, width)
