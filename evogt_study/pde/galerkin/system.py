@@ -126,7 +126,16 @@ class GalerkinSystem:
     @cached_property
     def modes(self) -> tuple[Array, Array]:
         """Eigenvalues (r,) and eigenvectors (r, r) of K at t = 0, which an autonomous system advances in."""
-        return np.linalg.eigh(self.stiffness(0.0))
+        stiffness = self.stiffness(0.0)
+        stiff = stiffness.any(axis=0)
+        if stiff.all():
+            return np.linalg.eigh(stiffness)
+        # a function without stiffness (the constant) is a mode with eigenvalue 0: eigh would give one of 1e-16 |K|, by
+        # which the mass grows at each step
+        eigenvalues, basis = np.zeros(self.initial.size), np.eye(self.initial.size)
+        block = np.ix_(stiff, stiff)
+        eigenvalues[stiff], basis[block] = np.linalg.eigh(stiffness[block])
+        return eigenvalues, basis
 
     def nodal_lifting(self, t: float) -> Array | None:
         """u_b at the assembly nodes, (Q,); None if there is none."""

@@ -113,6 +113,7 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
         raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
     stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
     factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
+    factor[eigenvalues == 0.0] = 1.0  # exactly, so that the mass is constant
     weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
     loads = grid.dt * system.load(tableau.times(grid).ravel()) @ basis
     forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)

@@ -86,4 +86,4 @@ def test_without_given_values_the_mass_is_kept(dimension, domain, boundary):
     rule = QuadratureRule("gauss_legendre", {1: 100, 2: 24}[dimension])
     solution = solve_arrays(problem, run_of(problem, 30, RULE if domain and "lower" not in domain else rule))
     means = solution.trajectory.coefficients @ (solution.space.values.T @ solution.space.quadrature.weights)
-    assert np.ptp(means) < 1e-14 * np.abs(means).max()
+    assert np.ptp(means) < 1e-15 * np.abs(means).max()
