@@ -7,7 +7,8 @@
 - `current_run`: folder, checkpoint and progress of the run that this process computes
 - `code`: `UserCode`: a function of a file, a module or a notebook
 - `fingerprint`: hash of the source that a function depends on
-- `syntax`: Python text as statements in a normal form; the user's own modules
+- `syntax`: Python text as statements, and the names in them
+- `local_files`: the user's own files, and the hashes of their content
 - `function`: a user function as a method; conversion of the object that it returns to a record
 - `streams`: random streams: the generator `rng`, draws without a seed, captured generators
 """

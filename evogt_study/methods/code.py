@@ -36,10 +36,19 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.methods.command import CommandSpec, Program, is_command
-from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint, text_of, with_depends
+from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint
+from evogt_study.methods.local_files import (
+    Contents,
+    hash_code_files,
+    hash_content,
+    hash_depends,
+    is_local,
+    read_source,
+    with_depends,
+)
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
-from evogt_study.methods.streams import check_generators
-from evogt_study.methods.syntax import CACHED, code_hash, content_of, hash_depends, is_local, read_source, unwrap
+from evogt_study.methods.streams import CACHED, check_generators
+from evogt_study.methods.syntax import unwrap
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -50,8 +59,6 @@ INSTALLED = ("site-packages", "dist-packages")
 """Names of folders of installed packages, which may be in the folder of the standard library."""
 SOURCE_LIMIT = 20_000
 """Characters of the source of a function that a result stores for its readers."""
-Contents = tuple[tuple[str, str], ...]
-"""Names of files, each with a hash of its content."""
 _imported_as: dict[str, object] = {}
 """Content of the modules that were imported for a study."""
 _neighbours = [""]
@@ -241,7 +248,7 @@ def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> Use
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
         folder=str(folder.resolve()), depends=hash_depends(depends, folder),
-        files=code_hash(path, source, root, package or module, folder, depends), content=content, used=used,
+        files=hash_code_files(path, source, root, package or module, folder, depends), content=content, used=used,
         text=source,
     )  # fmt: skip
 
@@ -263,8 +270,7 @@ def code_of(function: Any, folder: Path) -> UserCode:
     if is_installed and function.__qualname__.isidentifier():
         return named_code(f"{module}:{function.__qualname__}", folder)
     content, used, payload = _pickle(function, name, "a function")
-    named = used.name_of(function)
-    path, attribute = ("", name) if named is None else (named[0].path, named[1])
+    path, attribute = ("", name) if used.root is None else (used.root.scope.path, str(used.root.name))
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
     helpers = {each.name: hash_file(each) for each in paths if each.is_file()}
     return UserCode(
@@ -459,7 +465,7 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
     source = read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent
-    content = _source_content(source, attribute, path, root, package)[0] if source else content_of(path)
+    content = _source_content(source, attribute, path, root, package)[0] if source else hash_content(path)
     return path, source, root, package, content
 
 
@@ -515,6 +521,17 @@ def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
             f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
             f"{shorten(str(error))}; make that inside the function"
         ) from None
+
+
+def text_of(function: Any) -> str:
+    """The source of a function, as far as Python knows it."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    kind = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
 
 
 def _name(function: Any) -> str:

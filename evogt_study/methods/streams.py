@@ -28,7 +28,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.syntax import CACHED, is_local, module_path
+from evogt_study.methods.local_files import find_module_file, is_local
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
 
@@ -43,6 +43,8 @@ GENERATORS = (
 )  # fmt: skip
 GLOBAL_GENERATORS = (getattr(mtrand, "_rand", None), getattr(random, "_inst", None))
 """The generators behind ``np.random`` and `random`, which are seeded before each run."""
+CACHED = type(functools.lru_cache(lambda: None))
+"""The type that `functools.lru_cache` and `functools.cache` give a function."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 MAX_OBJECTS = 100_000
 """Largest number of objects that are searched, in 0.3 s.  A larger graph is data of a library, such as a mesh."""
@@ -203,7 +205,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
     if is_local(sys.modules.get(function.__module__ or "")):
         names, modules, attributes = _used_names(code)
         for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
-            if module_path(Path(code.co_filename).parent, name) is not None:
+            if find_module_file(Path(code.co_filename).parent, name) is not None:
                 with suppress(Exception):  # the run shows the error
                     importlib.import_module(name)
         values = {name: function.__globals__[name] for name in names if name in function.__globals__}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import EvogtError
-from evogt_study.methods.syntax import python_file_sources
+from evogt_study.methods.local_files import python_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
 from evogt_study.storage.atomic import remove_unfinished, resolve_link

@@ -19,7 +19,7 @@ from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import CommandSpec, is_command
-from evogt_study.methods.syntax import find_imported_files, read_source
+from evogt_study.methods.local_files import find_imported_files, read_source
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import open_phases
 from evogt_study.results.reopened import find_code, study_in

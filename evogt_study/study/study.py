@@ -20,10 +20,10 @@ import tomli_w
 from evogt_study.errors import InputError, ParameterError, StudyError, shorten
 from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickle_object
 from evogt_study.methods.loading import load_method
+from evogt_study.methods.local_files import hash_depends
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
-from evogt_study.methods.syntax import hash_depends
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import (
     FINGERPRINT,

@@ -3,6 +3,7 @@
     python tests/across/fingerprint_table.py
 
 prints each fingerprint that differs, in each way to name a function.  It needs the package and NumPy only.
+The option --write stores the fingerprints of today in this file.
 """
 
 import importlib
@@ -117,43 +118,43 @@ FUNCTIONS = {
     "recursion": "def f(seed):\n    return seed and f(seed - 1)\n",
 }  # fmt: skip
 FINGERPRINTS = {
-    "a function": "642fb868a0d6f208",
-    "comments and a docstring": "642fb868a0d6f208",
-    "a helper and a constant": "5b493e49a3a9528b",
-    "an import": "7c1fa026b710806d",
-    "an import of a name": "c6db2255b5e18930",
-    "a helper file": "1374fb024723448e",
-    "a name of a helper file": "8da0073792ea4a4b",
-    "all of a helper file": "ea33435c476afb00",
-    "an import in a function": "3c921472d32e7b03",
-    "a try": "335486976d171bae",
-    "an exception with a name": "e55f9fb1852fe3c3",
-    "a comprehension": "ef1598ca7af621b7",
-    "comprehensions": "5a1b419fa4e910f5",
-    "a nested format": "a1810e72bd7023f6",
-    "formats": "430c616b48a7b760",
-    "a match": "46ae8fc025b111f1",
-    "a match of shapes": "4587eff8a2405729",
-    "a walrus": "9708a273ff09cd9f",
-    "async": "8de8964567fdeead",
-    "a generator function": "26e58101df6d16e0",
-    "a dataclass": "2e0542622bd8b24e",
-    "classes": "0080fa29f67be4b3",
-    "an enumeration": "b7bcd3987f252450",
-    "a cache": "c872c02c98c5837e",
-    "a decorator": "dd93b5e7bfe16f01",
-    "a decorated function": "d5837600ed1024d6",
-    "a lambda": "ab7b6668dc26783b",
-    "a closure": "4ca38a07c9633810",
-    "a partial": "7576d2bb05acf4f6",
-    "a method of an object": "3baf1010edc5ae73",
-    "constants": "9f90aee7c9c05479",
-    "arrays and scalars": "79dddefc7e5e208d",
-    "a conditional definition": "b264f84be913d533",
-    "globals that are set": "0ef1d5802b45603b",
-    "keyword-only and positional-only": "5b768cfea5ff7ed9",
-    "a star expression": "2c7772dcff9f4460",
-    "recursion": "8c17110a018285ee",
+    "a function": "394cd68398b57a6b",
+    "comments and a docstring": "394cd68398b57a6b",
+    "a helper and a constant": "4bf5869e6edf5284",
+    "an import": "14a51b764f57af13",
+    "an import of a name": "53cba25158b85f33",
+    "a helper file": "152d88d2133ddf40",
+    "a name of a helper file": "0a314ae26f6b6ffc",
+    "all of a helper file": "37bbc1994df5daef",
+    "an import in a function": "b39691ad6fef358f",
+    "a try": "10629264c5bf5313",
+    "an exception with a name": "73fbbe4741a4dc98",
+    "a comprehension": "c64cd4693c962306",
+    "comprehensions": "bc52ffe12de0120e",
+    "a nested format": "03f7f49ea7553229",
+    "formats": "56e1149d05b60457",
+    "a match": "9b8050a48038a6a2",
+    "a match of shapes": "0373c79229d1a471",
+    "a walrus": "4921e03f628e75cc",
+    "async": "f07fba94228fdd70",
+    "a generator function": "9e200585842694e8",
+    "a dataclass": "7370a5524b40aa7d",
+    "classes": "8099f745c198e6a4",
+    "an enumeration": "6f39bcdc894e7bca",
+    "a cache": "1cc5954aadc72d84",
+    "a decorator": "de75086591020a5e",
+    "a decorated function": "a3f32fb8ef7e1dd3",
+    "a lambda": "e25e2db827239a58",
+    "a closure": "f5c1e917997fb1e3",
+    "a partial": "d601f0d64942be36",
+    "a method of an object": "f40579c1aa3909e7",
+    "constants": "691358b02946aa99",
+    "arrays and scalars": "1771b5ced6627165",
+    "a conditional definition": "d4bb60b6a504422b",
+    "globals that are set": "b01f3ac7515780a8",
+    "keyword-only and positional-only": "8616e878e25b6a3b",
+    "a star expression": "fe6219216daebee1",
+    "recursion": "294d84e9887f2672",
 }  # fmt: skip
 IN_FILES = {"a method of an object"}
 """Functions with a state, which counts if they are made in a notebook: there only the file and the object agree."""
@@ -179,21 +180,26 @@ def fingerprints(source, name, folder):
     }
 
 
-def main():
-    """Print what differs."""
-    differing = 0
+def main(write=False):
+    """Print each fingerprint that differs, or store them all."""
+    known, differing = {}, 0
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("error")
         sys.path.insert(0, folder)
         (Path(folder) / "toy_helper.py").write_text(HELPER)
         for number, (name, source) in enumerate(FUNCTIONS.items()):
             for way, found in fingerprints(source, f"toy_{number}", Path(folder)).items():
+                known.setdefault(name, found[:16])
                 if (way != "notebook" or name not in IN_FILES) and found[:16] != FINGERPRINTS.get(name):
                     differing += 1
                     print(f"    {name!r}: {found[:16]!r},  # {way}")
+    if write:
+        head, start, rest = Path(__file__).read_text().partition("FINGERPRINTS = {\n")
+        lines = "".join(f'    "{name}": "{found}",\n' for name, found in known.items())
+        Path(__file__).write_text(f"{head}{start}{lines}{rest[rest.index('}') :]}")
     print(f"Python {sys.version.split()[0]}: {len(FUNCTIONS)} functions, {differing} fingerprints differ")
     return bool(differing)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] == ["--write"]))

@@ -25,7 +25,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evogt_study.errors import CodeWarning, StudyError
-from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint, with_depends
+from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint
+from evogt_study.methods.local_files import with_depends
+from evogt_study.methods.syntax import list_cells
 from evogt_study.study.study import Study
 
 SOURCE = '''
@@ -320,6 +322,15 @@ def test_a_cell_that_was_run_again_counts_as_it_is_now():
     first, second = "A = 2\ndef g(x):\n    return A * x\n", "A = 3\ndef g(x):\n    return A + x\n"
     use = "def f(seed):\n    return g(seed)\n"
     assert content(cell(use, first, second)) == content(cell(use, second)) != content(cell(use, first))
+
+
+@pytest.mark.parametrize("later", ["f", "print(f(3))", "len([f])", "import json\njson.dumps(f(1))", "x = f(2)", "RATE"])
+def test_later_cells_that_only_use_a_function_leave_its_fingerprint(later):
+    names = cell("import json\nRATE = 2\ndef f(seed):\n    return json.dumps(RATE)\n").__globals__
+    before = content(names["f"])
+    names["In"] = [*list_cells(names), later]
+    exec(later, names)
+    assert content(names["f"]) == before
 
 
 SCRIPT = """
