@@ -7,9 +7,11 @@ functions that return Datasets import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from evogt_study.plots.catalogue import PlottedFigure
+
+F = TypeVar("F", bound=Callable[..., Any])
+_VALUES, _DATA = (re.compile(rf"^{name}\n(?: {{4}}.*\n)+", re.MULTILINE) for name in ("values : .*", "data : Dataset"))
+"""The first parameter of the functions, which is a name or nothing in the methods."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
@@ -77,6 +83,25 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     return with_status_names(open_result(path, phase, chunks) if data is None else data)
 
 
+def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F], F]:
+    """Add the sections of a function of values to a docstring, with names of variables and an example of its own.
+
+    example: all lines, or an expression of the result `ds` and its value.
+    """
+
+    def add_sections(method: F) -> F:
+        text = (inspect.getdoc(function) or "").partition("Parameters\n")[2].partition("Examples\n")[0]
+        text = _DATA.sub("", _VALUES.sub("variable : str, optional\n    By default the first one of the user.\n", text))
+        if function is performance:
+            text = text.replace(" : DataArray", " : str")
+        opened = ('>>> with evs.open("data/results/threshold.nc") as ds:', f"...     {example[0]}", example[1])
+        lines = ("--------", ">>> import evogt_study as evs", *(example if len(example) > 2 else opened))
+        method.__doc__ = f"{method.__doc__}\n\nParameters\n{text}Examples\n" + "\n".join(lines) + "\n"
+        return method
+
+    return add_sections
+
+
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
 class Result:
     """The accessor ``ds.evogt`` of a result of this package."""
@@ -85,37 +110,8 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        names = (
-            "summary, compare, performance, share, orders, sensitivity, variance_shares, plot, failures, to_dataframe"
-        )
-        return f"ds.evogt: {names}, design"
-
-    def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """Compute statistics of a variable over the planned runs, as `evs.summary` does.
-
-        Parameters
-        ----------
-        variable : str, optional
-            Variable; by default the first one of the user.
-        over : str or list of str, default "seed"
-            Pooled dimensions.
-        **options
-            As in `evs.summary`.
-
-        Returns
-        -------
-        Dataset
-            Statistics, intervals, n_ok, n_planned and note over the other axes.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     table = ds.evogt.summary("error", statistics=["median"])
-        >>> dict(table.sizes)
-        {'tau': 4, 'dictionary': 2}
-        """
-        return summary(self._values(variable), over, planned=self._planned(), **options)
+        names = [name for name, each in vars(Result).items() if callable(each) and name[0] != "_"]
+        return f"ds.evogt: {', '.join(names)}, design"
 
     @property
     def design(self) -> Design:
@@ -123,193 +119,62 @@ class Result:
         ok = status_codes(self._data["run_status"]) == Status.ok
         return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._planned())
 
+    @_document_like(
+        summary, 'dict(ds.evogt.summary("error", statistics="median").sizes)', "{'tau': 4, 'dictionary': 2}"
+    )
+    def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
+        """Compute statistics of a variable over the planned runs, as `evs.summary` does."""
+        return summary(self._values(variable), over, planned=self._planned(), **options)
+
+    @_document_like(compare, 'ds.evogt.compare("dictionary", "error").leader.values[-1]', "'gtransnet'")
     def compare(
         self, dim: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """Compare the values of an axis over the finished runs, as `evs.compare` does.
-
-        Parameters
-        ----------
-        dim : str
-            Axis whose values are compared.
-        variable : str, optional
-            Variable; by default the first one of the user.
-        over : str or list of str, default "seed"
-            Dimensions of the sampling units.
-        **options
-            As in `evs.compare`.
-
-        Returns
-        -------
-        Dataset
-            Leader, test, interval and conclusion of each setup.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     found = ds.evogt.compare("dictionary", "error").sel(tau=1e-12)
-        >>> found.leader.item()
-        'gtransnet'
-        """
+        """Compare the values of an axis over the finished runs, as `evs.compare` does."""
         return compare(self._values(variable), dim, over, **{"planned": keys_of_finished_runs(self._data), **options})
 
-    def variance_shares(
-        self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
-    ) -> xr.Dataset:
-        """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does.
-
-        Parameters
-        ----------
-        variable : str, optional
-            Variable; by default the first one of the user.
-        axes : sequence of str, optional
-            Axes; by default all crossed axes.
-        **options
-            As in `evs.variance_shares`.
-
-        Returns
-        -------
-        Dataset
-            Shares along `source`, and total shares along `axes`.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     shares = ds.evogt.variance_shares("error")
-        >>> shares.source.values.tolist()[:2]
-        ['tau', 'dictionary']
-        """
-        return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
-
+    @_document_like(performance, 'list(ds.evogt.performance("error", 0.0))[:2]', "['bias', 'bias_mcse']")
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
-        """Compute the performance measures of an estimator, as `evs.performance` does.
-
-        Parameters
-        ----------
-        estimate : str
-            Variable with the estimate of each run.
-        truth : str or float
-            True value, or the name of a variable or coordinate that has it.
-        over : str, default "seed"
-            Dimension of the repetitions.
-        **options
-            As in `evs.performance`; `se`, `lower`, `upper` and `null` may be names.
-
-        Returns
-        -------
-        Dataset
-            Each measure with its Monte Carlo standard error.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     measures = ds.evogt.performance("error", 0.0)
-        >>> "bias_mcse" in measures
-        True
-        """
-        named: dict[str, Any] = {
-            name: self._data[each] if isinstance(each, str) else each for name, each in options.items()
-        }
+        """Compute the performance measures of an estimator, as `evs.performance` does."""
+        given = {name: self._data[each] if isinstance(each, str) else each for name, each in options.items()}
         true = self._data[truth] if isinstance(truth, str) else truth
-        return performance(
-            self._values(estimate), true, over, **({"planned": keys_of_finished_runs(self._data)} | named)
-        )
+        keys = {"planned": keys_of_finished_runs(self._data)}
+        return performance(self._values(estimate), true, over, **(keys | given))
 
+    @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """Count the runs for which a condition holds.
-
-        Parameters
-        ----------
-        condition : str
-            Comparison of variables and numbers, such as "lower <= truth <= upper".
-        over : str or list of str, default "seed"
-            Pooled dimensions.
-        **options
-            `confidence` and `planned`.
-
-        Returns
-        -------
-        Dataset
-            Share and its interval; n_ok, n_planned and failed.  A failed run does not count as False.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     small = ds.evogt.share("error < 1e-3").sel(tau=1e-12, dictionary="gtransnet")
-        >>> int(small.n_ok)
-        10
-        """
+        """Return the share of runs for which a condition holds, with Wilson's interval."""
         return share(self._data, condition, over, **{"planned": keys_of_finished_runs(self._data), **options})
 
+    @_document_like(observed_orders, 'ds.evogt.orders("tau", "error").slope.dims', "('dictionary',)")
     def orders(
         self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """Estimate the observed order of a variable along an axis, as `evs.observed_orders` does.
-
-        Parameters
-        ----------
-        along : str
-            Numeric axis, or a parameter that follows it.
-        variable : str, optional
-            Variable; by default the first one of the user.
-        over : str or list of str, default "seed"
-            Pooled dimensions.
-        **options
-            As in `evs.observed_orders`.
-
-        Returns
-        -------
-        Dataset
-            Exponents p of values ~ h^p, with intervals.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> with evs.open("data/results/threshold.nc") as ds:
-        ...     orders = ds.evogt.orders("tau", "error")
-        >>> "order" in orders
-        True
-        """
+        """Estimate the observed order of a variable along an axis, as `evs.observed_orders` does."""
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
 
+    @_document_like(
+        sensitivity,
+        '>>> sample = evs.sample("point", "sobol", 32, a={"from": 0, "to": 1}, b={"from": 0, "to": 1})',
+        '>>> ds = evs.run(evs.Study(lambda a, b: {"y": a + b / 10}, designs=sample), workers=0)',
+        '>>> ds.evogt.sensitivity("y").first_order.idxmax().item()',
+        "'a'",
+    )
     def sensitivity(
         self, variable: str | None = None, over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does.
-
-        Parameters
-        ----------
-        variable : str, optional
-            Variable; by default the first one of the user.
-        over : str or list of str, optional
-            Pooled dimensions; by default the seed.
-        **options
-            As in `evs.sensitivity`.
-
-        Returns
-        -------
-        Dataset
-            Indices along `parameter`, with intervals.
-
-        Raises
-        ------
-        InputError
-            If the result has no sample, or all values are equal.
-
-        Examples
-        --------
-        >>> import evogt_study as evs
-        >>> sample = evs.sample("point", "sobol", 32, a={"from": 0, "to": 1}, b={"from": 0, "to": 1})
-        >>> ds = evs.run(evs.Study(lambda a, b: {"y": a + b / 10}, designs=sample), workers=0)
-        >>> ds.evogt.sensitivity("y").first_order.idxmax().item()
-        'a'
-        """
+        """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does."""
         values = self._values(variable)
         return check_known(sensitivity(values, over, planned=self._planned(), **options), values)
+
+    @_document_like(
+        variance_shares, 'ds.evogt.variance_shares("error").source.values.tolist()[:2]', "['tau', 'dictionary']"
+    )
+    def variance_shares(
+        self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
+    ) -> xr.Dataset:
+        """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does."""
+        return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, x: str | None = None,
