@@ -1,7 +1,7 @@
 """Each published number of the paper and the study that computes it.
 
 A CSV file in data/published holds the numbers of one table or of a passage of text, one in each row.  For each file,
-`TABLES` names the studies, reads the number of a row from their results, and gives the `Measure` of the comparison.
+`TABLES` names the studies and reads the number of a row from their results.  `find_measure` gives the comparison.
 The readers do not see the published values.  A published number is stored as printed, because its text gives the number
 of digits that a computed value confirms.
 """
@@ -150,13 +150,11 @@ class Row:
     published: str
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """The studies of a row of one CSV, the function that reads its number from their results, and its measure."""
+class PublishedTable(NamedTuple):
+    """The studies of a row of one CSV, and the function that reads its number from their results."""
 
     studies: Callable[[Labels], tuple[str, ...]]
     read: Callable[[Results, Labels], Computed]
-    measure: Callable[[Labels], Measure] = lambda labels: Measure.digits
 
 
 class NotComputedError(Exception):
@@ -193,12 +191,17 @@ def compute(values: xr.DataArray, statistic: str = "mean") -> Computed:
         return Computed(float(found[statistic]), n_ok, n_planned)
 
 
+def _join(value: float | str, *parts: Computed) -> Computed:
+    """Return a number that rests on the runs of several others."""
+    return Computed(value, sum(each.n_ok for each in parts), sum(each.n_planned for each in parts))
+
+
 def compute_gain(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
     """Return the gain T/G: the statistic of one dictionary over the statistic of another."""
     statistic = {"gain": "mean", "median_gain": "median"}[name]
     first, second = (compute(values.sel(dictionary=each), statistic) for each in dictionaries.split("/"))
-    value = float(first.value) / float(second.value)  # of unrounded statistics, as the paper's gains are
-    return Computed(value, first.n_ok + second.n_ok, first.n_planned + second.n_planned)
+    # of unrounded statistics, as the paper's gains are
+    return _join(float(first.value) / float(second.value), first, second)
 
 
 def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
@@ -209,15 +212,9 @@ def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
     return compute(values, labels["statistic"])
 
 
-def _digits(labels: Labels) -> Measure:
-    return Measure.digits
-
-
-def _statistics(study: str, measure: Callable[[Labels], Measure] = _digits) -> PublishedTable:
+def _statistics(study: str) -> PublishedTable:
     """Return a table of statistics over seeds of one study."""
-    return PublishedTable(
-        lambda labels: (study,), lambda results, labels: read_statistic(results[study], labels), measure
-    )
+    return PublishedTable(lambda labels: (study,), lambda results, labels: read_statistic(results[study], labels))
 
 
 def _read_operator_2d(results: Results, labels: Labels) -> Computed:
@@ -246,17 +243,15 @@ def _read_temporal_convergence(results: Results, labels: Labels) -> Computed:
         return error
     double = {"dt": repr(2.0 * float(labels["dt"]))}  # the paper's steps are halved from row to row
     before = compute(select(data, "coefficient_error", double))
-    order = math.log2(float(before.value) / float(error.value))
-    return Computed(order, before.n_ok + error.n_ok, before.n_planned + error.n_planned)
+    return _join(math.log2(float(before.value) / float(error.value)), before, error)
 
 
 def _read_reference_tolerance(results: Results, labels: Labels) -> Computed:
     if "condition estimate" in labels["variable"]:
         return compute(select(results["space_time_regression"], "scaled_condition", {}), "max")
-    places = [{"coefficient_rtol": rtol} for rtol in ("1e-12", "1e-13")]
-    return _compute_difference(
-        *(select(results["temporal_tolerance"], "reference_coefficients", each) for each in places)
-    )
+    data = results["temporal_tolerance"]
+    places = ({"coefficient_rtol": rtol} for rtol in ("1e-12", "1e-13"))
+    return _compute_difference(*(select(data, "reference_coefficients", each) for each in places))
 
 
 def _compute_difference(values: xr.DataArray, reference: xr.DataArray, weights: xr.DataArray | float = 1.0) -> Computed:
@@ -281,17 +276,17 @@ def _read_allen_cahn_reference(results: Results, labels: Labels) -> Computed:
     return _compute_difference(coarse, fine, data.get("weight", 1.0))
 
 
-def _heat_modes(labels: Labels) -> str:
+def _find_heat_study(labels: Labels) -> str:
     return "space_time_evolution" if labels["method"] == "evolution" else labels["method"]
 
 
-def _finite_elements(labels: Labels) -> str:
+def _find_element_study(labels: Labels) -> str:
     return f"p1_fem_{labels['problem'].removesuffix('_1d')}"
 
 
 # the number of unknowns is a constant of the study, and no axis on which the label could be looked up
 def _read_p1_fem(results: Results, labels: Labels) -> Computed:
-    data = results[_finite_elements(labels)]
+    data = results[_find_element_study(labels)]
     unknowns = compute(select(data, "degrees_of_freedom", labels))
     if unknowns.n_ok and unknowns.value != float(labels["dofs"]):
         raise NotComputedError
@@ -302,13 +297,9 @@ PRESCRIBED = {"space_time_diagnostic": "space_time_regression", "temporal_conver
 """Studies whose names differ from those in the paper's table of shape parameters."""
 
 
-def _gamma_study(labels: Labels) -> str:
-    return PRESCRIBED.get(labels["study"], labels["study"])
-
-
 def _read_gamma_selected(results: Results, labels: Labels) -> Computed:
     """Return the pilot's choice with the pilot's runs, or the value that the study file prescribes with the study's."""
-    name = _gamma_study(labels)
+    name = PRESCRIBED.get(labels["study"], labels["study"])
     runs = results.get(f"{name}/pilot", results[name])
     planned = select(runs, "run_key", labels) != ""
     ok = planned & (status_codes(select(runs, "run_status", labels)) == Status.ok)
@@ -340,8 +331,7 @@ def _read_cross_grid(results: Results, labels: Labels) -> Computed:
         study, place = REFINED[labels["variable"]]
         return _read_refined(results[study], results[f"refined_{study}"], place)
     found = [compute(select(results[study], labels["variable"], {}), "max") for study in CROSS_GRID_STUDIES]
-    largest = max(float(each.value) for each in found)
-    return Computed(largest, sum(each.n_ok for each in found), sum(each.n_planned for each in found))
+    return _join(max(float(each.value) for each in found), *found)
 
 
 def _read_refined(data: xr.Dataset, refined: xr.Dataset, place: Labels) -> Computed:
@@ -359,37 +349,35 @@ def _read_refined(data: xr.Dataset, refined: xr.Dataset, place: Labels) -> Compu
 def _read_claim(results: Results, labels: Labels) -> Computed:
     claim = CLAIMS[labels["variable"]]
     values = [select(results[study], claim.variable, claim.labels) for study in claim.studies]
-    n_ok = sum(int(np.isfinite(each.values).sum()) for each in values)
-    return Computed(claim.compute(*values), n_ok, sum(each.size for each in values))
+    return _join(claim.compute(*values), *(compute(each, "max") for each in values))
 
 
-def _measure_defect(labels: Labels) -> Measure:
-    """Return the order for mass defects, which are rounding noise."""
-    return Measure.order if labels["variable"] == "mass_defect" else Measure.digits
-
-
-def _measure_tolerance(labels: Labels) -> Measure:
-    """Return the order for the change under tighter tolerances, which is noise; the condition is a bound."""
-    return Measure.bound if "upper bound" in labels["variable"] else Measure.order
+def find_measure(row: Row) -> Measure:
+    """Return the measure of a number: rounding noise is judged by its order, and a bound holds or not."""
+    variable = row.labels["variable"]
+    if "upper bound" in variable:
+        return Measure.bound
+    noise = row.file == "reference_tolerance" or variable.replace(" ", "_").startswith(("mass_defect", "identity-mass"))
+    return Measure.order if noise and row.file != "cross_grid" else Measure.digits
 
 
 TABLES: Mapping[str, PublishedTable] = {
     "oscillatory_1d": _statistics("oscillatory_1d"),
     "target_1d": _statistics("target_1d"),
-    "p1_fem": PublishedTable(lambda labels: (_finite_elements(labels),), _read_p1_fem),
+    "p1_fem": PublishedTable(lambda labels: (_find_element_study(labels),), _read_p1_fem),
     "feature_count": _statistics("feature_count"),
-    "conditioning": PublishedTable(lambda labels: ("oscillatory_1d",), _read_conditioning, _measure_defect),
-    "threshold": _statistics("threshold", _measure_defect),
+    "conditioning": PublishedTable(lambda labels: ("oscillatory_1d",), _read_conditioning),
+    "threshold": _statistics("threshold"),
     "quadrature": _statistics("quadrature"),
     "temporal_convergence": PublishedTable(
         lambda labels: (f"temporal_{labels['problem']}",), _read_temporal_convergence
     ),
     "reference_tolerance": PublishedTable(
-        lambda labels: ("temporal_tolerance", "space_time_regression"), _read_reference_tolerance, _measure_tolerance
+        lambda labels: ("temporal_tolerance", "space_time_regression"), _read_reference_tolerance
     ),
     "space_time_diagnostic": PublishedTable(
-        lambda labels: (_heat_modes(labels),),
-        lambda results, labels: read_statistic(results[_heat_modes(labels)], labels),
+        lambda labels: (_find_heat_study(labels),),
+        lambda results, labels: read_statistic(results[_find_heat_study(labels)], labels),
     ),
     "operator_2d": PublishedTable(lambda labels: ("operator_2d",), _read_operator_2d),
     "nonseparable_2d": _statistics("nonseparable_2d"),
@@ -397,11 +385,12 @@ TABLES: Mapping[str, PublishedTable] = {
     "cross_grid": PublishedTable(_cross_grid_studies, _read_cross_grid),
     "allen_cahn_2d": _statistics("allen_cahn_2d"),
     "allen_cahn_reference": PublishedTable(lambda labels: ("allen_cahn_reference",), _read_allen_cahn_reference),
-    "gamma_selected": PublishedTable(lambda labels: (_gamma_study(labels),), _read_gamma_selected),
+    "gamma_selected": PublishedTable(
+        lambda labels: (PRESCRIBED.get(labels["study"], labels["study"]),), _read_gamma_selected
+    ),
     "claims": PublishedTable(
         lambda labels: CLAIMS[labels["variable"]].studies,
         _read_claim,
-        lambda labels: Measure.order if "mass defect" in labels["variable"] else Measure.digits,
     ),
 }
 
@@ -505,8 +494,7 @@ def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDi
 
 
 def _judge_row(row: Row, results: Results, known: Sequence[KnownDifference]) -> Entry:
-    table = TABLES[row.file]
-    computed, measure = table.read(results, row.labels), table.measure(row.labels)
+    computed, measure = TABLES[row.file].read(results, row.labels), find_measure(row)
     verdict, reason = judge_value(row.published, computed.value, measure), ""
     if computed.n_ok < computed.n_planned:
         verdict = Verdict.differs  # a number over the runs that are left is another number

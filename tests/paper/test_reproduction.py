@@ -19,6 +19,7 @@ from evogt_study.paper.published import (
     Verdict,
     compute,
     compute_gain,
+    find_measure,
     judge_numbers,
     read_csv,
     read_known_differences,
@@ -60,7 +61,7 @@ def test_every_row_is_computed_by_studies_of_the_paper(rows):
 def test_what_is_noise_or_a_bound_is_fixed_beforehand(rows):
     measures = {}
     for row in rows:
-        measures.setdefault(TABLES[row.file].measure(row.labels), set()).add(row.labels["variable"])
+        measures.setdefault(find_measure(row), set()).add(row.labels["variable"])
     assert measures[Measure.bound] == {"augmented scaled condition estimate, upper bound"}
     assert measures[Measure.order] == {
         "mass_defect",
