@@ -73,8 +73,6 @@ _named = lazy_names(
         "evogt_study.workers.options": "RunOptions",
     },
 )
-_MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde"}
-
 _GIVE_DATASETS = (
     "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "run",
     "sensitivity", "summary", "variance_shares",
@@ -82,41 +80,17 @@ _GIVE_DATASETS = (
 """Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
-    "Design",
-    "Interval",
-    "Listener",
-    "ProgressEvent",
-    "RunOptions",
-    "Study",
-    "compare",
-    "concat",
-    "diff",
-    "errors",
-    "merge",
-    "observed_orders",
-    "on_grid",
-    "over_problems",
-    "pde",
-    "performance",
-    "report_progress",
-    "run",
-    "sample",
-    "sensitivity",
-    "summary",
-    "table",
-    "to_ragged",
-    "try_case",
-    "variance_shares",
-    "verify",
-    "zip_axes",
+    "Design", "Interval", "Listener", "ProgressEvent", "RunOptions", "Study", "compare", "concat", "diff", "errors",
+    "merge", "observed_orders", "on_grid", "over_problems", "pde", "performance", "report_progress", "run", "sample",
+    "sensitivity", "summary", "table", "to_ragged", "try_case", "variance_shares", "verify", "zip_axes",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
         import_module("evogt_study.accessor")
-    if name in _MODULES:
-        return import_module(_MODULES[name])
+    if name in ("errors", "pde"):
+        return import_module(f"evogt_study.{name}")
     return _named(name)
 
 

@@ -11,7 +11,8 @@ import contextlib
 import difflib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -49,16 +50,11 @@ class ParameterError(InputError):
         super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{advice}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _parameter_error, (self.name, self.wanted, self.got, self.where, self.remedy)
+        return partial(ParameterError, where=self.where, remedy=self.remedy), (self.name, self.wanted, self.got)
 
     def at(self, where: str) -> ParameterError:
         """Return the error with the place of the value."""
         return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
-
-
-def _parameter_error(name: str, wanted: str, got: Any, where: str, remedy: str) -> ParameterError:
-    """Return the `ParameterError` that a pickle holds."""
-    return ParameterError(name, wanted, got, where=where, remedy=remedy)
 
 
 class FormulaError(InputError):
@@ -192,8 +188,17 @@ sys.excepthook = _show_error
 
 def suggest(name: str, known: Sequence[str]) -> str:
     """Return the known name that is meant, as a question, or else all known names."""
-    near = difflib.get_close_matches(name, known, 1)
+    # 0.65: a distance of two letters in six, without names that share only letters
+    near = difflib.get_close_matches(name, known, 1, 0.65)
     return f"Did you mean `{near[0]}`?" if near else f"Choose one of {', '.join(known) or 'none'}."
+
+
+def name_error(what: str, name: str, known: Iterable[str]) -> InputError:
+    """Return the error of an unknown name, with all known names and the one that is meant."""
+    names = list(known)
+    advice = suggest(name, names)
+    meant = f". {advice}" if advice.startswith("Did") else ""
+    return InputError(f"`{what}` must be one of {', '.join(names) or 'none'}, got {shorten(name)}{meant}")
 
 
 def cut(text: str, limit: int) -> str:

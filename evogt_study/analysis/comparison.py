@@ -12,8 +12,15 @@ import xarray as xr
 
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.runs import Layout, join_numbers, labels_as_typed, layout, mark_first, number_planned_runs
-from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.analysis.statistics import (
+    BOUND,
+    check_confidence,
+    check_dimension_names,
+    check_options,
+    dimensions,
+    kept_coordinates,
+)
+from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
 from evogt_study.inference.comparisons import DIFFERENCE, MARGIN, RATIO, SHARE, Pairs
@@ -151,8 +158,7 @@ def compare(
     over_dims = check_paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
-    if clash := sorted(set(_LONG_NAMES) & set(map(str, values.dims))):
-        raise InputError(f"axes must not have the name of a variable of the comparison, got {clash[0]}. Rename it.")
+    check_dimension_names(values.dims, _LONG_NAMES)
     design, runs = Design.of(values, planned=planned), number_planned_runs(values, planned)
     laid_out = layout(values, over_dims, units, runs, along=[dim])
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
@@ -356,7 +362,7 @@ def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable
     over_dims = dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
-        raise InputError(f"`dim` must be one of {', '.join(others) or 'none, since `over` names all'}, got {dim!r}")
+        raise name_error("dim", dim, others or ["none, since `over` names all"])
     return over_dims
 
 

@@ -14,7 +14,16 @@ import xarray as xr
 
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.runs import DRAWN, layout, number_planned_runs
-from evogt_study.analysis.statistics import BOUND, check_confidence, check_options, dimensions, kept_coordinates
+from evogt_study.analysis.statistics import (
+    BOUND,
+    COUNTS,
+    NOTE,
+    check_confidence,
+    check_dimension_names,
+    check_options,
+    dimensions,
+    kept_coordinates,
+)
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
@@ -77,6 +86,8 @@ def performance(
     """
     (dim,) = dimensions(estimate, [over])
     check_confidence(confidence)
+    columns = {f"{name}{end}" for name in _MEASURES for end in ("", "_mcse", "_ci")}
+    check_dimension_names([each for each in estimate.dims if each != dim], columns | {*COUNTS, "failed", NOTE})
     design = Design.of(estimate, planned=planned)
     given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")

@@ -444,6 +444,7 @@ def variance_shares(
     log = direction_and_estimand(values)[1] == GEOMETRIC_MEAN if log is None else log
     of_run = estimand == RUN
     rest = [str(dim) for dim in values.dims if dim not in (*dims, over)]
+    statistics.check_dimension_names(rest, ("share", "component", "total", *COUNTS, NOTE))
     seeded = values if over in values.dims else values.expand_dims(over)
     numbers = seeded.transpose(*rest, *dims, over).values.astype(float)
     if log and (numbers <= 0.0).any():

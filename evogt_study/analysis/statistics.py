@@ -76,10 +76,7 @@ def reduce_blocks(
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
-    twice = next((dim for dim in rest if dim in {*outputs, NOTE}), None)
-    if twice is not None:
-        message = f"`{twice}` must be another name, since a table along it has a column of this one"
-        raise InputError(f'{message}; choose other statistics, or rename it: data.rename({twice}="{twice}_value")')
+    check_dimension_names(rest, {*outputs, NOTE})
     there = [] if runs is None else [dim for dim in core if dim in runs.dims]
     own = tuple(place - len(core) for place, dim in enumerate(core) if dim not in there)
 
@@ -126,6 +123,14 @@ def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, in
         sizes[dim] = min(room, values.sizes[dim])
         room = max(1, room // values.sizes[dim])
     return sizes
+
+
+def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) -> None:
+    """Raise InputError for a dimension that has the name of a variable of the statistics."""
+    for dim in dims:
+        if dim in columns:
+            message = f"`{dim}` must be another name, since a table along it has a column of this one"
+            raise InputError(f'{message}; choose other statistics, or rename it: data.rename({dim}="{dim}_value")')
 
 
 def check_array(values: xr.DataArray) -> None:

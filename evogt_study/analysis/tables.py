@@ -8,7 +8,6 @@ missing.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import math
 import tomllib
@@ -34,7 +33,7 @@ from evogt_study.analysis.runs import (
     position,
 )
 from evogt_study.analysis.statistics import BOUND, COUNTS, DEFAULT, NOTE, kept_coordinates, reduce_blocks, summary
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import HEAVY, Array, Counts
@@ -412,9 +411,7 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
         raise InputError("the result has no variable with numbers")
     for name in names:
         if name not in data.data_vars:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f". Did you mean {near[0]}?" if near else ""
-            raise InputError(f"`variable` must be one of {', '.join(known)}, got {name!r}{meant}")
+            raise name_error("variable", name, known)
     return names or (known[0],)
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from evogt_study.analysis.design import sampled_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.tables import user_variables
-from evogt_study.errors import InputError, shorten
+from evogt_study.errors import InputError, name_error
 from evogt_study.plots.array_plots import (
     DIRECTIONS,
     FIELD,
@@ -136,7 +136,7 @@ def _explain_labels(data: xr.Dataset, variable: str, roles: PlotRoles) -> str:
 def check_kind(kind: str | None) -> None:
     """Raise InputError for an unknown kind of plot."""
     if kind is not None and kind not in KINDS:
-        raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shorten(kind)}")
+        raise name_error("KIND", kind, KINDS)
 
 
 def list_numbers(data: xr.Dataset) -> list[str]:

@@ -299,6 +299,7 @@ def test_disjoint_samples_of_ten_are_significant_by_every_estimand():
     ("options", "error", "said"),
     [
         ({"dim": "seed"}, InputError, "`dim` must be one of method, got 'seed'"),
+        ({"dim": "metod"}, InputError, r"got 'metod'. Did you mean `method`\?"),
         ({"over": "time"}, InputError, "`over` must name dimensions of error"),
         ({"better": "up"}, ParameterError, '`better` must be "lower", "higher" or "nearest 0.95", got \'up\''),
         ({"estimand": "mode"}, ParameterError, "`estimand` must be one of win, geometric_mean, mean, got 'mode'"),
@@ -317,5 +318,5 @@ def test_mistakes_are_reported(options, error, said):
 def test_the_axis_may_be_n_and_no_variable_of_the_comparison():
     x = labelled(apart(2))
     assert evs.compare(x.rename(method="n"), "n").leader.item() == "a"
-    with pytest.raises(InputError, match="name of a variable of the comparison, got effect"):
+    with pytest.raises(InputError, match="`effect` must be another name, since a table along it has a column"):
         evs.compare(x.rename(method="effect"), "effect")

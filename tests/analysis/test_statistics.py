@@ -255,3 +255,13 @@ def test_an_axis_with_the_name_of_a_number_is_refused(name):
     with pytest.raises(InputError, match=f"`{name}` must be another name, since a table along it has a column"):
         summary(values, over="seed")
     assert summary(values.rename({name: "m"}), over="seed")["mean"].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("name", "compute"),
+    [("bias", lambda values: evs.performance(values, 0.0)), ("share", lambda values: evs.variance_shares(values, "n"))],
+)
+def test_no_column_replaces_an_axis_of_its_name(name, compute):
+    values = labelled(drawn(2, 2, 8), dims=(name, "n", "seed"), **{name: [1.0, 2.0]})
+    with pytest.raises(InputError, match=f"`{name}` must be another name, since a table along it has a column"):
+        compute(values)

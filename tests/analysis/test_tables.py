@@ -261,7 +261,7 @@ def test_the_default_variable_is_the_first_of_the_user_and_never_run_metadata():
     assert find_variables(data) == ("cost",)
     assert find_variables(data.assign(error=runs)) == ("cost",)
     assert find_variables(data.assign(error=runs.assign_attrs(headline=1))) == ("error",)
-    with pytest.raises(InputError, match=r"`variable` must be one of cost, curve, got 'cots'\. Did you mean cost\?"):
+    with pytest.raises(InputError, match=r"`variable` must be one of cost, curve, got 'cots'\. Did you mean `cost`\?"):
         find_variables(data, "cots")
     with pytest.raises(InputError, match="the result has no variable with numbers"):
         find_variables(data.drop_vars(["cost", "curve"]))

@@ -345,6 +345,7 @@ def test_scales_are_linear_except_of_errors_and_over_three_decades(values, attri
 
 MISTAKES = {
     "`KIND` must be one of distribution, dependence, heat_map,": ("bars", {}),
+    "got 'scater'. Did you mean `scatter`?": ("scater", {}),
     "`--variable` must be one of error, initial_error, rank": ("distribution", {"variable": "eror"}),
     "`--x` must be one of dictionary, k, seed": ("distribution", {"x": "K"}),
     "`--x` must be an axis with numbers (k, seed), got dictionary": ("dependence", {"x": "dictionary"}),
