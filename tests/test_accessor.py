@@ -156,7 +156,7 @@ def test_runs_are_a_data_frame(data):
 
 
 def test_an_unknown_variable_is_told_with_those_there_are(data):
-    with pytest.raises(InputError, match=r"`variable` must be one of error, rank, got 'eror'\. Did you mean error\?"):
+    with pytest.raises(InputError, match=r"`variable` must be one of error, rank, got 'eror'\. Did you mean `error`\?"):
         data.evogt.summary("eror")
 
 

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.inputs import (
-    PATH,
-    Command,
-    at_option,
-    open_runs_so_far,
-    option,
-    over_option,
-    pilot_option,
-    read_phase,
-    result_argument,
-)
+from evogt_study.cli import inputs
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
 
@@ -53,37 +43,37 @@ def _read_numbers(example: str, sign: str, count: int | None, most: float) -> An
 
 
 @click.command(
-    cls=Command,
+    cls=inputs.Command,
     groups={
         "What to draw": "variable x hue col over at pilot",
         "Appearance": "title xlabel ylabel xscale yscale slope size",
         "Files": "output caption",
     },
 )
-@result_argument
+@inputs.result_argument
 @click.argument("kind", metavar="[KIND]", required=False)
-@option("-o --output", "PATH", "Figure: .png, .pdf or .svg.  [default: beside FILE.nc]", type=PATH)
-@option("--variable", "NAME", "Variable to draw.  [default: the first]")
-@option("--x", "AXIS", "Axis along x, parameter that follows an axis, or recorded variable.")
-@option("--hue", "AXIS", "Axis whose values are series, each with a colour and a marker.")
-@option("--col", "AXIS", "Axis with a panel for each value.")
-@over_option
-@at_option
-@option(
+@inputs.option("-o --output", "PATH", "Figure: .png, .pdf or .svg.  [default: beside FILE.nc]", type=inputs.PATH)
+@inputs.option("--variable", "NAME", "Variable to draw.  [default: the first]")
+@inputs.option("--x", "AXIS", "Axis along x, parameter that follows an axis, or recorded variable.")
+@inputs.option("--hue", "AXIS", "Axis whose values are series, each with a colour and a marker.")
+@inputs.option("--col", "AXIS", "Axis with a panel for each value.")
+@inputs.over_option
+@inputs.at_option
+@inputs.option(
     "--slope", "P,...", "Slopes of reference lines of a dependence.", type=str,
     callback=_read_numbers("1,2", ",", None, 1e100),
 )  # fmt: skip
-@option("--title", "TEXT", "Title above the figure, with mathematics between dollars.", default="")
-@option("--xlabel", "TEXT", "Label of the horizontal axes.")
-@option("--ylabel", "TEXT", "Label of the vertical axes.")
-@option("--xscale", "SCALE", "linear or log.  [default: by the values]")
-@option("--yscale", "SCALE", "linear or log.  [default: by the values]")
-@option(
+@inputs.option("--title", "TEXT", "Title above the figure, with mathematics between dollars.", default="")
+@inputs.option("--xlabel", "TEXT", "Label of the horizontal axes.")
+@inputs.option("--ylabel", "TEXT", "Label of the vertical axes.")
+@inputs.option("--xscale", "SCALE", "linear or log.  [default: by the values]")
+@inputs.option("--yscale", "SCALE", "linear or log.  [default: by the values]")
+@inputs.option(
     "--size", "WxH", "Width and height in inches, such as 3.4x2.6.",
     callback=_read_numbers("3.4x2.6", "x", 2, MAX_INCHES),
 )  # fmt: skip
-@option("--caption", "", "Write footnotes and counts into a text file, not into the figure.")
-@pilot_option
+@inputs.option("--caption", "", "Write footnotes and counts into a text file, not into the figure.")
+@inputs.pilot_option
 def plot(
     file: Path, kind: str | None, output: Path | None, variable: str | None, x: str | None, hue: str | None,
     col: str | None, over: tuple[str, ...] | None, at: Mapping[str, str], slope: tuple[float, ...] | None,
@@ -101,7 +91,7 @@ def plot(
     check_kind(kind)
     roles = PlotRoles(x, hue, col, over, at)
     request = PlotRequest(variable, roles, slope or (), FigureOptions(**look), notes=not caption)
-    data = read_phase(file, "pilot" if pilot else "main")
+    data = inputs.read_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
         print_line(line, err=not is_figure)
 
@@ -156,9 +146,9 @@ def write(path: Path, content: bytes) -> None:
     write_file(path, content, tidy=True)
 
 
-@click.command(cls=Command, groups={"Result": "output"})
-@result_argument
-@option("-o --output", "PATH", "Page to write.  [default: beside FILE.nc]", type=PATH)
+@click.command(cls=inputs.Command, groups={"Result": "output"})
+@inputs.result_argument
+@inputs.option("-o --output", "PATH", "Page to write.  [default: beside FILE.nc]", type=inputs.PATH)
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result, with statistics, figures and provenance.
 
@@ -182,6 +172,6 @@ def write_report(file: Path, path: Path, state: str = "") -> None:
     from evogt_study.publishing.report import report as page
     from evogt_study.results.netcdf import with_numbers
 
-    with open_runs_so_far(file) as runs:
+    with inputs.open_runs_so_far(file) as runs:
         made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
     write(path, made.encode())

@@ -8,24 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import (
-    format_counts,
-    print_json,
-    print_lines,
-    print_result,
-    runs_document,
-    warn_if_unfinished,
-)
-from evogt_study.cli.inputs import (
-    PATH,
-    check_exists,
-    check_finished,
-    code_option,
-    json_option,
-    option,
-    pilot_option,
-    refuse_options,
-)
+from evogt_study.cli import display, inputs
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
 from evogt_study.text import print_line
@@ -36,14 +19,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", metavar="[LABEL=]FILE.nc...", nargs=-1, required=True)
-@option("-o --output", "PATH", "New result file.", required=True, type=PATH)
-@option(
+@inputs.option("-o --output", "PATH", "New result file.", required=True, type=inputs.PATH)
+@inputs.option(
     "--study study_file",
     "STUDY.toml",
     "Study that includes all runs.  [default: the study of the files, with the axis values of all]",
-    type=PATH,
+    type=inputs.PATH,
 )
-@option("--along", "NAME", "Join results of several studies along this new dimension.")
+@inputs.option("--along", "NAME", "Join results of several studies along this new dimension.")
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study from several computations, for example some seeds on each machine.
 
@@ -55,23 +38,23 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     result, but it has no study that can be run.
     """
     if along is not None:
-        refuse_options("--along", allowed="output along")
+        inputs.refuse_options("--along", allowed="output along")
         from evogt_study.operations.concat import concat
 
         results = _read_labels(files)
-        check_finished(*results.values())
+        inputs.check_finished(*results.values())
         concat(results, along, output=output)
-        print_result(output)
+        display.print_result(output)
         return
     from evogt_study.operations.merge import merge as merged
     from evogt_study.results.reopened import study_as_recorded
 
     paths = list(map(Path, files))
-    check_exists(*paths)
+    inputs.check_exists(*paths)
     merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))
     for each in paths:
-        warn_if_unfinished(each)
-    print_result(output)
+        display.warn_if_unfinished(each)
+    display.print_result(output)
 
 
 def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
@@ -92,10 +75,10 @@ def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
 
 
 @click.command()
-@click.argument("one", metavar="A.nc", type=PATH)
-@click.argument("other", metavar="B.nc", type=PATH)
-@pilot_option
-@json_option
+@click.argument("one", metavar="A.nc", type=inputs.PATH)
+@click.argument("other", metavar="B.nc", type=inputs.PATH)
+@inputs.pilot_option
+@inputs.json_option
 def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
     """Show the runs of equal parameter values in which two results differ, and whether the code differs.
 
@@ -103,22 +86,22 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
     """
     from evogt_study.operations.diff import diff as compared
 
-    check_exists(one, other)
+    inputs.check_exists(one, other)
     found = compared(one, other, pilot=pilot)
     for each in (one, other):
-        warn_if_unfinished(each)
+        display.warn_if_unfinished(each)
     if as_json:
-        print_json(found.document())
+        display.print_json(found.document())
     else:
-        print_lines(found.describe())
+        display.print_lines(found.describe())
 
 
 @click.command()
-@click.argument("file", metavar="FILE.nc|FOLDER", type=PATH)
-@option("--rerun", "N", "Compute N runs of each result again.", type=click.IntRange(0), default=0)
-@option("--seed", "N", "Seed of the choice of these runs.", type=click.IntRange(0), default=0)
-@code_option
-@json_option
+@click.argument("file", metavar="FILE.nc|FOLDER", type=inputs.PATH)
+@inputs.option("--rerun", "N", "Compute N runs of each result again.", type=click.IntRange(0), default=0)
+@inputs.option("--seed", "N", "Seed of the choice of these runs.", type=click.IntRange(0), default=0)
+@inputs.code_option
+@inputs.json_option
 def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
     """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
@@ -133,14 +116,14 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
     options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code}
     if not as_json:
-        options["announce"] = lambda files: print_lines(f"  executes: {each}" for each in files)
+        options["announce"] = lambda files: display.print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
     documents = [_print_verification(each, as_json) for each in made]  # printed as they are checked
     if not file.is_dir():
-        warn_if_unfinished(file)
+        display.warn_if_unfinished(file)
     well = all(each["well"] for each in documents)
     if as_json:
-        print_json({"well": well, "results": documents})
+        display.print_json({"well": well, "results": documents})
     if not well:
         raise SystemExit(FAILED)
 
@@ -151,21 +134,21 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
 
     phases = {phase: completeness(data) for phase, data in made.phases.items()}
     if not as_json:
-        print_lines(f"{made.path} ({phase}): {format_counts(found)}" for phase, found in phases.items())
-        print_lines(f"  computed again: {line}" for line in made.recomputed)
-        print_lines(f"  wrong: {line}" for line in made.findings)
-        print_lines([f"  {made.left_out}"] if made.left_out else [])
+        display.print_lines(f"{made.path} ({phase}): {display.format_counts(found)}" for phase, found in phases.items())
+        display.print_lines(f"  computed again: {line}" for line in made.recomputed)
+        display.print_lines(f"  wrong: {line}" for line in made.findings)
+        display.print_lines([f"  {made.left_out}"] if made.left_out else [])
         print_line(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
     return {
         "result": str(made.path), "well": made.well, "findings": made.findings, "recomputed": made.recomputed,
-        "left_out": made.left_out, "phases": runs_document(phases),
+        "left_out": made.left_out, "phases": display.runs_document(phases),
     }  # fmt: skip
 
 
 @click.command()
-@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=PATH)
-@option("-o --output", "FOLDER", "New folder.", required=True, type=PATH)
-@option("--title", "TEXT", "Title of the deposit.  [default: title of the first result]", default="")
+@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=inputs.PATH)
+@inputs.option("-o --output", "FOLDER", "New folder.", required=True, type=inputs.PATH)
+@inputs.option("--title", "TEXT", "Title of the deposit.  [default: title of the first result]", default="")
 def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """Write results as a folder to deposit in a repository of research data.
 
@@ -175,7 +158,7 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """
     from evogt_study.publishing.publish import publish as published
 
-    check_finished(*results)
+    inputs.check_finished(*results)
     made = published(results, output, title=title)
     for study in made.studies:
         message = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())

@@ -15,36 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import (
-    print_json,
-    print_lines,
-    print_result,
-    print_warnings_at_end,
-    show_progress,
-    warn_if_unfinished,
-)
-from evogt_study.cli.inputs import (
-    PATH,
-    AxisValues,
-    Command,
-    assignments_argument,
-    check_together,
-    code_option,
-    json_option,
-    option,
-    pilot_option,
-    print_unplanned,
-    quiet_option,
-    read_assignments,
-    read_study,
-    read_task,
-    refuse_options,
-    result_option,
-    run_options,
-    scheduler_options,
-    strict_option,
-    study_file_argument,
-)
+from evogt_study.cli import display, inputs
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
@@ -66,24 +37,26 @@ START_MINUTES = 2
 
 
 @click.command(
-    cls=Command,
+    cls=inputs.Command,
     groups={
         "Result and reuse": "output reuse_from reuse_old_code retry_failed rerun_outdated",
         "Workers and clusters": "workers memory_limit scheduler scheduler_file task",
         "Limits": "run_timeout max_failures time_limit",
     },
 )
-@study_file_argument
-@assignments_argument
-@result_option
-@run_options
-@scheduler_options
-@option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder.")
-@option("--time-limit", "TIME", "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d.")
-@option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing.")
-@strict_option
-@json_option
-@quiet_option
+@inputs.study_file_argument
+@inputs.assignments_argument
+@inputs.result_option
+@inputs.run_options
+@inputs.scheduler_options
+@inputs.option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder.")
+@inputs.option(
+    "--time-limit", "TIME", "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d."
+)
+@inputs.option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing.")
+@inputs.strict_option
+@inputs.json_option
+@inputs.quiet_option
 def run(
     study_file: Path, assignments: tuple[str, ...], output: Path | None, scheduler: str | None,
     scheduler_file: Path | None, task: str | None, time_limit: str | None, dry_run: bool, strict: bool, as_json: bool,
@@ -98,42 +71,42 @@ def run(
     store`.
     """
     if dry_run:
-        refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
+        inputs.refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
     options = RunOptions(**given)
-    check_together(scheduler=scheduler, scheduler_file=scheduler_file, task=task)
-    check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
+    inputs.check_together(scheduler=scheduler, scheduler_file=scheduler_file, task=task)
+    inputs.check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
     elsewhere = bool(scheduler or scheduler_file)
     is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
     if is_plain and not elsewhere and (found := complete_result(study_file, output)) is not None:
-        print_result(*found, quiet=quiet, strict=strict, as_json=as_json)
+        display.print_result(*found, quiet=quiet, strict=strict, as_json=as_json)
         return
     if not (task or dry_run):
         prestart_workers(study_file, elsewhere=elsewhere or options.workers == 0)
-    study = read_study(study_file, assignments)
+    study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
     if dry_run:
         _print_forecast(study, path, options, as_json)
         return
-    array = None if task is None else read_task(task)
+    array = None if task is None else inputs.read_task(task)
     from evogt_study.operations.run import run_task, run_to_file
     from evogt_study.workers.signals import handle_signals
 
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
-    warned, summary = print_warnings_at_end(StoreWarning, ReturnWarning), None
+    warned, summary = display.print_warnings_at_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end:
         if array is not None:
             whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
-            with _clients(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
+            with _clients(scheduler, scheduler_file) as client, display.show_progress(quiet) as listener:
                 summary = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
             whole = True
     if whole and path.exists():
-        print_result(path, summary, strict=strict, as_json=as_json)
+        display.print_result(path, summary, strict=strict, as_json=as_json)
         return
     notify(f"{path} is not written yet: other tasks compute the rest")
     if as_json:
-        print_json({"result": str(path), "complete": False, "phases": {}})
+        display.print_json({"result": str(path), "complete": False, "phases": {}})
 
 
 def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
@@ -152,14 +125,14 @@ def _clients(scheduler: str | None, scheduler_file: Path | None) -> AbstractCont
 
 
 @click.command()
-@study_file_argument
-@assignments_argument
-@result_option
-@option("--tasks", "N", "Number of tasks of the array.", type=click.IntRange(1), required=True)
-@option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1)
-@option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm")
-@option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True)
-@option("--print prints", "", "Print the script and do not submit it.")
+@inputs.study_file_argument
+@inputs.assignments_argument
+@inputs.result_option
+@inputs.option("--tasks", "N", "Number of tasks of the array.", type=click.IntRange(1), required=True)
+@inputs.option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1)
+@inputs.option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm")
+@inputs.option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True)
+@inputs.option("--print prints", "", "Print the script and do not submit it.")
 def submit(
     study_file: Path, assignments: tuple[str, ...], output: Path | None, tasks: int, workers: int, cluster: str,
     directives: tuple[str, ...], prints: bool,
@@ -171,7 +144,7 @@ def submit(
     """
     from evogt_study.workers.batch_systems import make_jobs_folder, submit_script
 
-    study = read_study(study_file, assignments)
+    study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
     # first: it refuses a system or a directive before anything is written
     scripts = list(_make_scripts(study, [str(study_file), *assignments], path, tasks, workers, cluster, directives))
@@ -238,10 +211,10 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
             }
             for each in found
         }  # fmt: skip
-        print_json({"result": str(path), "workers": workers, "seconds": seconds, "phases": phases})
+        display.print_json({"result": str(path), "workers": workers, "seconds": seconds, "phases": phases})
         return
-    print_lines(lines)
-    print_unplanned(path, done)
+    display.print_lines(lines)
+    inputs.print_unplanned(path, done)
     if not any(each.n_missing for each in found):
         print_line("no case is missing")
     elif seconds is None:
@@ -289,11 +262,11 @@ def _describe_precision(precision: Precision, table: RunTable | None) -> str:
 
 
 @click.command("try")
-@click.argument("file", metavar="STUDY.toml|FILE.nc", type=PATH)
-@assignments_argument
-@pilot_option
-@code_option
-@strict_option
+@click.argument("file", metavar="STUDY.toml|FILE.nc", type=inputs.PATH)
+@inputs.assignments_argument
+@inputs.pilot_option
+@inputs.code_option
+@inputs.strict_option
 def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path | None, strict: bool) -> None:
     """Run one case here and show its return value or its traceback.
 
@@ -305,17 +278,17 @@ def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path |
     """
     is_study = file.suffix == ".toml"
     if is_study:
-        refuse_options("a study", allowed="strict")
+        inputs.refuse_options("a study", allowed="strict")
     from evogt_study.operations.trial import try_case as compute
 
     at = {
-        name: list(value) if isinstance(value, AxisValues) else value
-        for name, value in read_assignments(assignments).items()
+        name: list(value) if isinstance(value, inputs.AxisValues) else value
+        for name, value in inputs.read_assignments(assignments).items()
     }
-    made = compute(read_study(file) if is_study else file, at, pilot=pilot, code=code)
+    made = compute(inputs.read_study(file) if is_study else file, at, pilot=pilot, code=code)
     if not is_study:
-        warn_if_unfinished(file)
-    print_lines(made.describe())
+        display.warn_if_unfinished(file)
+    display.print_lines(made.describe())
     if made.raised:
         print_text(made.raised.rstrip("\n"), err=True)
     if (strict and made.status.name != "ok") or not (is_study or made.equal):

@@ -11,28 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.display import (
-    format_counts,
-    format_messages,
-    format_missing,
-    format_software,
-    print_json,
-    print_lines,
-    print_warning,
-    print_warnings_at_end,
-    runs_document,
-    warn_if_unfinished,
-)
-from evogt_study.cli.inputs import (
-    PATH,
-    check_together,
-    json_option,
-    open_runs_so_far,
-    option,
-    print_unplanned,
-    refuse_options,
-    reuse_from_option,
-)
+from evogt_study.cli import display, inputs
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.paths import default_result, description_path, runs_folder, store_folder
@@ -53,12 +32,12 @@ PAGE_SECONDS = 60.0
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=PATH)
-@option("-o --output", "PATH", "Result file of STUDY.toml.  [default: results/NAME.nc]", type=PATH)
-@reuse_from_option
-@option("--watch", "", "Refresh until the study ends.  Stop with Ctrl-C.")
-@option("--html", "PATH", "Also write an HTML page.  With --watch, refresh it every minute.", type=PATH)
-@json_option
+@click.argument("file", metavar="FILE", type=inputs.PATH)
+@inputs.option("-o --output", "PATH", "Result file of STUDY.toml.  [default: results/NAME.nc]", type=inputs.PATH)
+@inputs.reuse_from_option
+@inputs.option("--watch", "", "Refresh until the study ends.  Stop with Ctrl-C.")
+@inputs.option("--html", "PATH", "Also write an HTML page.  With --watch, refresh it every minute.", type=inputs.PATH)
+@inputs.json_option
 def status(
     file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None, as_json: bool
 ) -> None:
@@ -68,7 +47,7 @@ def status(
     While the study runs, also show the process, the speed and the time left.  For a study, show what `evogt run` would
     find: cases that you added count as not run.
     """
-    check_together(json=as_json, watch=watch)
+    inputs.check_together(json=as_json, watch=watch)
     if html is not None:
         check_page(html, "--html")
     study, path = None, file
@@ -79,10 +58,10 @@ def status(
 
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)
         path = output or default_result(read_toml(text, str(file)).name)
-        with print_warnings_at_end(AccuracyWarning):
+        with display.print_warnings_at_end(AccuracyWarning):
             study = study_as_recorded(file, [path, *reuse_from])
     else:
-        refuse_options("a result", allowed="watch html as_json")
+        inputs.refuse_options("a result", allowed="watch html as_json")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _show(study, path, reuse_from, html, as_json) and watch:
             _wait(path, _WATCH_SECONDS if html is None else PAGE_SECONDS)
@@ -97,30 +76,34 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
     computation, begun = computation_of(path), description_path(path).exists()
     if not as_json and (begun or computation.runs):
         print_line(f"{path}: {computation.describe()}")
-        print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
+        display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
     # before the first run is finished, no study is on disk
     waits = computation.runs and not begun and not path.exists()
     with ExitStack() as stack:
         runs, done = ({}, None) if waits else stack.enter_context(_runs(study, path, reuse_from))
         found = {phase: completeness(data) for phase, data in runs.items()}
         study_text = "".join(str(data.attrs.get("study", "?")) for data in runs.values())
-        software = {phase: list(format_software(data)) for phase, data in runs.items()}
+        software = {phase: list(display.format_software(data)) for phase, data in runs.items()}
     if as_json:
         state = {"running": computation.runs, "complete": not waits and not description_path(path).exists()}
         unplanned = 0 if done is None else done.count_unplanned()
-        print_json({"result": str(path), **state, "unplanned": unplanned, "phases": runs_document(found)})
+        display.print_json(
+            {"result": str(path), **state, "unplanned": unplanned, "phases": display.runs_document(found)}
+        )
     for phase, each in {} if as_json else found.items():
-        print_line(f"{path} ({phase}): {format_counts(each)}")
-        print_lines([*format_missing(each), *format_messages(path, phase, each, study_text), *software[phase]])
+        print_line(f"{path} ({phase}): {display.format_counts(each)}")
+        display.print_lines(
+            [*display.format_missing(each), *display.format_messages(path, phase, each, study_text), *software[phase]]
+        )
     if done is not None and not as_json:
         for phase in (each.name for each in done.study.phases if each.name not in found):
             print_line(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
-        print_unplanned(path, done)
+        inputs.print_unplanned(path, done)
     if html is not None and found:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         write_report(path, html, f"{computation.describe()}; seen at {now}" if computation.runs else "")
     elif html is not None:
-        print_warning([f"{html} is not written: no run is finished yet"])
+        display.print_warning([f"{html} is not written: no run is finished yet"])
     return computation.runs
 
 
@@ -130,7 +113,7 @@ def _runs(
 ) -> Iterator[tuple[Mapping[str, xr.Dataset], FinishedRuns | None]]:
     """Yield the runs of a result, or the finished runs of a study, by phase."""
     if study is None:
-        with open_runs_so_far(path, ()) as runs:
+        with inputs.open_runs_so_far(path, ()) as runs:
             yield runs, None
         return
     from evogt_study.results.finished import read_finished_runs
@@ -138,7 +121,7 @@ def _runs(
     done = read_finished_runs(study, path, others=reuse_from)
     if done is None:
         raise InputError(f"no result file {path}. Create it with `evogt run`.")
-    warn_if_unfinished(path)
+    display.warn_if_unfinished(path)
     yield done.runs(), done
 
 
@@ -153,14 +136,14 @@ def _wait(path: Path, seconds: float) -> None:
 
 
 @click.command("list")
-@click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=PATH)
-@option(
+@click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=inputs.PATH)
+@inputs.option(
     "-w --where",
     "CONDITIONS",
     "List only results with runs that meet all conditions, and count only these runs: 'n>40 and method=own'.",
     default="",
 )
-@json_option
+@inputs.json_option
 def list_results(folder: Path, where: str, as_json: bool) -> None:
     """List the results in a folder, by default in results.
 
@@ -172,22 +155,22 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
     from evogt_study.operations.listing import read_conditions
 
     found = list(listed(folder, read_conditions(where)))
-    print_warning(each for each in found if isinstance(each, str))
+    display.print_warning(each for each in found if isinstance(each, str))
     results = [each for each in found if not isinstance(each, str)]
     if as_json:
         rows = [
             {
                 "file": str(each.path), "study": each.study, "method": each.method, "date": each.date,
-                "complete": each.is_finished, "axes": each.axes, **runs_document({"": each.runs})[""],
+                "complete": each.is_finished, "axes": each.axes, **display.runs_document({"": each.runs})[""],
             }
             for each in results
         ]  # fmt: skip
-        print_json({"folder": str(folder), "where": where, "results": rows})
+        display.print_json({"folder": str(folder), "where": where, "results": rows})
     elif results:
         body = [
             [
                 str(each.path), f"{each.date[:10]} {each.date[11:16]}",
-                format_counts(each.runs) + ("" if each.is_finished else ", not finished"),
+                display.format_counts(each.runs) + ("" if each.is_finished else ", not finished"),
                 " x ".join(f"{size} {name}" for name, size in each.axes.items()),
             ]
             for each in results
@@ -197,7 +180,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
         print_line(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
 
-_places = click.argument("places", metavar="[PATH]...", nargs=-1, type=PATH)
+_places = click.argument("places", metavar="[PATH]...", nargs=-1, type=inputs.PATH)
 
 
 @click.group()
@@ -232,7 +215,7 @@ def list_(places: tuple[Path, ...]) -> None:
 
 @store.command("prune")
 @_places
-@option("--older-than", "TIME", "Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
+@inputs.option("--older-than", "TIME", "Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results, for good."""
     from evogt_study.results.finished import prune_store

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evogt_study.cli.display import print_json, print_warning, print_warnings_at_end
-from evogt_study.cli.inputs import (
-    PATH,
-    Command,
-    at_option,
-    check_together,
-    confidence_option,
-    json_option,
-    option,
-    pilot_option,
-    read_phase,
-    refuse_options,
-    result_argument,
-    units_option,
-)
+from evogt_study.cli import display, inputs
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.text import print_line, print_text
@@ -38,28 +24,28 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
 
 
 @click.command(
-    cls=Command,
+    cls=inputs.Command,
     groups={
         "What to compute": "variables over at statistics ratio orders sensitivity log pilot",
         "Confidence intervals and missing runs": "method confidence min_units units missing incomplete",
         "Table layout": "rows columns form digits notation as_json",
     },
 )
-@result_argument
-@option("--variable variables", "NAME,...", "Variables to summarise.  [default: the first]", default=())
-@option("--over", "AXIS,...", "Dimensions to reduce, or `none`.  [default: seed]")
-@at_option
-@option(
+@inputs.result_argument
+@inputs.option("--variable variables", "NAME,...", "Variables to summarise.  [default: the first]", default=())
+@inputs.option("--over", "AXIS,...", "Dimensions to reduce, or `none`.  [default: seed]")
+@inputs.at_option
+@inputs.option(
     "--statistic statistics",
     "NAME,...",
     "mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence interval or _se "
     "for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: mean,std]",
     default=(),
 )
-@option(
+@inputs.option(
     "--ratio", "A/B", "Also print the ratio of means of two values of the --columns axis, paired by seed.", default=""
 )
-@option(
+@inputs.option(
     "--orders",
     "[AXIS]",
     "Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
@@ -67,32 +53,32 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
     is_flag=False,
     flag_value=_ANY,
 )
-@option(
+@inputs.option(
     "--sensitivity",
     "VARIABLE",
     "Print sensitivity indices for the parameters of a sample.  Use `status` to explain failures.",
 )
-@option("--log", "", "Use the logarithm of the variable for --sensitivity.")
-@pilot_option
-@option(
+@inputs.option("--log", "", "Use the logarithm of the variable for --sensitivity.")
+@inputs.pilot_option
+@inputs.option(
     "--interval method",
     "METHOD",
     "Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]",
     default="",
 )
-@confidence_option
-@option("--min-units", "N", "Use Student below N seeds.", default=MIN_UNITS)
-@units_option
-@option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn")
-@option(
+@inputs.confidence_option
+@inputs.option("--min-units", "N", "Use Student below N seeds.", default=MIN_UNITS)
+@inputs.units_option
+@inputs.option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn")
+@inputs.option(
     "--incomplete", "POLICY", "For seeds of pooled means with failed runs: blocks, setups or omit.", default="blocks"
 )
-@option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]")
-@option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=())
-@option("--format form", "FORMAT", "text, markdown, latex or csv.", default="text")
-@option("--digits", "N", "Number of significant digits.", default=4)
-@option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto")
-@json_option
+@inputs.option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]")
+@inputs.option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=())
+@inputs.option("--format form", "FORMAT", "text, markdown, latex or csv.", default="text")
+@inputs.option("--digits", "N", "Number of significant digits.", default=4)
+@inputs.option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto")
+@inputs.json_option
 def summary(
     file: Path,
     over: tuple[str, ...] | None,
@@ -122,8 +108,8 @@ def summary(
     interval = Interval(method=method, confidence=confidence, min_units=min_units)
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
     request = statistics if over is None else replace(statistics, over=over)
-    data = read_phase(file, "pilot" if pilot else "main")
-    with print_warnings_at_end(IncompleteWarning):
+    data = inputs.read_phase(file, "pilot" if pilot else "main")
+    with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
@@ -134,23 +120,23 @@ def summary(
             print_text(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
             found = {name: _rows(each, each["n_ok"].dims) for name, each in summaries(data, request)[1].items()}
-            print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
+            display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))
-    print_warning(accuracy_warnings(data))
+    display.print_warning(accuracy_warnings(data))
 
 
 def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
     """Raise InputError for options that have no effect on the output."""
-    check_together(json=as_json, orders=orders, sensitivity=sensitivity)
+    inputs.check_together(json=as_json, orders=orders, sensitivity=sensitivity)
     if sensitivity is not None:
-        refuse_options(
+        inputs.refuse_options(
             "--sensitivity", allowed="sensitivity log over at method confidence min_units missing pilot form digits"
         )
     elif orders is not None:
-        refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
+        inputs.refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
     elif as_json:
-        refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
+        inputs.refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
 
@@ -169,26 +155,28 @@ def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
 
 
 @click.command(
-    cls=Command,
+    cls=inputs.Command,
     groups={
         "What to compare": "variable over at estimand better scale margin",
         "Tests and failed runs": "failures family confidence units",
     },
 )
-@result_argument
+@inputs.result_argument
 @click.argument("axis", metavar="[AXIS]", required=False)
-@option("--variable", "NAME", "Variable to compare.  [default: the first]")
-@option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed")
-@at_option
-@option("--estimand", "NAME", "win, geometric_mean or mean.  [default: as the study declares, else win]", default="")
-@option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default="")
-@option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]", default="")
-@option("--margin", "NUMBER", "Difference, relative for ratios, that counts as equal.", type=float, default=0.0)
-@option("--failures", "POLICY", "Failed runs: loss or omit.", default="loss")
-@option("--family", "NAME", "all: adjust tests for the number of setups.", default="setup")
-@confidence_option
-@units_option
-@json_option
+@inputs.option("--variable", "NAME", "Variable to compare.  [default: the first]")
+@inputs.option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed")
+@inputs.at_option
+@inputs.option(
+    "--estimand", "NAME", "win, geometric_mean or mean.  [default: as the study declares, else win]", default=""
+)
+@inputs.option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default="")
+@inputs.option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]", default="")
+@inputs.option("--margin", "NUMBER", "Difference, relative for ratios, that counts as equal.", type=float, default=0.0)
+@inputs.option("--failures", "POLICY", "Failed runs: loss or omit.", default="loss")
+@inputs.option("--family", "NAME", "all: adjust tests for the number of setups.", default="setup")
+@inputs.confidence_option
+@inputs.units_option
+@inputs.json_option
 def compare(
     file: Path, axis: str | None, over: tuple[str, ...], variable: str | None, at: Mapping[str, str], as_json: bool,
     **options: Any,
@@ -203,7 +191,7 @@ def compare(
     from evogt_study.analysis.tables import comparison_lines, find_variables, select_runs
     from evogt_study.schema.variables import accuracy_warnings
 
-    data = read_phase(file, "main")
+    data = inputs.read_phase(file, "main")
     (name,), keys = find_variables(data, *([variable] if variable else [])), keys_of_finished_runs(data)
     values = select_runs(data[name], at)
     dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], over)
@@ -211,10 +199,10 @@ def compare(
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
-        print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
+        display.print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
     else:
         print_text(comparison_lines(found))
-    print_warning(accuracy_warnings(data))
+    display.print_warning(accuracy_warnings(data))
 
 
 def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:
@@ -228,9 +216,9 @@ def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -
 
 
 @click.command()
-@result_argument
-@option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=PATH)
-@pilot_option
+@inputs.result_argument
+@inputs.option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=inputs.PATH)
+@inputs.pilot_option
 def export(file: Path, output: Path, pilot: bool) -> None:
     """Write one row for each run as CSV, Parquet or JSON: parameters, status, message and values.
 
@@ -239,5 +227,5 @@ def export(file: Path, output: Path, pilot: bool) -> None:
     """
     from evogt_study.analysis.export import write_table
 
-    count = write_table(read_phase(file, "pilot" if pilot else "main"), output)
+    count = write_table(inputs.read_phase(file, "pilot" if pilot else "main"), output)
     print_line(f"{output}: {count} runs")

@@ -7,33 +7,30 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.inputs import (
-    PATH,
-    Command,
-    check_together,
-    option,
-    quiet_option,
-    scheduler_options,
-    workers_option,
-)
+from evogt_study.cli import inputs
 from evogt_study.cli.main import FAILED
 from evogt_study.text import print_line, print_text
 
 
 @click.command(
-    cls=Command,
+    cls=inputs.Command,
     groups={"Numbers and report": "output published board", "Workers": "workers scheduler scheduler_file"},
     short_help="Run the paper's studies and judge each published number.",
 )
-@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=PATH)
-@option(
-    "-o --output", "PATH", "Folder for results and report.  [default: results/reproduction or results/board]", type=PATH
+@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=inputs.PATH)
+@inputs.option(
+    "-o --output",
+    "PATH",
+    "Folder for results and report.  [default: results/reproduction or results/board]",
+    type=inputs.PATH,
 )
-@option("--published", "PATH", "Folder of the published numbers.", type=PATH, default=Path("data/published"))
-@option("--board", "", "Run studies/board: problems published by others, by many methods.")
-@workers_option
-@scheduler_options
-@quiet_option
+@inputs.option(
+    "--published", "PATH", "Folder of the published numbers.", type=inputs.PATH, default=Path("data/published")
+)
+@inputs.option("--board", "", "Run studies/board: problems published by others, by many methods.")
+@inputs.workers_option
+@inputs.scheduler_options
+@inputs.quiet_option
 def reproduce(
     studies: tuple[Path, ...],
     output: Path | None,
@@ -51,7 +48,7 @@ def reproduce(
     """
     from evogt_study.cli.run import prestart_workers
 
-    check_together(workers=workers, scheduler=scheduler, scheduler_file=scheduler_file)
+    inputs.check_together(workers=workers, scheduler=scheduler, scheduler_file=scheduler_file)
     studies = studies or (Path("studies/board" if board else "studies/paper"),)
     output = output or Path("results/board" if board else "results/reproduction")
     prestart_workers(*studies, published, elsewhere=bool(scheduler or scheduler_file))

@@ -15,20 +15,8 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from evogt_study.analysis.export import on_grid
 from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
-from evogt_study.plots import style
+from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Canvas, Plot, PlotRequest, new_canvas, new_panels
-from evogt_study.plots.groups import (
-    MAX_LISTED,
-    GroupedRuns,
-    PlotRoles,
-    axes_of,
-    group_runs,
-    label_of,
-    numeric_array,
-    select_point,
-    title_of,
-    variable_dimensions,
-)  # fmt: skip
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 
@@ -54,10 +42,10 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     itself.  Raises InputError for a variable without one dimension of its own.
     """
     data, dim = _use_own_coordinate(data, variable, _find_dimension(data, variable))
-    runs = group_runs(data, variable, request.roles, wanted=("hue", "col"), own=True)
+    runs = groups.group_runs(data, variable, request.roles, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
     canvas = new_panels(len(runs.col.values), request)
-    canvas.label_panels(runs, label_of(data[dim]))
+    canvas.label_panels(runs, groups.label_of(data[dim]))
     _draw_bundles(canvas, runs, x, runs.values)
     for axes in canvas.axes:
         axes.margins(x=0.0 if len(x) >= MIN_UNMARKED else 0.03)
@@ -65,9 +53,9 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     canvas.scale_values(runs.values, runs.is_error)
     canvas.add_series_legend(runs, markers=False)
-    canvas.add_footnote(runs.footnote(runs.list_incomplete(MAX_LISTED), _explain_band(runs)))
+    canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), _explain_band(runs)))
     last = replace(runs, values=runs.values[..., -1]).medians
-    what = f"At the end of {title_of(data[dim])}, {'medians' if runs.over else 'values'} of"
+    what = f"At the end of {groups.title_of(data[dim])}, {'medians' if runs.over else 'values'} of"
     marks = "Line: median.  Band: minimum to maximum, or 5 % to 95 % quantiles if there are many runs."
     return canvas.finish(variable, marks, runs.describe_extremes(last, what), runs.describe_subject())
 
@@ -88,7 +76,7 @@ def _use_own_coordinate(data: xr.Dataset, variable: str, dim: str) -> tuple[xr.D
     return data.drop_vars(along).assign({variable: on_grid(values, along, grid)}), along
 
 
-def _draw_bundles(canvas: Canvas, runs: GroupedRuns, x: Array, values: Array) -> None:
+def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
     """Draw median and band of each series at each x; runs without any value are left out."""
     levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
     for number, one in np.ndindex(values.shape[:2]):
@@ -107,7 +95,7 @@ def _draw_bundle(axes: Axes, x: Array, lines: Array, mark: style.Style, levels: 
     axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
 
 
-def _explain_band(runs: GroupedRuns) -> str:
+def _explain_band(runs: groups.GroupedRuns) -> str:
     if runs.largest <= 1:
         return ""
     part = "all" if runs.largest <= MAX_WHOLE_BAND else "5 to 95 % of"
@@ -116,8 +104,8 @@ def _explain_band(runs: GroupedRuns) -> str:
 
 def _find_dimension(data: xr.Dataset, variable: str) -> str:
     """Return the one dimension that a variable has besides the study's axes.  Raises InputError."""
-    numeric_array(data, variable)
-    own = variable_dimensions(data, variable)
+    groups.numeric_array(data, variable)
+    own = groups.variable_dimensions(data, variable)
     if len(own) != 1:
         have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
         raise InputError(
@@ -130,7 +118,7 @@ def _find_dimension(data: xr.Dataset, variable: str) -> str:
 # a mode, node or feature is not a quantity; singular values have `spectrum`
 def is_time_series(data: xr.Dataset, variable: str) -> bool:
     """Test for a variable that is drawn well as a line over its one own dimension."""
-    own = variable_dimensions(data, variable)
+    own = groups.variable_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
         return False
     return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
@@ -145,7 +133,7 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     if variable not in data:
         raise InputError(f"`{variable}` must be in the file to draw it; put it into `record` of the study's [output]")
     here, roles, cuts = _select_decompositions(data, request.roles)
-    runs = group_runs(here, variable, roles, wanted=("hue", "col"), own=True)
+    runs = groups.group_runs(here, variable, roles, wanted=("hue", "col"), own=True)
     with np.errstate(invalid="ignore"):
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
@@ -173,7 +161,9 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     return canvas.finish(variable, marks, alt, runs.describe_subject())
 
 
-def _select_decompositions(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Dataset, PlotRoles, list[float]]:
+def _select_decompositions(
+    data: xr.Dataset, roles: groups.PlotRoles
+) -> tuple[xr.Dataset, groups.PlotRoles, list[float]]:
     """Return data and roles without the axis tau, and the thresholds to draw."""
     if "tau" not in data[SINGULAR_VALUES].dims:
         return data, roles, _choose_cuts(data)
@@ -181,10 +171,10 @@ def _select_decompositions(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Datas
         if "tau" in named:
             raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
     if "tau" in roles.at:
-        data = select_point(data, {"tau": roles.at["tau"]}, axes_of(data, SINGULAR_VALUES))
+        data = groups.select_point(data, {"tau": roles.at["tau"]}, groups.axes_of(data, SINGULAR_VALUES))
         others = {name: value for name, value in roles.at.items() if name != "tau"}
         return data, replace(roles, at=others), _choose_cuts(data)
-    known = data[SINGULAR_VALUES].notnull().any(variable_dimensions(data, SINGULAR_VALUES))
+    known = data[SINGULAR_VALUES].notnull().any(groups.variable_dimensions(data, SINGULAR_VALUES))
     names = [name for name in (SINGULAR_VALUES, "run_status", "run_key") if name in data]
     return data[names].isel(tau=known.argmax("tau")).drop_vars("tau"), roles, _choose_cuts(data)
 
@@ -221,17 +211,17 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     return canvas.finish(f"{variable} of one run", "", alt)
 
 
-def _select_run(data: xr.Dataset, roles: PlotRoles) -> tuple[xr.Dataset, str]:
+def _select_run(data: xr.Dataset, roles: groups.PlotRoles) -> tuple[xr.Dataset, str]:
     """Return the fields of one run at one time, over at most two directions, and a description of the selection."""
     if FIELD not in data:
         raise InputError(f"`{FIELD}` must be in the file to draw it; put it into `record` of the study's [output]")
-    axes = axes_of(data, FIELD)
+    axes = groups.axes_of(data, FIELD)
     unknown = [name for name in roles.at if name not in data[FIELD].dims]
     if unknown:
         known = ", ".join(map(str, data[FIELD].dims))
         raise InputError(f"`--at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
     inside = {name: value for name, value in roles.at.items() if name in ("time", *DIRECTIONS)}
-    run = select_point(data, {name: value for name, value in roles.at.items() if name not in inside}, axes)
+    run = groups.select_point(data, {name: value for name, value in roles.at.items() if name not in inside}, axes)
     if "run_status" in run:
         ok = np.argwhere(status_codes(run["run_status"]) == Status.ok)
         if not len(ok):
@@ -275,7 +265,7 @@ def _draw_curves(
         axes.tick_params(labelsize=style.tick_size())
         axes.grid(color="0.9", linewidth=0.5)
         axes.margins(x=0.0)
-    drawn[-1].set_xlabel(canvas.wrap(label_of(numerical[dim])), fontsize=style.label_size())
+    drawn[-1].set_xlabel(canvas.wrap(groups.label_of(numerical[dim])), fontsize=style.label_size())
     return canvas
 
 
@@ -298,7 +288,7 @@ def _draw_panels(
             mesh = _draw_panel(axes, upright, each, title, cmap="viridis", vmin=0.0, vmax=_largest(each))
         if number > 0 or len(values) == 1:
             _add_colour_bar(axes, mesh)
-    canvas.axes[0].set_ylabel(label_of(upright[up]), fontsize=style.label_size())
+    canvas.axes[0].set_ylabel(groups.label_of(upright[up]), fontsize=style.label_size())
     return canvas
 
 
@@ -321,7 +311,7 @@ def _draw_panel(axes: Axes, points: xr.DataArray, values: Array, title: str, **c
     )  # fmt: skip
     axes.set_aspect("equal")
     axes.set_title(title, fontsize=style.label_size())
-    axes.set_xlabel(label_of(points[across]), fontsize=style.label_size())
+    axes.set_xlabel(groups.label_of(points[across]), fontsize=style.label_size())
     axes.tick_params(labelsize=style.tick_size())
     ends = [(float(points[dim].min()), float(points[dim].max())) for dim in (across, up)]
     axes.set(xlim=ends[0], ylim=ends[1])

@@ -20,20 +20,8 @@ from evogt_study.analysis.runs import DRAWN
 from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
-from evogt_study.plots import style
+from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
-from evogt_study.plots.groups import (
-    MAX_LISTED,
-    MAX_PANELS,
-    GroupedRuns,
-    PlotRoles,
-    axes_of,
-    group_runs,
-    is_measured,
-    is_numeric,
-    label_of,
-    select_point,
-)  # fmt: skip
 
 MAX_POINTS_OF_GROUP = 200  # more hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: the labels of more meet
@@ -61,7 +49,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values, and points for the runs
     beyond the last.  Raises InputError for axes or variables that do not exist.
     """
-    runs = group_runs(data, variable, request.roles, max_x=MAX_GROUPS)
+    runs = groups.group_runs(data, variable, request.roles, max_x=MAX_GROUPS)
     limits, many = runs.median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, runs.x.label)
@@ -88,7 +76,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     note = f"points: runs {over}; {median}"
     if many:
         note = f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
-    canvas.add_footnote(runs.footnote(runs.list_incomplete(MAX_LISTED), note if runs.largest > 1 else ""))
+    canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), note if runs.largest > 1 else ""))
     marks = "Point: one run.  Bar: median of the group."
     return canvas.finish(f"{variable} of every run", marks, runs.describe_medians(), runs.describe_subject())
 
@@ -146,7 +134,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     roles = request.roles
     if along_sample(data, roles.x):
         return draw_trend(data, variable, request)
-    if sampled_dimensions(data) and is_measured(data, roles):  # no two points of a random sample form a group
+    if sampled_dimensions(data) and groups.is_measured(data, roles):  # no two points of a random sample form a group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, roles)
     canvas = new_panels(len(runs.col.values), request)
@@ -178,7 +166,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
                 markeredgewidth=1.2, linestyle="none", zorder=4, gid="chosen",
             )  # fmt: skip
     canvas.add_series_legend(runs, *references)
-    notes = [runs.list_incomplete(MAX_LISTED), "" if choice is None else "ring: the pilot's choice"]
+    notes = [runs.list_incomplete(groups.MAX_LISTED), "" if choice is None else "ring: the pilot's choice"]
     if runs.largest > 1:
         over = f"over {', '.join(runs.over)}"
         points = f"points: runs {over}" if runs.largest <= MAX_POINTS_OF_GROUP else f"band: 5 to 95 % {over}"
@@ -188,17 +176,17 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     return canvas.finish(title, marks, runs.describe_medians(), runs.describe_subject())
 
 
-def _group_along(data: xr.Dataset, variable: str, roles: PlotRoles) -> GroupedRuns:
+def _group_along(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> groups.GroupedRuns:
     """Return the runs over a numeric axis; if x is measured in each run, its medians are the numbers along x."""
-    if roles.x is None or not is_measured(data, roles):
-        return group_runs(data, variable, roles, numeric=True)
+    if roles.x is None or not groups.is_measured(data, roles):
+        return groups.group_runs(data, variable, roles, numeric=True)
     axes = replace(roles, x=None)
-    runs, other = (group_runs(data, each, axes, numeric=True) for each in (variable, roles.x))
-    return replace(runs, numbers=other.medians, x=replace(runs.x, name=roles.x, label=label_of(data[roles.x])))
+    runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, roles.x))
+    return replace(runs, numbers=other.medians, x=replace(runs.x, name=roles.x, label=groups.label_of(data[roles.x])))
 
 
 def _draw_series(
-    axes: Axes, runs: GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
+    axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
     """Draw the runs of a series, as points or as a band, the line through its medians, and their intervals."""
     mark, samples = style.series_style(where[1]), [runs.sample(*where, place) for place in range(len(x))]
@@ -256,7 +244,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     """
     x = request.roles.x or "rank"
     wanted = ("hue", "col") if request.roles.col is not None else ("hue",)
-    runs, other = (group_runs(data, name, request.roles, wanted=wanted, pooled=True) for name in (variable, x))
+    runs, other = (groups.group_runs(data, name, request.roles, wanted=wanted, pooled=True) for name in (variable, x))
     both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, other.label)
@@ -290,7 +278,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
     """
     roles = request.roles
-    here = select_point(data, roles.at, axes_of(data, variable)) if variable in data else data
+    here = groups.select_point(data, roles.at, groups.axes_of(data, variable)) if variable in data else data
     over = roles.over
     if over is None:
         over = tuple(sample_dimensions(here[variable])[:1]) if variable in here else ()
@@ -298,10 +286,10 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     if not over:
         raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")
     whole = (*over, DRAWN) if DRAWN in here[variable].dims else over
-    runs = group_runs(data, variable, replace(roles, x=None, hue=None, col=None, over=whole), wanted=())
+    runs = groups.group_runs(data, variable, replace(roles, x=None, hue=None, col=None, over=whole), wanted=())
     sample = find_points(here[variable], over)
     names = list(sample.names)
-    chosen = [names.index(roles.x)] if roles.x in names else list(range(len(names)))[:MAX_PANELS]
+    chosen = [names.index(roles.x)] if roles.x in names else list(range(len(names)))[: groups.MAX_PANELS]
     alone = len(chosen) == 1
     canvas = new_panels(len(chosen), request, sharex=False)
     y = runs.values.ravel()
@@ -325,7 +313,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
             x[there], y[there], color=style.series_style(2).colour, marker="o", linestyle="none", markersize=2.4,
             alpha=0.45, markeredgewidth=0.0, gid="runs", zorder=1.9,
         )  # fmt: skip
-        label = label_of(here[names[place]]) if names[place] in here.coords else names[place]
+        label = groups.label_of(here[names[place]]) if names[place] in here.coords else names[place]
         axes.set_xlabel(canvas.wrap(label), fontsize=style.label_size())
     for axes in canvas.axes[:: canvas.columns]:
         axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24), fontsize=style.label_size())
@@ -368,12 +356,12 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     A cell without any value is hatched.  Raises InputError for fewer than two axes.
     """
     roles = request.roles
-    runs = group_runs(data, variable, roles, max_x=MAX_CELLS, max_hue=MAX_CELLS)
+    runs = groups.group_runs(data, variable, roles, max_x=MAX_CELLS, max_hue=MAX_CELLS)
     # numbers make the better scale, strings the better panels
-    swap = runs.col.name and is_numeric(data, runs.col.name) and not is_numeric(data, runs.hue.name)
+    swap = runs.col.name and groups.is_numeric(data, runs.col.name) and not groups.is_numeric(data, runs.hue.name)
     if swap and roles.hue is None and roles.col is None:
         swapped = replace(roles, hue=runs.col.name, col=runs.hue.name)
-        runs = group_runs(data, variable, swapped, max_x=MAX_CELLS, max_hue=MAX_CELLS)
+        runs = groups.group_runs(data, variable, swapped, max_x=MAX_CELLS, max_hue=MAX_CELLS)
     if not (runs.hue.name and runs.x.name):
         axis = runs.x.name or runs.hue.name or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axis}")
@@ -399,7 +387,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         axes.set_ylabel(
             wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "", fontsize=style.label_size()
         )
-    if not is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
+    if not groups.is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
         canvas.axes[0].invert_yaxis()
     if len(known):
         bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
@@ -420,7 +408,7 @@ def _thin_labels(values: Sequence[str], room: int) -> dict[int, str]:
     return {i: style.to_drawable(values[i]) for i in range(0, len(values), -(-len(values) // room))}
 
 
-def _annotate_cells(axes: Axes, runs: GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:
+def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:
     """Write the number of each cell and k/n if it lacks runs; hatch it if all of its runs lack a value."""
     medians = runs.medians[panel]
     for row, column in np.ndindex(medians.shape):

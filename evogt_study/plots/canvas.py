@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from evogt_study.errors import InputError, shorten
-from evogt_study.plots import style
-from evogt_study.plots.groups import GroupedRuns, PlotRoles
+from evogt_study.plots import groups, style
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
@@ -58,7 +57,7 @@ class PlotRequest:
     """
 
     variable: str | None = None
-    roles: PlotRoles = field(default_factory=PlotRoles)
+    roles: groups.PlotRoles = field(default_factory=groups.PlotRoles)
     slope: tuple[float, ...] = ()
     look: FigureOptions = field(default_factory=FigureOptions)
     ax: GivenAxes = None
@@ -117,7 +116,7 @@ class Canvas:
         room = int(14.2 * self.figure.get_figwidth() / self.columns) if self.is_own else width
         return wrap_label(label, min(width, room))
 
-    def label_panels(self, runs: GroupedRuns, xlabel: str) -> None:
+    def label_panels(self, runs: groups.GroupedRuns, xlabel: str) -> None:
         """Set the title of each panel, the label along x, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
             axes.set_title(style.to_drawable(runs.col.describe(number)), fontsize=style.label_size())
@@ -151,7 +150,9 @@ class Canvas:
         rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
         self.grow(0.05 + 0.145 * rows)
 
-    def add_series_legend(self, runs: GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True) -> None:
+    def add_series_legend(
+        self, runs: groups.GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True
+    ) -> None:
         """Add the legend of the series, as lines, markers or both, and of further lines by their labels."""
         series = runs.hue.values if runs.hue.name else ()
         handles = [

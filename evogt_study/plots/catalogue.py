@@ -15,29 +15,10 @@ from evogt_study.analysis.design import sampled_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
-from evogt_study.plots.array_plots import (
-    DIRECTIONS,
-    FIELD,
-    SINGULAR_VALUES,
-    draw_fields,
-    draw_spectrum,
-    draw_time_series,
-    is_time_series,
-)  # fmt: skip
+from evogt_study.plots import array_plots, groups
 from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, draw_heat_map, draw_scatter, draw_trend
 from evogt_study.plots.canvas import FigureOptions, Plot, PlotRequest
 from evogt_study.plots.comparison import draw_comparison, has_comparison
-from evogt_study.plots.groups import (
-    PlotRoles,
-    axes_of,
-    check_roles,
-    default_over,
-    is_numeric,
-    label_of,
-    numeric_array,
-    title_of,
-    variable_dimensions,
-)  # fmt: skip
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
@@ -73,7 +54,7 @@ class PlotKind(NamedTuple):
     """
 
     draw: Callable[[xr.Dataset, str, PlotRequest], Plot]
-    fits: Callable[[xr.Dataset, str, PlotRoles], bool]
+    fits: Callable[[xr.Dataset, str, groups.PlotRoles], bool]
     of_arrays: bool = False
 
 
@@ -84,10 +65,10 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
     """
     request = request or PlotRequest()
     if request.variable is not None:
-        numeric_array(data, request.variable)
-    check_roles(data, request.roles)
+        groups.numeric_array(data, request.variable)
+    groups.check_roles(data, request.roles)
     about, arrays = request.variable or main_variable(data), list(map(str, data.data_vars))
-    scalars = [about] if about and not variable_dimensions(data, about) else []
+    scalars = [about] if about and not groups.variable_dimensions(data, about) else []
     names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
     return [
         Choice(name, variable)
@@ -126,10 +107,10 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _explain_labels(data: xr.Dataset, variable: str, roles: PlotRoles) -> str:
+def _explain_labels(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> str:
     """Return the long names of the variable and of x if the figure has their declared labels; else an empty string."""
     names = [name for name in (variable, roles.x) if name in data.variables and LABEL in data[name].attrs]
-    texts = [f"{_MARKUP.sub('', label_of(data[name]))} = {title_of(data[name])}" for name in names]
+    texts = [f"{_MARKUP.sub('', groups.label_of(data[name]))} = {groups.title_of(data[name])}" for name in names]
     return f"Labels: {'; '.join(texts)}" if texts else ""
 
 
@@ -158,9 +139,11 @@ def has_no_error(data: xr.Dataset) -> bool:
 def _default_variable(data: xr.Dataset, kind: str) -> str:
     """Return the default variable of a kind.  Raises InputError if there is none with values."""
     if kind in ("fields", "spectrum"):
-        return FIELD if kind == "fields" else SINGULAR_VALUES
+        return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
     if kind == "time_series":
-        found = next((str(name) for name in data.data_vars if _is_time_series(data, str(name), PlotRoles())), None)
+        found = next(
+            (str(name) for name in data.data_vars if _is_time_series(data, str(name), groups.PlotRoles())), None
+        )
         if found is None:
             raise InputError("`FILE` must hold a time series to draw, got none; put e.g. error_history into `record`")
         return found
@@ -172,7 +155,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
-        over = ", ".join(f"{name} over {', '.join(variable_dimensions(data, name))}" for name in arrays)
+        over = ", ".join(f"{name} over {', '.join(groups.variable_dimensions(data, name))}" for name in arrays)
         raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
     raise InputError(f"`FILE` must have runs with numbers to draw, got none ({counts}); `evogt status` tells why")
@@ -181,54 +164,61 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
 # Tests of a variable that a kind fits
 
 
-def _numeric_axes(data: xr.Dataset, variable: str, roles: PlotRoles) -> list[str]:
+def _numeric_axes(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> list[str]:
     """Return axes of several numbers that are neither fixed nor part of the sample; candidates only of numbers."""
-    over = roles.over if roles.over is not None else default_over(data)
+    over = roles.over if roles.over is not None else groups.default_over(data)
     followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
-    ordered = any(is_numeric(data, str(name)) for name in followers)
+    ordered = any(groups.is_numeric(data, str(name)) for name in followers)
     return [
-        name for name in axes_of(data, variable)
-        if name not in over and name not in roles.at and data.sizes[name] > 1 and is_numeric(data, name)
+        name for name in groups.axes_of(data, variable)
+        if name not in over and name not in roles.at and data.sizes[name] > 1 and groups.is_numeric(data, name)
         and (name != CANDIDATE or ordered)
     ]  # fmt: skip
 
 
-def _has_distribution(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+def _has_distribution(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     """Test for several runs in a group, or for no axis of numbers, over which a dependence shows single runs."""
-    over = roles.over if roles.over is not None else default_over(data)
+    over = roles.over if roles.over is not None else groups.default_over(data)
     sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in roles.at]
     return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, roles)
 
 
-def _has_sample(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+def _has_sample(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     return any(dim in data[variable].dims and dim not in roles.at for dim in sampled_dimensions(data))
 
 
-def _has_rank(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+def _has_rank(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     """Test for an error of the PDE method beside its rank; a user function may return something else by this name."""
-    if variable != "error" or "rank" not in data or not is_numeric(data, "rank") or variable_dimensions(data, "rank"):
+    if (
+        variable != "error"
+        or "rank" not in data
+        or not groups.is_numeric(data, "rank")
+        or groups.variable_dimensions(data, "rank")
+    ):
         return False
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
     return len(np.unique(data["rank"].values[there])) > 2
 
 
-def _is_time_series(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
-    known = variable not in BOOKKEEPING and is_time_series(data, variable)
+def _is_time_series(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+    known = variable not in BOOKKEEPING and array_plots.is_time_series(data, variable)
     return known and bool(np.isfinite(data[variable].values).any())
 
 
-def _is_spectrum(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+def _is_spectrum(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     # a user function may return something else by this name
-    if variable != SINGULAR_VALUES or data[variable].dtype.kind != "f":
+    if variable != array_plots.SINGULAR_VALUES or data[variable].dtype.kind != "f":
         return False
-    return len(variable_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
+    return len(groups.variable_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
 
 
-def _is_field(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
-    if variable != FIELD or data[variable].dtype.kind not in "iuf":
+def _is_field(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+    if variable != array_plots.FIELD or data[variable].dtype.kind not in "iuf":
         return False
-    over = {*variable_dimensions(data, variable)} - {"time"}
-    return bool(over) and over <= {*DIRECTIONS} and bool((status_codes(data["run_status"]) == Status.ok).any())
+    over = {*groups.variable_dimensions(data, variable)} - {"time"}
+    return (
+        bool(over) and over <= {*array_plots.DIRECTIONS} and bool((status_codes(data["run_status"]) == Status.ok).any())
+    )
 
 
 KINDS: Mapping[str, PlotKind] = {
@@ -236,9 +226,9 @@ KINDS: Mapping[str, PlotKind] = {
     "dependence": PlotKind(draw_dependence, lambda *given: len(_numeric_axes(*given)) > 0),
     "heat_map": PlotKind(draw_heat_map, lambda *given: len(_numeric_axes(*given)) > 1),
     "trend": PlotKind(draw_trend, _has_sample),
-    "time_series": PlotKind(draw_time_series, _is_time_series, of_arrays=True),
-    "spectrum": PlotKind(draw_spectrum, _is_spectrum, of_arrays=True),
+    "time_series": PlotKind(array_plots.draw_time_series, _is_time_series, of_arrays=True),
+    "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),
     "scatter": PlotKind(draw_scatter, _has_rank),
     "comparison": PlotKind(draw_comparison, has_comparison),
-    "fields": PlotKind(draw_fields, _is_field, of_arrays=True),
+    "fields": PlotKind(array_plots.draw_fields, _is_field, of_arrays=True),
 }

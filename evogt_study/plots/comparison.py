@@ -15,18 +15,8 @@ from evogt_study.analysis.runs import DRAWN, keys_of_finished_runs, labels_as_ty
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
-from evogt_study.plots import style
+from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Plot, PlotRequest, new_canvas, requested_size, wrap_label
-from evogt_study.plots.groups import (
-    MAX_LABEL,
-    MAX_LISTED,
-    PlotRoles,
-    axes_of,
-    group_runs,
-    label_of,
-    numeric_array,
-    select_point,
-)  # fmt: skip
 from evogt_study.schema.variables import direction_and_estimand
 from evogt_study.study.case_space import join_names
 
@@ -55,7 +45,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     width = 0.053 * style.tick_size() / 7.0 * max(len(line) for label in labels for line in label.split("\n"))
     # 0.35 in: ticks and margins
     room = max(16, int(14.2 * 8.0 / style.label_size() * (figure_width - width - 0.35)))
-    xlabel = wrap_label(f"{label_of(data[variable])}: {_describe_effect(made)}", room)
+    xlabel = wrap_label(f"{groups.label_of(data[variable])}: {_describe_effect(made)}", room)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
     canvas = new_canvas(1, 1, (figure_width, height), request)
@@ -75,7 +65,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     canvas.add_legend(
         handles,
         [style.to_drawable(name) for name in names],
-        style.to_drawable(str(made.attrs["dim"]), MAX_LABEL),
+        style.to_drawable(str(made.attrs["dim"]), groups.MAX_LABEL),
         lines=False,
     )
     few = sum(not _has_effect(cell) for cell in cells)
@@ -91,7 +81,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     return canvas.finish(f"comparison of {variable}", meaning, *_describe(data, variable, request.roles, made))
 
 
-def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: xr.Dataset) -> tuple[str, str]:
+def _describe(data: xr.Dataset, variable: str, roles: groups.PlotRoles, made: xr.Dataset) -> tuple[str, str]:
     """Return the alternative text, with the first conclusions, and the sentence on the compared values."""
     texts = made["conclusion"].values.ravel().tolist()
     lines = [f"{name}: {text}" if name else text for name, text in zip(setup_names(made), texts, strict=True)]
@@ -99,9 +89,11 @@ def _describe(data: xr.Dataset, variable: str, roles: PlotRoles, made: xr.Datase
         lines[MAX_CONCLUSIONS:] = [f"{len(texts) - MAX_CONCLUSIONS} more setups."]
     over = tuple(str(made.attrs["over"]).split())
     chosen = replace(roles, x=None, hue=made.attrs["dim"], col=None, over=over)
-    runs = group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
+    runs = groups.group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in roles.at.items())
-    setups = [f"{name} = {join_names(labels_as_typed(made, str(name)), MAX_LISTED)}" for name in made["leader"].dims]
+    setups = [
+        f"{name} = {join_names(labels_as_typed(made, str(name)), groups.MAX_LISTED)}" for name in made["leader"].dims
+    ]
     against = f", for {' and '.join(setups)}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
     counts = runs.describe_counts()
@@ -170,17 +162,17 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> list[Array]:
     return drawn
 
 
-def compare_axis(data: xr.Dataset, variable: str, roles: PlotRoles) -> xr.Dataset:
+def compare_axis(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> xr.Dataset:
     """Compare the values of the axis `hue`, or of the first axis of strings, in every setup.
 
     Raises InputError if there is no such axis, or if the sample has too few points.
     """
-    numeric_array(data, variable)
+    groups.numeric_array(data, variable)
     axis = axis_to_compare(data, variable, roles)
     if axis is None:
         least = min_units(data[variable])
         raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
-    here = select_point(data, roles.at, axes_of(data, variable))
+    here = groups.select_point(data, roles.at, groups.axes_of(data, variable))
     return compare(here[variable], axis, _sample_axes(here, variable, roles), planned=keys_of_finished_runs(here))
 
 
@@ -203,26 +195,29 @@ def _setup_values(found: xr.Dataset) -> list[list[str]]:
     ]
 
 
-def axis_to_compare(data: xr.Dataset, variable: str, roles: PlotRoles) -> str | None:
+def axis_to_compare(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> str | None:
     """Return the axis whose values can be compared; None without one, or with too few seeds."""
-    here = select_point(data, roles.at, axes_of(data, variable))
-    axes, over = axes_of(here, variable), _sample_axes(here, variable, roles)
+    here = groups.select_point(data, roles.at, groups.axes_of(data, variable))
+    axes, over = groups.axes_of(here, variable), _sample_axes(here, variable, roles)
     named = [roles.hue] if roles.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
     found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)
     n_units = int(np.prod([here.sizes[name] for name in over]))
     return found if over and n_units >= min_units(here[variable]) else None
 
 
-def has_comparison(data: xr.Dataset, variable: str, roles: PlotRoles) -> bool:
+def has_comparison(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     """Test for a setup in which two axis values have runs with values."""
-    axis, here = axis_to_compare(data, variable, roles), select_point(data, roles.at, axes_of(data, variable))
+    axis, here = (
+        axis_to_compare(data, variable, roles),
+        groups.select_point(data, roles.at, groups.axes_of(data, variable)),
+    )
     if axis is None:
         return False
     present = xr.apply_ufunc(np.isfinite, here[variable]).sum(_sample_axes(here, variable, roles))
     return bool(((present >= min_units(here[variable])).sum(axis) > 1).any())
 
 
-def _sample_axes(data: xr.Dataset, variable: str, roles: PlotRoles) -> tuple[str, ...]:
+def _sample_axes(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> tuple[str, ...]:
     """Return the axes whose points are the sample."""
     over = tuple(roles.over or (DRAWN,))
-    return over if set(over) <= set(axes_of(data, variable)) else ()
+    return over if set(over) <= set(groups.axes_of(data, variable)) else ()
