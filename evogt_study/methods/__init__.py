@@ -9,6 +9,7 @@
 - `fingerprint`: hash of the source that a function depends on
 - `syntax`: Python text as statements, and the names in them
 - `local_files`: the user's own files, and the hashes of their content
-- `function`: a user function as a method; conversion of the object that it returns to a record
+- `function`: a user function as a method
+- `returned`: conversion of the object that a user function returns to a record
 - `streams`: random streams: the generator `rng`, draws without a seed, captured generators
 """

@@ -50,7 +50,7 @@ from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import unwrap
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import WANTED, Exact, canonical, canonical_json, from_json, is_composite, labels, to_json
+from evogt_study.schema.values import WANTED, Exact, canonical, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
@@ -264,7 +264,7 @@ def _find_command(reference: str, folder: Path, depends: Sequence[str]) -> UserC
 
 def code_of(function: Any, folder: Path) -> UserCode:
     """The code of a callable.  Raises StudyError if it cannot be sent to workers."""
-    name, module = _name(function), getattr(function, "__module__", None) or "__main__"
+    (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
     if is_installed and function.__qualname__.isidentifier():
@@ -275,7 +275,7 @@ def code_of(function: Any, folder: Path) -> UserCode:
     helpers = {each.name: hash_file(each) for each in paths if each.is_file()}
     return UserCode(
         kind=CodeKind.OBJECT, reference=f"{module}:{attribute}", attribute=attribute, path=path,
-        folder=str(folder.resolve()), files=tuple(sorted(helpers.items())), content=content, text=text_of(function),
+        folder=str(folder.resolve()), files=tuple(sorted(helpers.items())), content=content, text=text,
         payload=payload,
     )  # fmt: skip
 
@@ -310,7 +310,15 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
     def unknown(**_: Any) -> Any:
         raise StudyError(f"{reference} was not imported, since only what it declares is known")
 
-    vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in content["parameters"]])
+    arguments = []
+    for name, optional, default in content["parameters"]:
+        known = ... if default is None else from_json(default)  # of a null it is known only that there is a default
+        arguments.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=known if optional else inspect.Parameter.empty
+            )
+        )
+    vars(unknown)["__signature__"] = inspect.Signature(arguments)
     return unknown
 
 
@@ -428,11 +436,6 @@ def _forget(folder: Path, paths: set[str]) -> None:
     importlib.invalidate_caches()
 
 
-def is_entry_point(name: str) -> bool:
-    """True where an installed package has a method of this name."""
-    return bool(entry_points(group=GROUP, name=name))
-
-
 def _module_file(module: str, reference: str) -> Path:
     """Raises StudyError where there is no module of this name, or it is in no file."""
     reason, spec, path = "it has no file", None, None
@@ -523,22 +526,15 @@ def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
         ) from None
 
 
-def text_of(function: Any) -> str:
-    """The source of a function, as far as Python knows it."""
+def _describe(function: Any) -> tuple[str, str]:
+    """Return the name of a function, for messages and the study's text, and its source as far as Python knows it."""
     while isinstance(function, functools.partial):
         function = function.func
     kind = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        return ""
-
-
-def _name(function: Any) -> str:
-    """The name in messages and in the study's text."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+    name = str(getattr(function, "__qualname__", None) or kind.__qualname__)
+    with suppress(OSError, TypeError):
+        return name, inspect.getsource(kind)
+    return name, ""
 
 
 @contextmanager
@@ -577,38 +573,8 @@ def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
-@dataclass(frozen=True)
-class RecordedValue:
-    """A default made of several values, as a declaration holds it: its content, and its label."""
-
-    parts: str
-    label: int | str
-
-    def content(self) -> dict[str, Any]:
-        """Its parts."""
-        return dict(json.loads(self.parts))
-
-    def __str__(self) -> str:
-        return str(self.label)
-
-
 def _record_default(default: Any) -> Any:
-    """The default of an argument in a declaration."""
+    """Return the default of an argument in a declaration; of one that no study file can state it is null."""
     if isinstance(default, (Exact, np.generic)):
         return default.stated if isinstance(default, Exact) else to_json(default)
-    return {"content": default.content(), "label": default.label} if is_composite(default) else default
-
-
-def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
-    """An argument with its default; of one that no study file can state it is known only that there is one."""
-    if isinstance(default, dict) and "content" in default:
-        default = RecordedValue(canonical_json(default["content"]), default["label"])
-    value = ... if default is None else from_json(default)
-    value = value if optional else inspect.Parameter.empty
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
-
-
-def declaration(codes: Iterable[UserCode]) -> str:
-    """JSON text of what a result holds of a study's own code; empty where it has none."""
-    known = {code.reference: code.declared for code in codes}
-    return canonical_json({"codes": known}) if known else ""
+    return None if is_composite(default) else default

@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.code import GROUP, UserCode, is_entry_point
+from evogt_study.methods.code import GROUP, UserCode
 from evogt_study.methods.function import PROBLEM, UserFunction, argument_names
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
@@ -55,7 +56,7 @@ def load_named_method(
     if not isinstance(method, str):
         parts: Any = tuple((label, load_named_method(reference, named)) for label, reference in method.items())
         return Alternatives(parts)
-    if ":" in method or (method not in METHODS.own and is_entry_point(method)):
+    if ":" in method or (method not in METHODS.own and entry_points(group=GROUP, name=method)):
         return named(method)
     if method not in METHODS.own:
         raise StudyError(

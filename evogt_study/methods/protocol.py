@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from evogt_study.methods.code import UserCode, declaration
+from evogt_study.methods.code import UserCode
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import KEY_DIGITS, Value, Values, canonical_json, json_text, text_hash
@@ -187,7 +187,8 @@ class MethodSpec:
     @property
     def declaration(self) -> str:
         """JSON of the declaration of that code, or ""."""
-        return declaration(self.codes)
+        known = {code.reference: code.declared for code in self.codes}
+        return canonical_json({"codes": known}) if known else ""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import json
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.random import mtrand
 
-from evogt_study.errors import ParameterError, StudyError
+from evogt_study.errors import StudyError
 from evogt_study.methods.local_files import find_module_file, is_local
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
@@ -61,30 +61,6 @@ def add_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
         remedy="the generator `rng` is made from it: set it in [axes] or [constants]",
     )  # fmt: skip
     return {**parameters, RNG: replace(parameters[RNG], default=None, optional=True), SEED: seed}
-
-
-def omit_unused_seed(names: Iterable[str], arguments: Sequence[str], values: Values) -> tuple[str, ...]:
-    """Return `names` without the seed of a case whose `rng` has a value, if it is no argument of the function."""
-    unused = RNG in values and SEED not in arguments
-    return tuple(name for name in names if name != SEED or not unused)
-
-
-def check_seed(arguments: Sequence[str], values: Values) -> None:
-    """Raise ParameterError for a seed without effect."""
-    if RNG in values and SEED in values and SEED not in arguments:
-        raise ParameterError(SEED, "left out where `rng` has a value", values[SEED])
-
-
-def add_generator(arguments: dict[str, Any], names: Sequence[str], values: Values, common: Common) -> dict[str, Any]:
-    """Return the arguments of a call: `rng` is a generator if it has no value, and the seed is passed to a `seed`."""
-    if RNG in arguments or RNG not in names:
-        return arguments
-    return {name: value for name, value in arguments.items() if name in names} | {RNG: make_generator(values, common)}
-
-
-def describe_common(common: Common, parameters: Collection[str], function: str) -> dict[str, Common]:
-    """Return the part of a setup that decides the streams of a function with these parameters."""
-    return {"common": common, "drawn by": function} if RNG in parameters and common != ALL else {}
 
 
 def hash_words(values: Values, common: Common) -> list[int]:

@@ -8,7 +8,7 @@ import xarray as xr
 from helpers import read_study
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.function import as_record
+from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset
 from evogt_study.results.netcdf import write_result

@@ -19,7 +19,7 @@ import numpy as np
 
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
-from evogt_study.methods.function import plain
+from evogt_study.methods.function import to_argument
 from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
@@ -122,7 +122,7 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
     def make(**values: Any) -> Problem:
         try:
             with code.importable():
-                problem = factory(**{each: plain(value, objects) for each, value in values.items()})
+                problem = factory(**{each: to_argument(value, objects) for each, value in values.items()})
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # a user's factory can raise anything

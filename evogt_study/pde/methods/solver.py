@@ -7,7 +7,7 @@ times (S, Q).  The errors of `u` are measured by the same rule as for every othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,16 +16,10 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import (
-    PROBLEM,
-    FunctionCase,
-    argument_names,
-    as_record,
-    parameters_of_function,
-    path_arguments,
-)
+from evogt_study.methods.function import PROBLEM, FunctionCase, FunctionMethod, parameters_of_function
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.methods.streams import RNG, Common, describe_common, omit_unused_seed
+from evogt_study.methods.returned import as_record
+from evogt_study.methods.streams import Common
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -48,7 +42,7 @@ JUDGED = ("error", "initial_error", *_RECORDABLE)
 
 
 @dataclass(frozen=True, eq=False)
-class UserSolver(ProblemMethod):
+class UserSolver(FunctionMethod, ProblemMethod):
     """`function` called with the problem and the case's parameters by name."""
 
     variables: ClassVar[Mapping[str, Variable]] = {}  # what the function returns brings its own attributes
@@ -77,23 +71,6 @@ class UserSolver(ProblemMethod):
             spec, own | shared, _RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
         )
 
-    @property
-    def has_streams(self) -> bool:  # type: ignore[override]
-        return RNG in self.own
-
-    def required(self, values: Values) -> tuple[str, ...]:
-        return omit_unused_seed(super().required(values), self.names, values)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arguments."""
-        return argument_names(self.function)
-
-    @cached_property
-    def paths(self) -> frozenset[str]:
-        """Arguments that are paths."""
-        return path_arguments(self.function)
-
     def bind(self, values: Values) -> UserSolverCase:
         return UserSolverCase(self, values)
 
@@ -101,18 +78,11 @@ class UserSolver(ProblemMethod):
     def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # the problem is all that is shared
         return (*self.source.parameters, *(name for name in self.own if name not in self.source.parameters))
 
-    @property
-    def plain_parameters(self) -> Collection[str]:  # type: ignore[override]  # all of them
-        return self.parameters
-
     @cached_property
     def setup(self) -> str:
         """The setup of all cases: the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
-        common = {
-            name: canonical_json(value)
-            for name, value in describe_common(self.common, self.own, self.code.attribute).items()
-        }
+        common = {name: canonical_json(value) for name, value in self.describe_streams().items()}
         return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
 
 

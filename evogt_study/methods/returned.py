@@ -1,0 +1,357 @@
+"""Convert the object that a user function returns to a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ReturnError, shorten
+from evogt_study.schema.records import EXACT, Datum, Record
+from evogt_study.schema.values import to_numpy_date
+from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
+
+ALONE = "value"
+"""Name of a value that is returned without a name."""
+STORAGE_ATTRIBUTES = f"""
+    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
+    {RETURNED_DTYPE}
+""".split()
+"""Attributes that say how a file stores values.  They are left out."""
+_WIDEST = {"f": 8, "c": 16}
+"""Bytes of the widest floating-point numbers that NetCDF has."""
+
+
+def as_record(returned: Any) -> Record:
+    """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
+
+    A mapping inside a mapping gives names with an underscore.  A value without a name is named `value`.  A complex
+    value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its values.
+    """
+    record = _Collected()
+    if type(returned) is dict:  # the usual case
+        record.add_mapping("", returned)
+    else:
+        record.add("", returned)
+    coordinates = any(datum.values.size for datum in record.coordinates.values())
+    if not (record.variables or coordinates or record.lacks_a_value):
+        raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
+    made = Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
+    if made.coordinates or any(datum.dims for datum in made.variables.values()):
+        _check_dimensions(made)
+    return made
+
+
+def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
+    """Return the record without scalar coordinates that repeat parameters.
+
+    Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
+    """
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
+        return record
+    scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
+    repeated = {name for name, value in scalars.items() if np.array_equal(value, _array(name, parameters[name]))}
+    kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
+    for kind, names in kinds:
+        taken = sorted(name for name in names if name in parameters)
+        if taken:
+            raise ReturnError(f"the function returned a {kind} named `{taken[0]}`, which is a parameter. Rename it")
+    if not repeated:
+        return record
+    return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})
+
+
+class _Collected:
+    """Variables, coordinates and attributes that are found in a returned object."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Datum] = {}
+        self.coordinates: dict[str, Datum] = {}
+        self.attributes: dict[str, Datum] = {}
+        self.left_out: set[str] = set()
+        self.lacks_a_value = False
+
+    # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
+    def add(self, name: str, value: Any, of_object: bool = False) -> None:
+        """Add a value; of_object: it is a field of a result object.  An empty name is the returned object itself."""
+        if hasattr(value, "to_xarray"):  # of pandas
+            try:
+                value = value.to_xarray()
+            except (ValueError, TypeError) as error:  # such as an index with equal rows
+                message = f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}"
+                raise ReturnError(message) from None
+        prefix = f"{name}_" if name else ""
+        if hasattr(value, "data_vars"):
+            for group, data in _groups(value):
+                self._add_dataset(prefix + group, data)
+        elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
+            name = name or str(value.name or ALONE)
+            self._add_coordinates("", value.coords)
+            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._kept(name, value.attrs))
+        elif is_result_object(value):
+            for field, part in _fields(value):
+                self._add_field(prefix + field, part)
+        elif isinstance(value, Mapping):
+            self.add_mapping(prefix, value)
+        elif value is None and of_object:
+            self.left_out.add(f"`{name}` (None)")
+        elif value is None:
+            self.lacks_a_value |= bool(name)
+        elif callable(value):
+            self.left_out.add(f"`{name or ALONE}` (a function)")
+        else:
+            dims, array = _split(name or ALONE, value)
+            self._add_datum(name or ALONE, dims, array, {})
+
+    def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
+        """Add the values of a mapping.  The names of mappings in it follow its own."""
+        for key, value in values.items():
+            name = f"{prefix}{key}"
+            # most values are numbers: the other tests would take a third of a quick run
+            is_number = type(value) in (float, bool) or (type(value) is int and -EXACT <= value <= EXACT)
+            if is_number and name not in self.variables:
+                _check_name("variable", name)
+                self.variables[name] = Datum((), np.asarray(value))
+            else:
+                self.add(name, value)
+
+    def _add_field(self, name: str, value: Any) -> None:
+        """Add a field of a result object; an empty array is missing, a list of arrays is one variable for each."""
+        if isinstance(value, np.ndarray) and not value.size:
+            self.lacks_a_value = True
+        elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
+            for number, each in enumerate(value):
+                self._add_field(f"{name}_{number}", each)
+        else:
+            self.add(name, value, of_object=True)
+
+    def _add_dataset(self, prefix: str, data: Any) -> None:
+        """Add a Dataset; prefix: the names of its group of a DataTree, or of the mapping that holds it."""
+        self._add_coordinates(prefix, data.coords)
+        for name, value in data.data_vars.items():
+            own = f"{prefix}{name}"
+            dims = tuple(f"{prefix}{dim}" for dim in value.dims)
+            self._add_datum(own, dims, value.values, self._kept(own, value.attrs))
+        for name, attribute in self._kept("", data.attrs).items():
+            array = np.asarray(attribute)
+            self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
+
+    def _add_coordinates(self, prefix: str, coordinates: Any) -> None:
+        for key, data in coordinates.items():
+            name, dims = f"{prefix}{key}", tuple(f"{prefix}{dim}" for dim in data.dims)
+            for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
+                _check_name(kind, each)
+            datum = Datum(dims, _check_array(name, data.values), self._kept(name, data.attrs))
+            if datum.values.dtype.kind == "c":
+                raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
+            known = self.coordinates.setdefault(name, datum)
+            if known.dims != dims or not _equal(known.values, datum.values):
+                raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
+
+    def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
+        """Add a variable, or the real and the imaginary part of a complex one."""
+        array = _check_array(name, value)
+        for dim in dims:
+            _check_name("dimension", dim)
+        if array.ndim != len(dims) or len(set(dims)) != len(dims):
+            raise ReturnError(
+                f"the function returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names "
+                f"{list(dims)}. Return (dims, array), with a different name for each dimension"
+            )
+        is_complex = array.dtype.kind == "c"
+        parts = {"_real": array.real.copy(), "_imag": array.imag.copy()} if is_complex else {"": array}
+        for suffix, part in parts.items():
+            own = name + suffix
+            _check_name("variable", own)
+            if own in self.variables:
+                raise ReturnError(f"the function returned `{own}` twice. Rename one")
+            self.variables[own] = Datum(dims, part, attributes)
+
+    def _kept(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the attributes that a file can have, and note the others as left out."""
+        kept = {}
+        for key, value in attributes.items():
+            is_named = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
+            if is_named and _is_storable(value):
+                kept[str(key)] = value
+            else:
+                self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
+        return kept
+
+
+def is_result_object(value: Any) -> bool:
+    """Return True for a dataclass, a named tuple, or a result of SciPy, which may be a dictionary of its own."""
+    if isinstance(value, type) or hasattr(value, "toarray"):  # sparse matrices of SciPy
+        return False
+    return hasattr(value, "_asdict") or is_dataclass(value) or _is_of_scipy(value)
+
+
+def _is_of_scipy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a result object; private ones of SciPy are left out."""
+    found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
+    if is_dataclass(value):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+    for name, part in (value if isinstance(value, Mapping) else found).items():
+        if not (_is_of_scipy(value) and name.startswith("_")):
+            yield str(name), part
+
+
+def _groups(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a Dataset, or the groups of a DataTree, each with the beginning of its names."""
+    if not hasattr(value, "subtree"):
+        yield "", value
+        return
+    root = value.path.rstrip("/")
+    for node in value.subtree:
+        group = node.path.removeprefix(root).strip("/").replace("/", "_")
+        yield (f"{group}_" if group else ""), node.to_dataset(inherit=False)
+
+
+def _split(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the dimensions and the values of a ``(dims, array)`` pair, or of an array without dimension names."""
+    if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str):
+        names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
+        if all(isinstance(each, str) for each in names):
+            return tuple(names), value[1]
+    array = _array(name, value)
+    return tuple(f"{name}_{number}" for number in range(array.ndim)), array
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return the values as an array of numbers, booleans, strings, dates or durations."""
+    array = _array(name, value)
+    kind = array.dtype.kind
+    if kind == "U" and not all(map(_is_text, array.ravel())):
+        raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
+        return array
+    if kind in "Mm":
+        return _nanoseconds(name, array)
+    found = f"type {type(array.ravel()[0]).__name__}" if kind == "O" and array.size else f"dtype {array.dtype}"
+    raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
+
+
+def _array(name: str, value: Any) -> npt.NDArray[Any]:
+    if np.ma.is_masked(value):
+        if value.dtype.kind != "f":  # only floats have NaN
+            raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats")
+        return np.asarray(np.ma.filled(value, np.nan))
+    if hasattr(value, "toarray"):
+        raise ReturnError(f"the function returned `{name}`, a sparse matrix. Return x.toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array") from None
+    if array.dtype.kind == "U" and not isinstance(value, (np.ndarray, np.generic)):
+        given = np.asarray(value, dtype=object).ravel()
+        if any(not isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
+            raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them")
+        if any(text.endswith("\0") for text in given):  # NumPy cuts these
+            raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= EXACT).any():
+        for entry in np.asarray(value, dtype=object).ravel():
+            if isinstance(entry, int) and int(float(entry)) != entry:
+                raise ReturnError(f"the function returned `{name}` with the integer {entry}, which no float can hold")
+    return _from_objects(array) if array.dtype.kind in "OT" else array
+
+
+def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
+    entries = list(array.ravel())
+    if entries and all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
+        return array.astype(str)
+    zoned = any(isinstance(entry, datetime) and entry.tzinfo is not None for entry in entries)
+    for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
+        if entries and all(isinstance(entry, types) for entry in entries) and not zoned:
+            # exactly: a date or duration of pandas has nanoseconds
+            return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
+    kind = type(entries[0]) if entries else object
+    if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
+        numbers = np.array(entries)
+        return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" else array
+    return array
+
+
+def _nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return dates or durations in nanoseconds.  Raises ReturnError if this would change them."""
+    target = np.dtype(f"{array.dtype.kind}8[ns]")
+    if array.dtype == target:
+        return array
+    try:
+        converted = array.astype(target)
+        has_length = array.dtype.kind == "M" or np.datetime_data(array.dtype)[0] not in "YM"
+        same = has_length and np.array_equal(converted.astype(array.dtype), array, equal_nan=True)
+    except (TypeError, ValueError, OverflowError):
+        same = False
+    if not same:
+        raise ReturnError(
+            f"the function returned `{name}` of dtype {array.dtype}, which nanoseconds from 1678 to 2262 cannot hold"
+        )
+    return converted
+
+
+def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind in "fMm")
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _check_dimensions(record: Record) -> None:
+    """Raise ReturnError if a dimension has two lengths, or the name of a variable."""
+    lengths: dict[str, int] = {}
+    for name, datum in (*record.variables.items(), *record.coordinates.items()):
+        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
+            if lengths.setdefault(dim, length) != length:
+                raise ReturnError(
+                    f"the function returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
+                )
+    for name in record.variables:
+        if name in lengths or name in record.coordinates:
+            kind = "dimension" if name in lengths else "coordinate"
+            raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
+
+
+@lru_cache(maxsize=1024)  # runs return the same names
+def _check_name(kind: str, name: str) -> None:
+    if not _is_word(name):
+        raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
+    reason = objection(name)
+    if reason is not None:
+        raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename it")
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and text.encode("utf-8", "replace").decode() == text
+
+
+def _is_word(name: str) -> bool:
+    return name.isidentifier() and name.isascii()
+
+
+def _is_storable(value: Any) -> bool:
+    """Return True for a value that an attribute of NetCDF can have: text, a number, or a list of them."""
+    if isinstance(value, (list, tuple)):
+        if not value or isinstance(value[0], (list, tuple)):
+            return False
+        return all(map(_is_storable, value)) and len({isinstance(each, str) for each in value}) == 1
+    if isinstance(value, str):
+        return _is_text(value)
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.ndim < 2 and value.size > 0 and value.dtype.kind in "iuf" and value.dtype.itemsize <= 8
+    return isinstance(value, float)
