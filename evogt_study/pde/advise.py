@@ -1,4 +1,4 @@
-"""Advice on the error of a study: its main cause, the change that gains most, and the gain, predicted and measured."""
+"""Advice on the error of a study: its main cause, the best change, and the predicted and measured gain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evogt_study.study.study import Study
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 LEAST_TAU = 1e-15
-"""Smallest threshold that is proposed.  A direction below it is rounding."""
+"""Smallest threshold that is proposed.  Smaller directions are rounding."""
 _FINER = 1.5
 """Factor of the points per direction of a finer rule."""
 NONLINEAR = "`evogt advise` needs a linear problem with one field; use `reference` for errors of other problems ({})"
@@ -32,7 +32,7 @@ NONLINEAR = "`evogt advise` needs a linear problem with one field; use `referenc
 
 @dataclass(frozen=True)
 class Advice:
-    """One run: its cell, error and budget, the change that gains most, and the error then, predicted and measured."""
+    """Advice for one run: its setup, error and budget, the best change, and the error after the change."""
 
     at: Values
     error: float
@@ -47,7 +47,7 @@ class Advice:
 
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Advice for at most `cells` points of the study's axes, by its first seed; check: compute the changed run too."""
+    """Advise on at most `cells` points of the axes, by the first seed; check: compute the changed run too."""
     if isinstance(study.spec.problem, FieldProblem):
         raise InputError(NONLINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
@@ -61,7 +61,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
 
 
 def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
-    """Evenly spaced points over the axes but the seed, with all parameters there."""
+    """Return evenly spaced points over all axes except the seed, with all parameters."""
     first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
     narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
     found = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
@@ -82,7 +82,7 @@ def _advice(method: Evolution, at: Values, values: Values, share: Share, check: 
 
 
 def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
-    """Scalars of a run; without exact solution the error is that against the spectral reference."""
+    """Return the scalars of a run.  Without an exact solution, the spectral reference replaces it."""
     record = case.run(share).variables
     numbers = {name: float(datum.values) for name, datum in record.items() if not datum.dims}
     whole = np.sqrt(numbers["error_retained"] ** 2 + numbers["error_evolution"] ** 2 + numbers["error_time"] ** 2)
@@ -90,7 +90,7 @@ def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
 
 
 def _changes(case: EvolutionCase) -> dict[str, Values]:
-    """More features, a smaller threshold, a finer rule, a smaller step."""
+    """Return the changed parameters: more features, a smaller threshold, a finer rule, a smaller step."""
     given, rule, dictionary = case.given, case.discretisation.quadrature, case.discretisation.dictionary
     wider: dict[str, Value] = {"N": 2 * dictionary.N}
     if isinstance(N1 := case.values.get("N1"), int) and "N1" in dictionary.parameters():
@@ -104,7 +104,7 @@ def _changes(case: EvolutionCase) -> dict[str, Values]:
 def _predict_errors(
     method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
-    """The error after each change: the space part changes as the projection does, the part of time by the order."""
+    """Predict the error after each change: the space part by the projection, the time part by the order."""
     problem, order = method.shared_problem(values, share), method.bind(values).integrator.ORDER
     final_time = method.bind(values).discretisation.grid.final_time
     text = method.problem_text(values)

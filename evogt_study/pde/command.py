@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evogt_study.pde.advise import Advice
 
 WORTH = 0.9
-"""A change that leaves more of the error than this is not worth its cost."""
+"""Factor of the error above which a change is not worth its cost."""
 CAUSES = {
     "error_full_space": "full space",
     "error_retained": "retained space",

@@ -39,14 +39,14 @@ from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
-"""Norms of the error beside the relative L2 norm at the final time."""
+"""Norms of the error besides the relative L2 norm at the final time."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Discretisation:
-    """Everything but the problem that a run depends on: scalars only."""
+    """All settings of a run except the problem."""
 
     dictionary: Dictionary
     seed: int
@@ -61,35 +61,35 @@ class Discretisation:
 
 
 class Share(Protocol):
-    """Hands out a stage's result for a key, computing it only where it is not at hand."""
+    """Function that returns the result of a stage for a key, computed or from a cache."""
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """The result of `stage` for `key`."""
+        """Return the result of `stage` for `key`."""
 
 
 def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-    """The `Share` of a single run: compute every stage."""
+    """Compute every stage.  This is the `Share` of a single run."""
     return compute()
 
 
 class Reference(Protocol):
-    """A solution to measure errors against where the problem has no exact one."""
+    """A solution that replaces an unknown exact solution in errors."""
 
     @property
     def key(self) -> Hashable:
-        """Identity of the reference, besides the problem's."""
+        """Identity of the reference, without the problem."""
 
     @property
     def coarser(self) -> Reference | None:
-        """A coarser one."""
+        """A coarser reference."""
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values, (Q, d) and (T,) -> (T, Q)."""
+        """Return values, (Q, d) and (T,) -> (T, Q)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """One run: the retained space, the trajectory at the observed times, and what was measured on them."""
+    """One run: the retained space, the trajectory at the observed times, and the measured errors."""
 
     problem: Problem
     discretisation: Discretisation
@@ -118,7 +118,7 @@ class Solution:
         return relative_difference(self.trajectory.coefficients[-1], self.reference_state)
 
     def evaluate(self, nodes: Array) -> Array:
-        """The numerical solution at any points of the domain and all observed times, (P, d) -> (S, P)."""
+        """Return the numerical solution at points of the domain and all observed times, (P, d) -> (S, P)."""
         values = self.space.evaluate(nodes, self.trajectory.coefficients)
         return values + _lift(self.problem, nodes, self.trajectory.times)
 
@@ -128,7 +128,7 @@ class Solution:
 def stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
-    """Keys of the stages, of all that each depends on; two runs with the same key can share the stage."""
+    """Return the keys of the stages.  Two runs with the same key can share the stage."""
     trial = (run.dictionary, run.seed, run.quadrature, domain)
     directions = (trial, run.decomposition)
     space = (directions, run.tau)
@@ -167,7 +167,7 @@ class Stages:
 
     # by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) share their first profile
     def terms(self, stage: str, space: str) -> StiffnessTerm:
-        """Stiffness terms of the space of a stage, known by the profiles' values at the nodes."""
+        """Return the stiffness terms of the space, identified by the values of the profiles at the nodes."""
         key = self.keys[space]
         return lambda profile, compute: self.share(stage, (key, blake2b(profile.tobytes()).digest()), compute)
 
@@ -176,7 +176,7 @@ def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip
-    """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
+    """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained), and measure its errors.
 
     passed: steps whose states are wanted beside those that are observed; norms: wanted ones of `NORMS`.
     """
@@ -215,7 +215,7 @@ def solve_arrays(
 def _trajectories(
     run: Discretisation, system: GalerkinSystem, stages: Stages, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
-    """The states observed, and those at the steps `passed`."""
+    """Return the observed states, and the states at the steps `passed`."""
 
     def march(grid: TimeGrid) -> Trajectory:
         key = (stages.keys["Galerkin system"], grid, run.integrator)
@@ -233,7 +233,7 @@ def _trajectories(
 
 @lru_cache(maxsize=8)  # which the runs of a study have in common
 def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
-    """The grid that also observes the steps `passed`, the times that `grid` observes, and the times of `passed`."""
+    """Return the grid that also observes the steps `passed`, with the positions of both kinds of times."""
     both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
     return both, grid.observed_times, grid.times_of(passed)
 
@@ -242,7 +242,7 @@ def _norms(
     problem: Problem, space: RetainedSpace, trajectory: Trajectory, target: Target, sums: FeatureSums, rule: Quadrature,
     errors: Array, wanted: Collection[str],
 ) -> Iterator[tuple[str, float]]:  # fmt: skip
-    """The wanted norms, if there is a solution to measure against."""
+    """Return the requested norms if the solution is known."""
     if not wanted or len(errors) != len(trajectory.times):
         return
     final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
@@ -257,7 +257,7 @@ def _norms(
 
 
 def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
-    """Singular values and the retained space; the trial functions are made only if one of the two is not at hand."""
+    """Return singular values and the retained space.  Compute trial functions only if a cache misses them."""
     domain = problem.domain
 
     def compute() -> TrialFunctions:
@@ -275,7 +275,7 @@ def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[Weig
 def _target(
     problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None
 ) -> tuple[Target, float | None]:
-    """The target at the observed times, or at the first alone if no more is known, and the error of the reference.
+    """Return the target at the observed times, and the error of the reference.
 
     At t = 0 the target is u_0 in any case.
     """
@@ -291,7 +291,7 @@ def _target(
 
 
 def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:
-    """Largest relative distance of a reference's `values` ([n,] Q) at the final time (1,) from its coarser version."""
+    """Return the largest relative distance of the `values` ([n,] Q) of a reference from its coarser version."""
     if reference.coarser is None:
         return None
     fine = values.reshape(-1, len(rule.nodes))
@@ -300,7 +300,7 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
 
 
 def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
-    """u_b, which the retained space does not hold, (T, Q); nothing where there is no lifting."""
+    """Return u_b, (T, Q), which the retained space does not contain, or zero without a lifting."""
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
 
 

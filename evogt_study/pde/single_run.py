@@ -158,7 +158,7 @@ def solve(
 def _certificates(
     asked: bool | Sequence[str], problem: Problem, grid: TimeGrid
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names of the certificates that are computed, which have to fit where they are named, and the steps they need."""
+    """Return the names of the certificates to compute, and the steps that they need."""
     if isinstance(asked, bool):
         wanted = find_certificates(problem, grid.final_time) if asked else ()
     else:
@@ -169,7 +169,7 @@ def _certificates(
 
 # certificates use other nodes and times than the run, and a diffusion may be negative there
 def _certify(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
-    """The certificates; none if the user named none and the problem is not valid on their nodes."""
+    """Compute the certificates, or none if the user named none and the problem is not valid on their nodes."""
     try:
         return compute_certificates(solution, wanted, afresh, "")
     except ProblemError:
@@ -189,7 +189,7 @@ def _discretisation(
     problem: Problem, dictionary: Dictionary, integrator: Integrator, given: dict[str, Any],
     times: int | tuple[float, ...] | None, coefficient_reference: str | CoefficientReference | None,
 ) -> Discretisation:  # fmt: skip
-    """The run of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
+    """Return the settings of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
     if given["final_time"] is None:
         raise ParameterError("final_time", "given, since the problem names none", None)
     checked: dict[str, Any] = {
@@ -213,7 +213,7 @@ def _discretisation(
 def _find_reference(
     name: str, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
-    """The reference that a name, a file of one run, or ``file.py:function`` means."""
+    """Return the reference of a name, a file of one run, or ``file.py:function``."""
     if name.endswith(".nc"):
         return read_solution(name)
     if ".py:" in name:
@@ -223,7 +223,7 @@ def _find_reference(
 
 
 def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
-    """A solution as a Dataset with the names, labels and attributes of a study's result; field: points of its grid."""
+    """Return a solution as a Dataset with the attributes of a study result.  field: points of its grid."""
     measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
     coordinates = _coordinates(solution)
     measured[COEFFICIENTS] = Datum(("time", "feature"), feature_coefficients(solution))
@@ -241,7 +241,7 @@ def label_solution(solution: Solution, certificates: Mapping[str, Datum], field:
 
 
 def _coordinates(solution: Solution) -> dict[str, Any]:
-    """Dimensions of the variables, and every parameter of the run as a scalar coordinate."""
+    """Return the dimensions of the variables, and every parameter of the run as a scalar coordinate."""
     run = solution.discretisation
     dictionary = run.dictionary
     parameters: dict[str, Any] = {
@@ -307,7 +307,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
 
 
 def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
-    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError if it holds none."""
+    """Return the solution in a Dataset of `solve`, or in its file.  Raises ResultError if it holds none."""
     if not isinstance(data, xr.Dataset):
         try:
             with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:

@@ -28,19 +28,19 @@ EXPLICIT = np.array([
     [0, 0, 0, 0, 0], [1 / 2, 0, 0, 0, 0], [11 / 18, 1 / 18, 0, 0, 0], [5 / 6, -5 / 6, 1 / 2, 0, 0],
     [1 / 4, 7 / 4, 3 / 4, -7 / 4, 0],
 ])  # fmt: skip
-"""ARS(4,4,3), whose last stage is the end of the step."""
+"""Weights of the explicit part of ARS(4,4,3).  Its last stage is the end of the step."""
 
 
 def march_by_collocation(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, grid: TimeGrid, cutoff: float
 ) -> Iterator[Array]:
-    """The coefficients of all steps."""
+    """Return the coefficients after each step."""
     problem, dt, nodal, psi = strong.problem, grid.dt, EXPLICIT.sum(axis=1), features.second_order(nodes)
     values = np.asarray(apply_operator(strong, psi, nodes, 0.0)[0] * psi.value)
 
     @lru_cache(maxsize=1)
     def linearise(t: float) -> tuple[Array, Array]:
-        """L phi at the nodes, and the solution operator of the least squares."""
+        """Return L phi at the nodes, and the solution operator of the least squares."""
         L = apply_operator(strong, psi, nodes, t)[1]
         return L, np.asarray(scipy.linalg.pinv(values - dt / 2.0 * L, rtol=cutoff), dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Finite element spaces on the domains of problems: scikit-fem's, as sparse matrices of values at quadrature nodes."""
+"""Finite element spaces on the domains of problems: sparse matrices of values at quadrature nodes, by scikit-fem."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from evogt_study.pde.numerics.quadrature import Quadrature
 SparseMatrix = sparse.csr_array[np.float64]
 
 MOST_NODES = 4_000_000
-"""Quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
+"""Limit of the quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
 POINTS_AT_ONCE = 20_000
-"""Points that are searched at once, with 12 candidate elements each: tens of MB of small systems."""
+"""Number of points in one search, with 12 candidate elements each: tens of MB of small systems."""
 _NEAREST, MOST_NEAREST = 12, 3072
 """Elements in which a point is searched: the nearest centroids at first, then four times as many until the point is in
 one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
 _ROUNDING = 1e-9
-"""How far below zero the coordinate of a point on a face may be in an element."""
+"""Tolerance below zero for a coordinate of a point on a face of an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
@@ -48,7 +48,7 @@ class SparseBasis:
 
 @dataclass(frozen=True, eq=False)
 class ElementSpace:
-    """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones."""
+    """Continuous elements that vanish on Dirichlet faces and are equal on periodic faces."""
 
     basis: Any
     reduction: SparseMatrix
@@ -57,7 +57,7 @@ class ElementSpace:
 
     @property
     def count(self) -> int:
-        """n, the number of unknowns."""
+        """Number of unknowns n."""
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
@@ -82,7 +82,7 @@ class ElementSpace:
 
     # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
     def _locate(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """The element of each point, looked for in more and more of the nearest, and its coordinates there (d, P)."""
+        """Find the element of each point among the nearest elements, and its coordinates there (d, P)."""
         mesh, count = self.basis.mesh, _NEAREST
         corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
         tree, outside = cKDTree(corners.mean(axis=2)), np.arange(len(nodes))
@@ -105,7 +105,7 @@ class ElementSpace:
         return elements, self._invert(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
 
     def _invert(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
-        """Coordinates in the reference element of curved ones.  Raises ParameterError if a point is in none."""
+        """Return coordinates in the reference element.  Raises ParameterError if a point is in no element."""
         try:
             return np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
         except Exception as error:  # scikit-fem has no narrower one
@@ -117,7 +117,7 @@ class ElementSpace:
 
 # on a face two are equally good, and give the same value
 def _deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[Array, Array, Array]:
-    """Of each point's candidates (P, C) the one in which it lies deepest, its coordinates (P, d), and how deep."""
+    """Choose the candidate (P, C) in which each point lies deepest.  Return its coordinates (P, d) and its depth."""
     chosen = corners[candidates]
     offset = nodes[:, None] - chosen[..., 0]
     local = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
@@ -151,7 +151,7 @@ def element_space(
 
 
 def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
-    """Raise the ParameterError of `element_space`, without building it."""
+    """Raise the ParameterError of `element_space` without building the space."""
     if not isinstance(size, int) or size < 1:
         raise ParameterError(name, "an integer >= 1", size)
     per_element = (degree // 2 + 1) ** domain.dimension
@@ -165,7 +165,7 @@ def check_element_space(domain: Domain, size: int, degree: int, name: str = "ref
 
 
 def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
-    """Number the unknown of each degree of freedom; there is none on Dirichlet faces."""
+    """Number the unknowns.  Degrees of freedom on Dirichlet faces have none."""
     count, places = int(basis.N), np.asarray(basis.doflocs)
     if isinstance(domain, Triangulated):
         facets = _facets(basis, domain, domain.natural)
@@ -183,7 +183,7 @@ def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
 # periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
 # rounded to nine digits, since both are computed
 def _on_box(places: Array, box: Box) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Degrees of freedom on Dirichlet faces, and for each one that whose value it has."""
+    """Return the degrees of freedom on Dirichlet faces, and for each one the degree of freedom with its value."""
     unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
     fixed, wrapped = np.zeros(unit.shape[1], dtype=bool), np.round(unit, 9)
     for axis, name in enumerate(DIRECTIONS[: box.dimension]):
@@ -204,7 +204,7 @@ def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: Spar
 
 
 def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
-    """Facets on these parts of the boundary."""
+    """Return the facets on parts of the boundary."""
     facets = np.asarray(basis.mesh.boundary_facets())
     middles = basis.mesh.p[:, basis.mesh.facets[:, facets]].mean(axis=1)
     if isinstance(domain, Triangulated):
@@ -219,7 +219,7 @@ def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[n
 
 # as sparse matrices: each term of the equation is then a product of two of them with a diagonal of weights
 def _sparse(basis: Any, reduction: SparseMatrix) -> SparseBasis:
-    """The basis functions of the unknowns at the nodes of scikit-fem's `basis`."""
+    """Return the basis functions of the unknowns at the nodes of a scikit-fem basis."""
     dimension, (elements, points) = basis.mesh.dim(), basis.dx.shape
     rows = np.arange(elements * points).reshape(elements, points)
     columns = [np.broadcast_to(dofs[:, None], rows.shape) for dofs in basis.element_dofs]

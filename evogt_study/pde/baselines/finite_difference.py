@@ -26,13 +26,13 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
 _MAX_POINTS = 4_000_000
-"""Unknowns of a grid: a field of this size takes 32 MB."""
+"""Largest number of unknowns of a grid.  A field of this size takes 32 MB."""
 SCATTERED = 1000
-"""Points at which a diffusion is evaluated to see that it is constant: a formula takes well under a millisecond."""
+"""Number of points at which a diffusion is checked to be constant."""
 ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
 """Integrators whose steps are divisions in the sine modes."""
 MAX_FOLDED = 640
-"""Points per direction up to which a transform is a matrix product, see `sine_transform`."""
+"""Largest number of points per direction for which a transform is a matrix product, see `sine_transform`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class GridSolution:
 
     @property
     def points(self) -> int:
-        """n, interior points per direction."""
+        """Number of interior points per direction n."""
         return int(self.fields.shape[1])
 
     def evaluate(self, nodes: Array) -> Array:
-        """Multilinear interpolation of the zero-boundary fields, (P, d) -> (S, P)."""
+        """Interpolate the fields multilinearly, (P, d) -> (S, P)."""
         dimension = self.fields.ndim - 1
         # zero on the boundary and linear in between, as the paper evaluates its reference (tab:allen_cahn)
         padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
@@ -86,7 +86,7 @@ class FiniteDifferenceReference:
         return replace(self, points=max(1, self.points // 2), grid=TimeGrid(self.grid.final_time, steps, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
+        """Return interpolated values at observed `times`, (P, d) and (T,) -> (T, P)."""
         values, grid = self._values(self.grid, nodes, times), self.grid
         if not self.extrapolated:
             return values
@@ -99,7 +99,7 @@ class FiniteDifferenceReference:
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
-    """Advance `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
+    """Solve `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
     check_differences(problem, points, integrator)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
     eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
@@ -107,7 +107,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
 
     def measured(u: Array, state: Array) -> Array | None:
-        """F'(u), if there is a potential; adds nu/2 |grad_h u|^2, by Parseval, and F(u) to the energies."""
+        """Return F'(u) of a potential, and add nu/2 |grad_h u|^2 (Parseval) and F(u) to the energies."""
         energy = 0.5 * cell * float(np.vdot(eigenvalues, state**2))
         if potential is None:
             energies.append(energy)
@@ -154,14 +154,14 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
 
 # 20 operations an unknown and step for work mode by mode: products, sums and the energy
 def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
-    """Rough operations of a solution: transforms there and back in every step that has a reaction or a source."""
+    """Estimate the operations of a solution: two transforms for each step with a reaction or a source."""
     unknowns, transform = points**problem.dimension, problem.dimension * points
     return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
 
 
 # ten arrays of the grid's size: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms
 def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
-    """Bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
+    """Estimate the bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
 
 
@@ -178,20 +178,20 @@ def _in_modes(integrator: Integrator, eigenvalues: Array, grid: TimeGrid) -> Mod
 
 
 def _interior(points: int, dimension: int) -> Array:
-    """The interior grid points, (n^d, d), in C order."""
+    """Return the interior grid points (n^d, d) in C order."""
     along = np.arange(1, points + 1) / (points + 1)
     return tensor_points([along] * dimension)
 
 
 def _laplacian(points: int, dimension: int) -> Array:
-    """Eigenvalues of -Delta_h, (n, ..., n)."""
+    """Return the eigenvalues of -Delta_h, (n, ..., n)."""
     h = 1.0 / (points + 1)
     one = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
     return np.asarray(reduce(np.add.outer, [one] * dimension))
 
 
 def sine_transform(values: Array) -> Array:
-    """The orthonormal DST-I over all directions, its own inverse; up to `MAX_FOLDED` by matrix products."""
+    """Apply the orthonormal DST-I in all directions, up to `MAX_FOLDED` as a matrix product.  It is its own inverse."""
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
     for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn
@@ -223,7 +223,7 @@ def _fold_sines(points: int) -> tuple[Array, Array]:
 
 # one transform diagonalises every step only where nu is the same everywhere
 def constant_diffusion(problem: Problem) -> float:
-    """nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
+    """Return nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
     check_domain(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
@@ -244,7 +244,7 @@ def constant_diffusion(problem: Problem) -> float:
 
 # a steady source that is zero at all nodes is left out of every step; one in time may vanish at the first only
 def _forcings(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
-    """The source's sine modes at each of `times`; None for all of them where it is zero."""
+    """Return the sine modes of the source at each of `times`, or None if the source is zero."""
     if problem.source.steady and not problem.source(nodes, times[:1]).any():
         yield from [None] * len(times)
         return

@@ -40,7 +40,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems.fields import FieldData
 
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
-"""The implicit midpoint rule: one stage, closed by extrapolation to the end of the step."""
+"""The implicit midpoint rule: one stage, extrapolated to the end of the step."""
 SDIRK_4 = Tableau(
     np.array([
         [1 / 4, 0, 0, 0, 0],
@@ -58,9 +58,9 @@ DEGREES = {1: 31, 2: 9, 3: 5}
 """Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
 points integrate coefficients that oscillate within an element."""
 MAX_DEGREE = 127
-"""Largest degree: 64 Gauss-Jacobi points a direction, whose error is far below the error of the elements."""
+"""Largest degree: 64 Gauss-Jacobi points per direction.  Their error is far below the error of the elements."""
 MAX_QUADRATURE_NODES = 3_000_000
-"""Quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
+"""Limit of the quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
 
 MatrixAt = Callable[[float], SparseMatrix]
 VectorAt = Callable[[float], Array]
@@ -77,16 +77,16 @@ class ElementSolution:
 
     @property
     def dofs(self) -> int:
-        """n, the number of evolved unknowns."""
+        """Number of evolved unknowns n."""
         return self.space.count
 
     def evaluate(self, nodes: Array) -> Array:
-        """u_h at any points of the domain and all observed times, (P, d) -> (S, P)."""
+        """Return u_h at points of the domain and all observed times, (P, d) -> (S, P)."""
         values, lifting = self.space.evaluate(nodes, self.states), self.problem.lifting
         return values if lifting is None else values + lifting.value(nodes, self.times)
 
     def make_system(self) -> ElementSystem:
-        """The system that the states solve."""
+        """Return the system that the states solve."""
         basis = self.space.interior
         mass = _product(basis.values, basis.values, basis.rule.weights)
         return ElementSystem(self.problem, self.space, self.states[0], mass)
@@ -95,7 +95,7 @@ class ElementSolution:
 def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
 ) -> ElementSolution:
-    """Advance `problem` in `space` and keep the observed states."""
+    """Solve `problem` in `space`, and keep the observed states."""
     basis, rule = space.interior, space.interior.rule
     initial = problem.initial(rule.nodes)
     if problem.lifting is not None:
@@ -165,7 +165,7 @@ def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) ->
 
 
 def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int:
-    """Number of quadrature nodes of all elements, on which memory depends."""
+    """Return the number of quadrature nodes of all elements, which determines the memory."""
     degree = DEGREES[dimension] if degree is None else degree
     return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
 
@@ -179,7 +179,7 @@ class FiniteElementReference:
     grid: TimeGrid
 
     def check(self) -> None:
-        """Raise ParameterError or ProblemError if it cannot be computed."""
+        """Raise ParameterError or ProblemError if the reference cannot be computed."""
         check_element_space(self.problem.domain, self.size, _DEGREE)
         if isinstance(self.problem, Problem) and self.problem.potential is not None:
             raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")
@@ -190,13 +190,13 @@ class FiniteElementReference:
 
     @property
     def coarser(self) -> FiniteElementReference:
-        """Elements of twice the size, or one refinement less, and half the steps; of the final time alone."""
+        """Elements of twice the size, or one refinement less, and half the steps, for the final time."""
         boxed = not isinstance(self.problem.domain, Triangulated)
         size = max(1, self.size // 2 if boxed else self.size - 1)
         return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, [n,] P)."""
+        """Return values at observed `times`, (P, d) and (T,) -> (T, [n,] P)."""
         if isinstance(self.problem, Problem):
             space = element_space(self.problem.domain, 2, self.size, _DEGREE)
             values = finite_elements(self.problem, space, self.grid).evaluate(nodes)
@@ -206,7 +206,7 @@ class FiniteElementReference:
 
 
 class ElementSystem:
-    """M u' = F(t) - K(t) u - r(u, t)."""
+    """The system M u' = F(t) - K(t) u - r(u, t)."""
 
     def __init__(self, problem: Problem, space: ElementSpace, initial: Array, mass: SparseMatrix) -> None:
         self.problem, self.basis, self.initial, self.mass = problem, space.interior, initial, mass
@@ -220,11 +220,11 @@ class ElementSystem:
             self._stiffness = lambda t: constant
 
     def load(self, times: Array) -> Array:
-        """F at times, (T,) -> (T, n)."""
+        """Return F at times, (T,) -> (T, n)."""
         return np.stack([self._force(t) for t in times.tolist()])
 
     def rate(self, t: float, U: Array) -> Array:
-        """F - K u - r(u)."""
+        """Return F - K u - r(u)."""
         linear = self._force(t) - self._stiffness(t) @ U
         if isinstance(law := self.problem.reaction, NonlinearReaction):
             weights, u = self.basis.rule.weights, self._nodal(U, t)
@@ -232,7 +232,7 @@ class ElementSystem:
         return np.asarray(linear)
 
     def jacobian(self, t: float, U: Array) -> SparseMatrix:
-        """-(K + r'(u))."""
+        """Return -(K + r'(u))."""
         matrix = -self._stiffness(t)
         if isinstance(law := self.problem.reaction, NonlinearReaction):
             slope = law.slope(self._nodal(U, t), self.basis.rule.nodes, t)
@@ -267,7 +267,7 @@ def _stiffness(problem: Problem, space: ElementSpace) -> MatrixAt:
 
 
 def _matrix(function: SpaceTimeFunction, basis: SparseBasis, left: SparseMatrix, right: SparseMatrix) -> MatrixAt:
-    """left^T diag(w f(t)) right, assembled once for each profile of a separable function."""
+    """Assemble left^T diag(w f(t)) right, once for each profile of a separable function."""
     rule = basis.rule
     if not isinstance(function, Separable):
         return lambda t: _product(left, right, rule.weights * function.at(rule.nodes, t))
@@ -283,7 +283,7 @@ def _matrix(function: SpaceTimeFunction, basis: SparseBasis, left: SparseMatrix,
 
 
 def _load(problem: Problem, space: ElementSpace) -> VectorAt:
-    """(f, phi_i) and the fluxes on faces, less what a lifting takes."""
+    """Return (f, phi_i) and the fluxes on faces, minus the terms of a lifting."""
     basis, lifting = space.interior, problem.lifting
     parts = [_moments(problem.source, basis, basis.values, 1.0)]
     for data in problem.faces:

@@ -20,7 +20,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
 _SMALLEST = 1e-14
-"""Eigenvalues of the snapshots below this part of the largest one are rounding."""
+"""Smallest eigenvalue of the snapshots, relative to the largest, that is not rounding."""
 
 
 def check_linear(problem: Problem) -> None:

@@ -28,9 +28,9 @@ NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
 SIZED = (DIFFERENCES, ELEMENTS)
 """References that need `reference_points`."""
 OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
-"""Steps of these references for each step of the run: the elements have a method of order four."""
+"""Steps of these references for each step of the run.  The elements have a method of order four."""
 _SEED = 1_000_003
-"""Seed of the reference's features: one that studies do not use, the same for all of their seeds."""
+"""Seed of the features of the reference.  Studies do not use it."""
 FEATURES, _STEPS = (3, 2), (8, 4)
 """Factors of features and steps, of the reference and of its coarser version: of order two, the steps of the latter
 leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
@@ -41,7 +41,7 @@ _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 def make_reference(
     name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:
-    """The reference that a name means for a run, with its resolution, if it has one; None for the exact solution."""
+    """Return the reference of this name for a run, with its resolution.  Return None for the exact solution."""
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
@@ -60,7 +60,7 @@ def make_reference(
 
 
 def element_reference(problem: Any, points: Any, grid: TimeGrid, dt: float | None) -> Reference:
-    """Quadratic elements with `points` cells a direction, for a problem with one field or several."""
+    """Return quadratic elements with `points` cells per direction, for a problem with one field or several."""
     # here: with scikit-fem the import takes 0.2 s in each worker
     from evogt_study.pde.baselines.finite_elements import FiniteElementReference
 
@@ -71,7 +71,7 @@ def element_reference(problem: Any, points: Any, grid: TimeGrid, dt: float | Non
 
 @dataclass(frozen=True, eq=False)
 class FunctionReference:
-    """A user's function of nodes (Q, d) and a time, which gives u (Q,); `content` identifies it."""
+    """A user function of nodes (Q, d) and a time that returns u (Q,).  `content` identifies it."""
 
     function: Callable[[Array, float], Any]
     content: Hashable
@@ -82,7 +82,7 @@ class FunctionReference:
         return "function", self.content
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for another shape, or what are not numbers."""
+        """Return values, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for another shape or type."""
         values = [np.asarray(self.function(nodes, float(t)), dtype=float) for t in times]
         for found in values:
             if found.shape != (len(nodes),) or not np.isfinite(found).all():
@@ -92,7 +92,7 @@ class FunctionReference:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceAmongWorkers:
-    """A `Reference` whose values another worker may have computed; `content` identifies the problem."""
+    """A reference whose values another worker may compute.  `content` identifies the problem."""
 
     reference: Reference
     content: str
@@ -107,7 +107,7 @@ class ReferenceAmongWorkers:
         return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values of the reference, (Q, d) and (T,) -> (T, Q)."""
+        """Return the values of the reference, (Q, d) and (T,) -> (T, Q)."""
         inputs = repr((self.content, self.key, nodes.shape, times.shape)).encode()
         name = blake2b(inputs + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
         return once(name, lambda: self.reference(nodes, times))
@@ -115,7 +115,7 @@ class ReferenceAmongWorkers:
 
 @dataclass(frozen=True, eq=False)
 class RefinedReference:
-    """More features of another seed, a finer rule and a smaller step.  `solve` solves `run`, its own, when called."""
+    """The method with more features of another seed, a finer rule and a smaller step.  `solve` solves `run`."""
 
     solve: Callable[[Discretisation], Any]
     run: Discretisation
@@ -125,7 +125,7 @@ class RefinedReference:
     def of(
         solve: Callable[[Discretisation], Any], dimension: int, run: Discretisation, dt: float | None = None
     ) -> RefinedReference:
-        """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
+        """Return the reference of a run.  `dt` is its time step, by default an eighth of the step of the run."""
         steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
         fine, coarse = (refine_run(run, dimension, level, step) for level, step in enumerate(steps))
         return RefinedReference(solve, fine, RefinedReference(solve, coarse))
@@ -135,12 +135,12 @@ class RefinedReference:
         return "refined", self.run
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, [n,] P)."""
+        """Return values at observed `times`, (P, d) and (T,) -> (T, [n,] P)."""
         return np.asarray(self.solve(self.run).evaluate(nodes)[self.run.grid.positions_of(times)])
 
 
 def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
-    """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
+    """Return the run with more features, nodes and steps: as the reference (level 0), or as its coarser version (1)."""
     return replace(
         run,
         dictionary=widen(run.dictionary, FEATURES[level]),
@@ -155,7 +155,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
 
 # hidden layers grow too: output features that are random sums of few neurons would be dependent
 def widen(dictionary: Dictionary, times: int) -> Dictionary:
-    """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
+    """Return the dictionary with `factor` times the features and hidden widths."""
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
     given["N"] = times * dictionary.N
     if given.get("hidden"):
@@ -167,7 +167,7 @@ def widen(dictionary: Dictionary, times: int) -> Dictionary:
 
 
 def refine_rule(rule: Rule, dimension: int, level: int) -> Rule:
-    """The rule with more points, or more refinements."""
+    """Return the rule with more points, or more refinements."""
     if isinstance(rule, TriangleRule):
         return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
     most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))

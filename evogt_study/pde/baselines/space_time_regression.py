@@ -38,12 +38,12 @@ POINTS, LEVELS, RIDGE = 68, 69, 1e-10
 """The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
 linspace(0, T, 70), and the relative weight of the ridge term."""
 _MAX_ENTRIES = 100_000_000
-"""Entries of the matrix A: 0.8 GB, and the least-squares solver needs a few copies."""
+"""Limit of the entries of A: 0.8 GB.  The least-squares solver needs a few copies."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrongForm:
-    """A problem with the derivatives of its data that a pointwise residual needs."""
+    """A problem with the derivatives of its data that the strong form needs."""
 
     problem: Problem
     diffusion_gradient: tuple[SpaceTimeFunction, ...]
@@ -51,7 +51,7 @@ class StrongForm:
 
 
 def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
-    """The strong form of `statement` for the parameter `values`, differentiated symbolically; u_0 is u at t = 0."""
+    """Differentiate the `statement` symbolically for the parameter `values`.  u_0 is u at t = 0."""
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
@@ -67,7 +67,7 @@ def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> Stron
 
 @lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
 def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], Split]:
-    """grad a and f + div(a grad u_0), each with its terms."""
+    """Return grad a and f + div(a grad u_0)."""
     data = derive_terms(statement)
     initial = data.initial.subs(TIME, 0)
     gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
@@ -83,7 +83,7 @@ def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], S
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeSolution:
-    """The fitted u_st, by the coefficients of features in d + 1 dimensions."""
+    """The fitted u_st: coefficients of features in d + 1 dimensions."""
 
     domain: Domain
     initial: Callable[[Array], Array]
@@ -94,7 +94,7 @@ class SpaceTimeSolution:
     condition: float
 
     def evaluate(self, nodes: Array, times: Array) -> Array:
-        """u_st, nodes (P, d) and times (S,) -> (S, P)."""
+        """Return u_st, nodes (P, d) and times (S,) -> (S, P)."""
         scaled = (_in_space_time(nodes, t, self.final_time) for t in times.tolist())
         sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
         (D,) = self.domain.boundary_factor(nodes)
@@ -128,7 +128,7 @@ def _check(dimension: int, dictionary: Dictionary, final_time: float, points: in
 
 
 def check_regression_size(dimension: int, N: int, points: int, levels: int) -> None:
-    """Raise ParameterError if the residual's matrix would not fit in memory."""
+    """Raise ParameterError if the matrix of the residual would not fit in memory."""
     entries = points**dimension * levels * N
     if entries > _MAX_ENTRIES:
         got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
@@ -136,7 +136,7 @@ def check_regression_size(dimension: int, N: int, points: int, levels: int) -> N
 
 
 def residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
-    """Evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
+    """Return evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
     # without the boundary and t = 0, where the ansatz has the data exactly (tab:global_diagnostic)
     along = np.linspace(0.0, 1.0, points + 2)[1:-1]
     return tensor_points([along] * dimension), np.linspace(0.0, final_time, levels + 1)[1:]
@@ -151,7 +151,7 @@ def residual_system(
     final_time: float,
     widths: Sequence[int] = (),
 ) -> tuple[Array, Array]:
-    """A (L J, N) and b (L J,) of the residual A alpha - b, time by time; the `widths` of layers decide the blocks."""
+    """Return A (L J, N) and b (L J,) of the residual A alpha - b.  The `widths` of layers determine the blocks."""
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
     blocks = list(node_blocks(len(nodes), widths or (features.count,)))
@@ -169,7 +169,7 @@ def residual_system(
 
 
 def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t: float, final_time: float) -> Array:
-    """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
+    """Return the rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
     psi = features.second_order(_in_space_time(nodes, t, final_time))
     D, divergence = apply_operator(strong, psi, nodes, t)
     rate = psi.gradient[nodes.shape[1]] / final_time  # the features' last input is t/T
@@ -177,7 +177,7 @@ def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t
 
 
 def apply_operator(strong: StrongForm, psi: Jet, nodes: Array, t: float) -> tuple[Array, Array]:
-    """D (J, 1), and a Lap phi + grad a . grad phi of phi = D psi at one time, (J, N)."""
+    """Return D (J, 1), and a Lap phi + grad a . grad phi of phi = D psi at one time, (J, N)."""
     d, now = nodes.shape[1], np.array([t])
     D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]
@@ -190,12 +190,12 @@ def apply_operator(strong: StrongForm, psi: Jet, nodes: Array, t: float) -> tupl
 
 
 def _in_space_time(nodes: Array, t: float, final_time: float) -> Array:
-    """The features' inputs (x, t/T), (P, d) -> (P, d + 1)."""
+    """Return the inputs (x, t/T) of the features, (P, d) -> (P, d + 1)."""
     return np.column_stack([nodes, np.full(len(nodes), t / final_time)])
 
 
 def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
-    """argmin of || A alpha - b ||^2 + rho || alpha ||^2 by the SVD of [A; sqrt(rho) I] with columns of unit norm."""
+    """Minimise || A alpha - b ||^2 + rho || alpha ||^2 by the SVD of [A; sqrt(rho) I] with columns of unit norm."""
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)
     rho = float(ridge * norms_squared.sum() / count)

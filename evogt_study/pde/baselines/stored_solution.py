@@ -31,14 +31,14 @@ from evogt_study.storage.hdf5 import HDF5_LOCK
 
 _BY_FUNCTION = "a function"
 _PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
-"""The attributes that `StoredSolution` needs."""
+"""Attributes that `StoredSolution` needs."""
 COEFFICIENTS = "feature_coefficients"
-"""The variable of a file with the coefficients."""
+"""Variable of a file that holds the coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredSolution:
-    """coefficients c (S, N) at `times` (S,); `attributes` name the features, the domain and the lifting."""
+    """Coefficients c (S, N) at `times` (S,).  `attributes` name the features, the domain and the lifting."""
 
     times: Array
     coefficients: Array
@@ -84,7 +84,7 @@ class StoredSolution:
         return self
 
     def evaluate(self, nodes: Array) -> Array:
-        """Values at any points of the domain and all times, (P, d) -> (S, P)."""
+        """Return values at points of the domain and all times, (P, d) -> (S, P)."""
         content = json.loads(self.attributes["features"])
         family = content.pop("family")
         # JSON has lists in place of the tuples that a dictionary is identified by
@@ -98,7 +98,7 @@ class StoredSolution:
         return np.asarray(values + self._lifted(nodes))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for a time that it lacks."""
+        """Return values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for any other time."""
         return np.asarray(self.evaluate(nodes)[self._places(times)], dtype=np.float64)
 
     def _places(self, times: Array) -> npt.NDArray[np.intp]:
@@ -124,7 +124,7 @@ class StoredSolution:
 
 
 def describe_solution(solution: Solution) -> dict[str, Any]:
-    """The attributes of a `StoredSolution`."""
+    """Return the attributes of a `StoredSolution`."""
     problem, run = solution.problem, solution.discretisation
     attributes = {
         "problem": problem.name,
@@ -139,19 +139,19 @@ def describe_solution(solution: Solution) -> dict[str, Any]:
 
 
 def feature_coefficients(solution: Solution) -> Array:
-    """c = T_r alpha at the saved times, (S, N)."""
+    """Return c = T_r alpha at the saved times, (S, N)."""
     saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
     # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
     return np.asarray(saved @ solution.space.transform.T)
 
 
 def resolve_reference(raw: Any, folder: Path) -> Any:
-    """The reference itself, or the parts of the run if it names a file, relative to `folder`."""
+    """Return the reference, or the parts of the run if it names a file relative to `folder`."""
     return read_stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
 
 
 def read_stored_run(path: Path) -> dict[str, Any]:
-    """times (S,), coefficients (S, N) and attributes.  Raises ParameterError if the file holds none."""
+    """Return times (S,), coefficients (S, N) and attributes.  Raises ParameterError if the file holds none."""
     import netCDF4  # here: only the client reads the file, and workers import no NetCDF
 
     try:

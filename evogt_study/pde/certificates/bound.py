@@ -34,9 +34,9 @@ from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 
 VALUES_AT_ONCE = 1 << 18
-"""Values of a function at several times that are worked on at once (2 MB), so that they stay in cache."""
+"""Values of a function at several times in one block (2 MB), so that they stay in cache."""
 DECAY = 0.9
-"""Part of the decay that counts, since the diffusion may be smaller between the nodes."""
+"""Part of the decay that counts, because the diffusion may be smaller between the nodes."""
 LEAST_DECAY = 0.05
 """Part of the final time in which the weight for problems without Dirichlet face decays: their bound is larger by the
 factor exp(0.05), and errors of the mean count 20 times."""
@@ -44,7 +44,7 @@ factor exp(0.05), and errors of the mean count 20 times."""
 
 @dataclass(frozen=True, eq=False)
 class EnergyBound:
-    """The bound, and the squares that it is made of."""
+    """The bound, and the squares of its parts."""
 
     initial: float
     residual: float
@@ -59,20 +59,20 @@ class EnergyBound:
 
     @property
     def resolution(self) -> float:
-        """The part of the bound's square that the grid does not resolve."""
+        """Part of the squared bound that the grid does not resolve."""
         return self.unresolved / max(self.initial + self.residual, sys.float_info.min)
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of errors by the terms without diffusion, and the rest of the decay of energy."""
+    """Growth rate of errors by the terms without diffusion."""
 
     rate: float = 0.0
     mass: float = 0.0
     ends: tuple[Ends, ...] = ()
 
     def weights(self, times: Array) -> Array:
-        """exp(2 g (T - t)) at times; the last one is T."""
+        """Return exp(2 g (T - t)) at times.  The last time is T."""
         return np.asarray(np.exp(2.0 * self.rate * (times[-1] - times)))
 
 
@@ -102,7 +102,7 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array, decay: bool = Fa
 
 
 def _decay(data: ProblemData, ends: tuple[Ends, ...]) -> float:
-    """Half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes."""
+    """Return half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes."""
     d, diffusion = data.grid.dimension, data.diffusion
     least = float(diffusion.min())
     if diffusion.ndim > d + 1:
@@ -113,7 +113,7 @@ def _decay(data: ProblemData, ends: tuple[Ends, ...]) -> float:
 
 
 def _differentiation(grid: TensorGrid) -> Array:
-    """Values at the nodes of one direction to the derivatives there of the polynomials through them, (Q, Q)."""
+    """Return the matrix (Q, Q) from values at the nodes of one direction to derivatives of their interpolant."""
     _, slopes = interpolants(grid.points, TensorGrid(1, grid.points).along[0], 1)
     return np.kron(np.eye(grid.panels), grid.panels * slopes)
 
@@ -148,7 +148,7 @@ def energy_bound(
 
 
 def _or_inf(square: float) -> float:
-    """Infinity for NaN, which comes from numbers beyond their range: nothing bounds it."""
+    """Return infinity for NaN, which comes from numbers outside their range."""
     return math.inf if math.isnan(square) else square
 
 
@@ -159,7 +159,7 @@ def _initial(solution: Reconstruction, data: ProblemData) -> float:
 
 
 def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
-    """The residual of states and their derivatives in time, (T, m, ..., m) each, in the functions of `solution`."""
+    """Return the norm of the residual of states and their time derivatives, (T, m, ..., m) each."""
     if solution.dimension > 1:
         space = SpectralSpace(solution.dimension, data.grid.points - 2, growth.ends)
         return in_a_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)

@@ -29,16 +29,16 @@ from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Discretisation
 
 SMALLEST = 1e-14
-"""Directions of relative size below this are rounding, and no part of the space of all features."""
+"""Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 """Names of the variables that record the split."""
 _LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-"""Parts of the final time at which the constants use the stiffness, as for the cross-grid defects."""
+"""Parts of the final time at which the constants use the stiffness."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorBudget:
-    """The four differences at the nodes, (Q,) each, which add up to the error; weights' roots (Q,) and || u ||."""
+    """The four differences at the nodes, (Q,) each, with the sum u - u_N, roots of the weights (Q,), and || u ||."""
 
     full_space: Array
     truncation: Array
@@ -49,7 +49,7 @@ class ErrorBudget:
 
     @cached_property
     def parts(self) -> dict[str, float]:
-        """Relative norms by the names that record them; error_retained is of u - P u, so that it falls with tau."""
+        """Relative norms by variable.  error_retained is the norm of u - P u, so it decreases with tau."""
         retained = self.full_space + self.truncation
         differences = self.roots * np.array([self.full_space, retained, self.evolution, self.time])
         norms = np.sqrt(np.vecdot(differences, differences)) / self.norm
@@ -69,7 +69,7 @@ def error_budget(
 
 
 def _least_squares(weighted: Array, values: Array) -> Array:
-    """Coefficients of the best approximation, through a QR factorisation of the weighted trial functions first."""
+    """Return the coefficients of the best approximation, by a QR factorisation of the weighted trial functions."""
     # R of [A b] has all of the problem, in N + 1 rows instead of Q: the SVD inside lstsq is of that
     augmented = np.column_stack([weighted, values])
     (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
@@ -78,7 +78,7 @@ def _least_squares(weighted: Array, values: Array) -> Array:
 
 
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
-    """|| u - P u || / || u || of the space that `run` has, on its validation rule; `solved` gives u - u_b on grids."""
+    """Return || u - P u || / || u || in the space of `run` on its validation rule.  `solved` gives u - u_b on grids."""
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
@@ -91,12 +91,12 @@ def compute_retained_error(problem: Problem, run: Discretisation, solved: Callab
 
 
 def norm_matrix(space: RetainedSpace) -> Array:
-    """I + sum_l G_l^T W G_l, whose form is || z ||_{1,q}^2, (r, r)."""
+    """Return I + sum_l G_l^T W G_l, the matrix (r, r) of the norm || z ||_{1,q}^2."""
     return np.eye(space.rank) + weighted_gram(space.gradients, space.quadrature.weights)
 
 
 def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
-    """c_A of eq:discrete_coercivity: the least A_q(t; z, z) / || z ||_{1,q}^2, over times `_LOOKED_AT`."""
+    """Return c_A of eq:discrete_coercivity: the least A_q(t; z, z) / || z ||_{1,q}^2 at the times `_LOOKED_AT`."""
     times = _LOOKED_AT[:1] if system.autonomous else _LOOKED_AT
     # the least eigenvalue alone takes a part of the time of all
     first = [0, 0]
@@ -107,7 +107,7 @@ def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
 
 
 def mass_constant(values: Array, weights: Array) -> float:
-    """c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of the retained functions, (Q, r), on a finer rule."""
+    """Return c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of retained functions (Q, r) on a finer rule."""
     largest = [values.shape[1] - 1] * 2
     mass = values.T @ (weights[:, None] * values)
     return 1.0 / float(scipy.linalg.eigh(mass, eigvals_only=True, subset_by_index=largest)[0])
@@ -122,13 +122,13 @@ def dual_seminorm(space: RetainedSpace, norm: Array, nodal: Array) -> Array:
 
 
 def _dual_norm(norm: Array, functional: Array) -> Array:
-    """sup_z f . z / || z ||_{1,q} for coefficients f (..., r)."""
+    """Return sup_z f . z / || z ||_{1,q} for coefficients f (..., r)."""
     solved = np.linalg.solve(norm, functional[..., None])[..., 0]
     return np.asarray(np.sqrt(np.sum(functional * solved, axis=-1)))
 
 
 def diffusion_bounds(problem: Problem, rule: Quadrature, final_time: float) -> tuple[float, float]:
-    """a_0 and a_1: least and largest diffusion at the nodes, over times `_LOOKED_AT`."""
+    """Return a_0 and a_1: least and largest diffusion at the nodes, at the times `_LOOKED_AT`."""
     assert not isinstance(problem.diffusion, Tensor)  # noqa: S101  # only plain problems have constants
     values = problem.diffusion(rule.nodes, _LOOKED_AT * final_time)
     return float(values.min()), float(values.max())
@@ -163,7 +163,7 @@ def quadrature_residual(
 
 
 def midpoint_constant(system: GalerkinSystem, trajectory: Reconstruction, final_time: float) -> float:
-    """Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8, at the knots."""
+    """Return Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8, at the knots."""
     times = _LOOKED_AT[:1] if system.autonomous else _LOOKED_AT
     last = [len(system.initial) - 1] * 2
     norm = max(

@@ -1,4 +1,4 @@
-"""Certificates of a run by name: bound, interval, estimate, budget and constants; which of them a problem has."""
+"""Certificates of a run by name, and the check which certificates a problem has."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONSTANTS = (
 )  # fmt: skip
 """Constants of the paper's estimate."""
 CERTIFICATES = ("error_bound", *INTERVAL, "error_estimate", "error_indicator", *BUDGET, *CONSTANTS)
-"""All names that `record` of a study may have; the bound comes with `_PARTS`."""
+"""All certificates that `record` of a study may name.  The bound comes with `_PARTS`."""
 BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
 """Certificates that need the spectral reference, even if the exact solution is known."""
 BY_EXACT = frozenset(BUDGET)
@@ -46,9 +46,9 @@ RESIDUAL_INTERVALS = 8
 FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
 """Certificates without a spectral reference, if the exact solution is known.  `solve` gives them by default."""
 FACE_POINTS, FACE_TIMES = 16, 100
-"""Gauss points per direction of a face, and times, at which the flow through it is checked."""
+"""Gauss points per direction of a face, and times, at which the inflow is checked."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
-"""Its multiples modulo one spread over (0, 1), and no period has many of them in common."""
+"""Golden ratio.  Its multiples modulo one spread evenly over (0, 1)."""
 _ROUNDING = 1e-12
 """Inflow, relative to its largest term, that counts as rounding."""
 
@@ -56,7 +56,7 @@ _ROUNDING = 1e-12
 def certificates(
     solution: Solution, wanted: Collection[str], share: Share, key: Hashable, reference: SpectralReference | None
 ) -> dict[str, float]:
-    """The `wanted` certificates, relative to || u(T) ||, or to the run and its missing part."""
+    """Compute the `wanted` certificates, relative to || u(T) || or its estimate."""
     run = Certified(solution, share, key, reference)
     asked = {*wanted, *_PARTS} if "error_bound" in wanted else {*wanted}
     known = run.norm > 0.0
@@ -66,7 +66,7 @@ def certificates(
 def final_solution(
     problem: Problem, final_time: float, reference: SpectralReference | None, *grids: TensorGrid
 ) -> tuple[Array, ...]:
-    """u(T) - u_b(T) at the nodes of each grid, by the exact solution if it is known, else by the reference, (Q,)."""
+    """Return u(T) - u_b(T) at the nodes of each grid, (Q,), from the exact solution or from the reference."""
     if problem.exact is None:
         assert reference is not None  # noqa: S101  # `certificates` has it then
         return tuple(reference.final(grid).ravel() for grid in grids)
@@ -77,7 +77,7 @@ def final_solution(
 
 @lru_cache(maxsize=8)  # runs of a study have their grids in common
 def _together(domain: Domain, grids: tuple[TensorGrid, ...]) -> tuple[Array, list[slice]]:
-    """The nodes of all grids in the domain, and the place of each grid's among them."""
+    """Return the nodes of all grids in the domain, and the slice of each grid."""
     ends = [0, *accumulate(grid.weights.size for grid in grids)]
     nodes = np.concatenate([UnitBox.of(domain).nodes(grid) for grid in grids])
     return nodes, [slice(*part) for part in pairwise(ends)]
@@ -89,7 +89,7 @@ def _lift(problem: Problem, final_time: float, nodes: Array) -> Array | float:
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """Common parts of the certificates of one run, computed when they are first used."""
+    """Parts that the certificates of one run share, computed on first use."""
 
     solution: Solution
     share: Share
@@ -111,7 +111,7 @@ class Certified:
 
     @property
     def _semidiscrete_end(self) -> Array | None:
-        """alpha(T) and its rate free of the error of the time steps, (2, r); None of a nonlinear problem."""
+        """alpha(T) and its rate without the error of the time steps, (2, r).  None for a nonlinear problem."""
         if not linear(self.solution.problem):
             return None
         # the residual there is free of the time steps: `missing` has what they leave by itself
@@ -129,30 +129,30 @@ class Certified:
 
     @cached_property
     def final(self) -> Array:
-        """u_N(T) - u_b(T) on the grid, and the same free of the time steps' error if the problem is linear, (2, Q)."""
+        """u_N(T) - u_b(T) on the grid, and the same without the error of the time steps for linear problems, (2, Q)."""
         final = self.solution.trajectory.coefficients[-1]
         other = self.semidiscrete[0] if linear(self.solution.problem) else final
         return self.run_bound.functions.evaluated(np.array([final, other]))
 
     @cached_property
     def norm(self) -> float:
-        """|| u_N(T) + w ||, which is near to || u(T) ||."""
+        """|| u_N(T) + w ||, an estimate of || u(T) ||."""
         return self._norm_of(self.final[0] + self.missing)
 
     @cached_property
     def norm_of_bound(self) -> float:
-        """The same, but at most || u_N(T) || + the bound: w is no error where diffusion or the final time is tiny."""
+        """The estimated norm, at most || u_N(T) || plus the bound."""
         return min(self.norm, self._norm_of(self.final[0]) + self.bound.value)
 
     @cached_property
     def missing(self) -> Array:
-        """Approximation of u(T) - u_N(T) on the grid, (Q,): time steps' error and w, (a grad w, grad v) = R(v)."""
+        """Estimate of u(T) - u_N(T) on the grid, (Q,): the error of the time steps and w, (a grad w, grad v) = R(v)."""
         final, semidiscrete = self.final
         return np.asarray(self.bound.representer.ravel() + (semidiscrete - final))
 
     @cached_property
     def semidiscrete(self) -> tuple[Array, Array]:
-        """alpha(T) free of the error of the time steps, and b(T), (r,) each."""
+        """alpha(T) without the error of the time steps, and b(T), (r,) each."""
         known, system = self.solution.reference_state, self.solution.system
         state = semidiscrete_state(system, self.final_time) if known is None else known
         return state, system.load(np.array([self.final_time]))[0]
@@ -162,7 +162,7 @@ class Certified:
         return self._l2_norm(self.missing)
 
     def _norm_of(self, values: Array) -> float:
-        """|| v + u_b(T) || on the grid."""
+        """Return || v + u_b(T) || on the grid."""
         nodes = self.run_bound.functions.box.nodes(self.grid)
         return self._l2_norm(values + _lift(self.solution.problem, self.final_time, nodes))
 
@@ -218,17 +218,17 @@ class Certified:
         return budget.coercivity(self.solution.system, self.norm_matrix, self.final_time)
 
     def semidiscrete_constant(self) -> float:
-        """C_sd of lem:semidiscrete_error."""
+        """Return C_sd of lem:semidiscrete_error."""
         largest = self.diffusion_bounds[1]
         return budget.semidiscrete_constant(self.coercivity, self.mass_constant(), largest, self.final_time)
 
     def mass_constant(self) -> float:
-        """c_{0,q} on the grid."""
+        """Return c_{0,q} on the grid."""
         values = self.run_bound.functions.trial @ self.solution.space.transform
         return budget.mass_constant(values, self.grid.weights.ravel())
 
     def quadrature_residual(self) -> float:
-        """eta_q of eq:quadrature_residual."""
+        """Return eta_q of eq:quadrature_residual."""
         rule = TimeRule.between(np.linspace(0.0, self.final_time, RESIDUAL_INTERVALS + 1))
         solution = self.solution
         norms = budget.quadrature_residual(
@@ -238,7 +238,7 @@ class Certified:
         return float(np.sqrt(rule.weights @ norms**2))
 
     def midpoint_constant(self) -> float:
-        """Theta_IM of eq:im_residual_explicit."""
+        """Return Theta_IM of eq:im_residual_explicit."""
         along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: [(nodes, nodes)])
         return budget.midpoint_constant(self.solution.system, along, self.final_time)
 
@@ -266,11 +266,11 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "quadrature_residual": Certified.quadrature_residual,
     "midpoint_constant": Certified.midpoint_constant,
 }
-"""Each of `CERTIFICATES` and `_PARTS` as a function of the run."""
+"""Function of the run for each name in `CERTIFICATES` and `_PARTS`."""
 
 
 def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
-    """The certificates among the names in `record`."""
+    """Return the certificates among the names in `record`."""
     return tuple(name for name in record if name in CERTIFICATES)
 
 
@@ -281,7 +281,7 @@ def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
 
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
-    """Raise StudyError if `record` asks for a certificate that the problem does not have."""
+    """Raise StudyError if `record` names a certificate that the problem does not have."""
     for name in select_certificates(record):
         reason = _reason(name, problem, final_time, referenced=True)
         if reason is not None:
@@ -289,7 +289,7 @@ def check_certificates(record: Iterable[str], problem: Problem, final_time: floa
 
 
 def _reason(name: str, problem: Problem, final_time: float, referenced: bool) -> str | None:
-    """Why the problem does not have a certificate; `referenced` where there is a solution to compare with."""
+    """Return why the problem does not have a certificate.  `referenced`: a solution to compare with exists."""
     domain = problem.domain
     if not isinstance(domain, (Box, UnitCube)) or domain.periods():
         return "a problem on another domain than a box, or with a periodic direction"
@@ -308,13 +308,13 @@ def _reason(name: str, problem: Problem, final_time: float, referenced: bool) ->
 
 
 def linear(problem: Problem) -> bool:
-    """True for a problem without potential, whose reaction is linear if it has one."""
+    """Return True if the problem has no potential and no nonlinear reaction."""
     return problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
 
 
 @lru_cache(maxsize=8)  # each certificate of a problem asks
 def _flows_in(problem: Problem, final_time: float) -> bool:
-    """True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
+    """Return True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
     if not problem.faces:
         return False
     box, grid = UnitBox.of(problem.domain), TensorGrid(problem.dimension, FACE_POINTS)

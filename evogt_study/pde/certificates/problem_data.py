@@ -24,13 +24,13 @@ from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonlinearReac
 from evogt_study.pde.numerics.arrays import Array
 
 Ended = Callable[[Array], list[tuple[Array, Array]]]
-"""Nodes of one coordinate to the values and derivatives there of the functions of each direction."""
+"""Function from nodes of one coordinate to values and derivatives of the functions of each direction."""
 BOTH = np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
 class UnitBox:
-    """The map from the unit cube to a box, and on which ends of each direction functions vanish."""
+    """Map from the unit cube to a box, and the ends of each direction on which functions vanish."""
 
     lower: tuple[float, ...]
     widths: tuple[float, ...]
@@ -39,7 +39,7 @@ class UnitBox:
     @staticmethod
     @lru_cache(maxsize=16)  # a run's certificates ask nine times
     def of(domain: Domain) -> UnitBox:
-        """The map to a box or to the unit cube.  Raises ParameterError for another domain."""
+        """Return the map to a box or to the unit cube.  Raises ParameterError for another domain."""
         box = as_box(domain)
         ends = tuple((box.is_dirichlet(axis, 0), box.is_dirichlet(axis, 1)) for axis in range(box.dimension))
         return UnitBox(tuple(map(float, box.lower)), tuple(map(float, box.widths)), ends)
@@ -48,11 +48,11 @@ class UnitBox:
         return self.mapped(grid.nodes)
 
     def mapped(self, nodes: Array) -> Array:
-        """Points of the unit cube in the box, (Q, d)."""
+        """Map points of the unit cube to the box, (Q, d)."""
         return np.asarray(np.asarray(self.lower) + np.asarray(self.widths) * nodes)
 
     def on_face(self, grid: TensorGrid, axis: int, side: int) -> Array:
-        """The nodes on a face, (Q^(d - 1), d)."""
+        """Return the nodes on a face, (Q^(d - 1), d)."""
         along = [grid.along[0]] * grid.dimension
         along[axis] = BOTH[side : side + 1]
         return self.mapped(tensor_points(along))
@@ -60,7 +60,7 @@ class UnitBox:
 
 @dataclass(frozen=True, eq=False)
 class FaceData:
-    """Flux less transfer u_b on a face, (T, Q, ...), and transfer, (T or 1, Q, ...), across `axis`."""
+    """Flux minus transfer u_b on a face, (T, Q, ...), and transfer, (T or 1, Q, ...), across `axis`."""
 
     axis: int
     side: int
@@ -68,13 +68,13 @@ class FaceData:
     transfer: Array | None
 
     def term(self, functions: Ended, run: Sampled, states: Array) -> Array:
-        """Flux less transfer u on the face for a function by its coefficients, (T, Q, ...)."""
+        """Return flux minus transfer u on the face for a function by its coefficients, (T, Q, ...)."""
         if self.transfer is None:
             return self.flux
         return np.asarray(self.flux - self.transfer * run.on_face(states, self.axis, self.end(functions)))
 
     def end(self, functions: Ended) -> Array:
-        """Values on the face of the functions of the direction that it is across, (n,)."""
+        """Return the values on the face of the functions of its direction, (n,)."""
         values, _ = functions(BOTH)[self.axis]
         return np.asarray(values[self.side])
 
@@ -142,7 +142,7 @@ class ProblemData:
 
     @property
     def homogeneous(self) -> ProblemData:
-        """The same data without source, lifting, and given fluxes."""
+        """The same data without source, lifting and given fluxes."""
         faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in self.faces)
         return replace(self, source=np.zeros((1,) * self.source.ndim), lifting=None, flux=None, faces=faces)
 
@@ -152,7 +152,7 @@ class ProblemData:
         return not (self.advection is None and self.reaction is None and self.law is None)
 
     def remainder(self, run: Sampled, states: Array, gradient: list[Array]) -> Array:
-        """F - b . grad v + c v of v by its coefficients and gradient, (T, Q, ..., Q): only - v_t is missing."""
+        """Return F - b . grad v + c v for v by its coefficients and gradient, (T, Q, ..., Q), without - v_t."""
         result = self.source
         for b, slope in zip(self.advection or (), gradient, strict=False):
             result = result - b * slope
@@ -168,19 +168,19 @@ class ProblemData:
         return np.asarray(result)
 
     def flux_of(self, gradient: list[Array]) -> list[Array]:
-        """A grad (v + u_b) for a function v by its gradient."""
+        """Return A grad (v + u_b) for a function v by its gradient."""
         plain = self.apply_diffusion(gradient)
         return plain if self.flux is None else [a + b for a, b in zip(plain, self.flux, strict=True)]
 
     def apply_diffusion(self, gradient: list[Array]) -> list[Array]:
-        """A grad v."""
+        """Return A grad v."""
         if self.diffusion.ndim == self.source.ndim:
             return [self.diffusion * part for part in gradient]
         d = range(len(gradient))
         return [np.asarray(sum(self.diffusion[:, i, j] * gradient[j] for j in d)) for i in d]
 
     def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
-        """R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k) of v, (T, n, ..., n); without `rates` v_t = F = 0."""
+        """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  Without `rates`, v_t = F = 0."""
         basis = Sampled.of(space, self.grid)
         run = basis if functions is None else Sampled(functions(self.grid.along[0]), self.grid)
         gradient = run.gradient(states)

@@ -36,18 +36,17 @@ KRONROD_WEIGHTS = np.array([
 GAUSS_WEIGHTS = np.array(
     [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
 )
-"""7 Gauss points of (-1, 1) with 8 of Kronrod (QUADPACK), from the outermost to the middle, for the whole time."""
+"""7 Gauss points of (-1, 1) with 8 Kronrod points (QUADPACK), from the outermost to the middle."""
 BETWEEN = 4
-"""Points on a line for each node, at which `is_seen_in_space` looks."""
+"""Points between two nodes at which `is_seen_in_space` compares."""
 _TIMES = 499
-"""Times at which `is_seen_in_time` looks: a prime number, which no simple period meets.  A pulse of 0.4 % has two."""
+"""Number of times in `is_seen_in_time`: a prime, so no simple period meets them.  A pulse of 0.4 % has two."""
 _FAR = 0.08
 """Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
 a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
 nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
 _ROUNDING = 1e-9
-"""Source that changes the solution by less than this part of the initial value, in the whole time, is looked at no
-further."""
+"""Source that changes the solution by less than this part of the initial value is not checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +62,26 @@ class Reconstruction:
         return self.states.ndim - 1
 
     def at(self, times: Array) -> tuple[Array, Array]:
-        """States and their derivatives in time, (T, m, ..., m) each."""
+        """Return states and their time derivatives, (T, m, ..., m) each."""
         flat, shape = self.states.reshape(len(self.knots), -1), (len(times), *self.states.shape[1:])
         states, rates = _at(self.knots.tobytes(), times.tobytes())
         return (states @ flat).reshape(shape), (rates @ flat).reshape(shape)
 
     def derivative(self, order: int) -> Array:
-        """Derivatives in time at the knots, (K + 1, m, ..., m)."""
+        """Return time derivatives at the knots, (K + 1, m, ..., m)."""
         return np.tensordot(_spline(self.knots.tobytes())(self.knots, order), self.states, axes=1)
 
 
 @lru_cache(maxsize=8)  # runs of a study have their knots and times in common
 def _at(knots: bytes, times: bytes) -> tuple[Array, Array]:
-    """Values and derivatives of the splines at times, (T, K + 1) each."""
+    """Return values and derivatives of the splines at times, (T, K + 1) each."""
     spline, at = _spline(knots), np.frombuffer(times)
     return spline(at), spline(at, 1)
 
 
 @lru_cache(maxsize=8)
 def _spline(knots: bytes) -> scipy.interpolate.BSpline:
-    """The splines that are one at one knot and zero at the others."""
+    """Return the splines that are one at one knot and zero at the others."""
     at = np.frombuffer(knots)
     most = min(DEGREE, len(at) - 1)
     return scipy.interpolate.make_interp_spline(at, np.eye(len(at)), k=most if most % 2 else max(most - 1, 1))
@@ -90,7 +89,7 @@ def _spline(knots: bytes) -> scipy.interpolate.BSpline:
 
 @dataclass(frozen=True, eq=False)
 class TimeRule:
-    """A rule on (0, T), and a coarser one; the last time is T, of weight zero: the residual is also needed there."""
+    """A rule on (0, T) and a coarser rule.  The last time is T with weight zero, because the residual needs it."""
 
     times: Array
     weights: Array
@@ -98,13 +97,13 @@ class TimeRule:
 
     @staticmethod
     def between(knots: Array) -> TimeRule:
-        """`GAUSS` points of the intervals between knots; the coarser rule has all of them but the outermost."""
+        """Return a rule of `GAUSS` points between knots.  The coarser rule omits the outermost points."""
         return _rule_between(tuple(knots.tolist()))
 
     @staticmethod
     @lru_cache(maxsize=8)  # as below
     def whole(final_time: float) -> TimeRule:
-        """Gauss and Kronrod's points of (0, T); the coarser rule has Gauss's alone."""
+        """Return the Gauss and Kronrod points of (0, T).  The coarser rule has the Gauss points."""
         nodes = 0.5 + 0.5 * np.concatenate([-KRONROD_NODES[:-1], KRONROD_NODES[::-1]])
         coarse, weights = np.zeros(len(nodes)), np.concatenate([KRONROD_WEIGHTS[:-1], KRONROD_WEIGHTS[::-1]])
         coarse[1::2] = np.concatenate([GAUSS_WEIGHTS[:-1], GAUSS_WEIGHTS[::-1]])
@@ -130,7 +129,7 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
 
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
 def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
-    """True if the nodes of one panel see initial value, source and diffusion on lines through their largest values."""
+    """Return True if the nodes of one panel resolve the data on lines through their largest values."""
     box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
 
     def diffusion(nodes: Array) -> Array:
@@ -144,7 +143,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
 
 
 def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: UnitBox, rounding: float = 0.0) -> bool:
-    """The same of functions, nodes to (K, Q), on lines through the largest value of all."""
+    """Return the same for functions, nodes to (K, Q), on lines through the largest value of all."""
     places, through = _between_nodes(grid)
     known = len(places) - len(through)
     largest = grid.nodes[np.argmax(np.abs(function(box.nodes(grid))).max(axis=0))]
@@ -159,19 +158,19 @@ def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Un
 
 @lru_cache(maxsize=8)  # the grids of a study
 def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
-    """The nodes of one direction and M between them, (Q + M,), and the polynomial through values at the Q, (M, Q)."""
+    """Return nodes of one direction with M points between, (Q + M,), and the matrix (M, Q) of interpolation."""
     nodes, fine = grid.along[0], _middles(BETWEEN * grid.points + 1)
     (through,) = interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 
 
 def _rounding(initial: Array, final_time: float) -> float:
-    """Size of a source that is only rounding, for example if the terms of the equation cancel."""
+    """Return the size of a source that is only rounding, for example if the terms of the equation cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
-    """True if the times of `rule` see all that changes in time, at the place of the largest source at half time."""
+    """Return True if the times of `rule` resolve the data, at the point of the largest source at half time."""
     functions = [problem.source, problem.diffusion, *(problem.advection or ())]
     if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
         functions.append(problem.reaction)

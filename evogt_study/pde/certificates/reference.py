@@ -32,23 +32,23 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
 OVERSAMPLED = 1.25
-"""Nodes for each mode in the integrals of the Galerkin system; the bound sees what they do not resolve."""
+"""Nodes for each mode in the integrals of the Galerkin system."""
 _MODES = {1: (96, 160, 256), 2: (32, 48, 64), 3: (20, 28, 36)}
-"""Modes per direction that are tried one after the other."""
+"""Modes per direction, tried in this order."""
 _REFERENCE_STEPS = {1: (40, 1280), 2: (30, 120), 3: (20, 80)}
-"""Steps at first and at most.  They grow while that halves the bound."""
+"""First and largest number of steps.  They grow while this halves the bound."""
 GRADED = 2
 """Power of n / steps that the times of the steps are: where the initial value does not meet the equation on the
 boundary, the bound is 20 to 30 times smaller than with equal steps; otherwise it is at most 4 times larger."""
 SMALL = 2e-8
-"""Relative bound at which a reference is good enough: 5 % of an error of 8e-7, less of larger ones."""
+"""Relative bound at which a reference is accurate enough: 5 % of an error of 8e-7."""
 
 STAGES: Array = RadauIIA3.tableau.matrix
-"""The matrix of the method; its last row are the weights too."""
+"""Matrix of the method.  Its last row contains the weights."""
 # c_3 = 1 exactly; the sum of the row is 1 only up to rounding
 _NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
 _TOLERANCE = 1e-12
-"""Relative, of the three stages of a step together."""
+"""Relative tolerance of the three stages of a step together."""
 _MOST_ITERATIONS = 100
 _STEPS, _MAX_STEPS = 12, 3072
 """First and largest number of steps of `semidiscrete_state`."""
@@ -64,17 +64,17 @@ class SpectralReference:
     delta: float
 
     def final(self, grid: TensorGrid) -> Array:
-        """Values at the final time, (Q, ..., Q)."""
+        """Return the values at the final time, (Q, ..., Q)."""
         return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
 
     def packed(self) -> Array:
-        """All of it in one array (K + 2, n^d + 1), which workers can share."""
+        """Return the reference as one array (K + 2, n^d + 1), which workers can share."""
         states = self.solution.states.reshape(len(self.solution.knots), -1)
         return np.vstack([np.full(states.shape[1] + 1, self.delta), np.column_stack([self.solution.knots, states])])
 
     @staticmethod
     def unpacked(array: Array, domain: Domain) -> SpectralReference:
-        """The reference from its packed array, for a problem on `domain`."""
+        """Return the reference from its packed array, for a problem on `domain`."""
         d = domain.dimension
         space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
         states = array[1:, 1:].reshape(-1, *space.shape)
@@ -82,7 +82,7 @@ class SpectralReference:
 
 
 def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
-    """The first reference whose bound is at most `SMALL` || u_ref(T) ||, or the one with the least bound."""
+    """Return the first reference with a bound of at most `SMALL` || u_ref(T) ||, or the one with the least bound."""
     best: SpectralReference | None = None
     first, most = _REFERENCE_STEPS[problem.dimension]
     steps = first
@@ -113,7 +113,7 @@ def spectral_reference(problem: Problem, final_time: float) -> SpectralReference
 
 
 def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
-    """The spectral solution in `space` with `steps` time steps, and its bound on a grid of half as many nodes more."""
+    """Return the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
     knots, grid = _knots(final_time, steps), _grid_for(space.dimension, space.modes)
     solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
     # else nothing is known of what the grid or the steps do not see
@@ -138,7 +138,7 @@ def _grid_for(dimension: int, modes: int) -> TensorGrid:
 
 
 def _is_seen(problem: Problem, grid: TensorGrid, knots: Array) -> bool:
-    """True if steps between the knots see all that changes in time."""
+    """Return True if steps between the knots resolve all changes in time."""
     rule = TimeRule.between(knots)
     middle = slice(len(rule.times) // 2, len(rule.times) // 2 + 1)
     return is_seen_in_time(problem, _evaluate(problem, grid, rule, middle), rule)
@@ -149,7 +149,7 @@ def _evaluate(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) 
 
 
 def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
-    """States at the knots, (K + 1, n, ..., n)."""
+    """Return the states at the knots, (K + 1, n, ..., n)."""
     basis = Sampled.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
     state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
     states, rates = [state], np.zeros((len(_NODES), *space.shape))
@@ -170,7 +170,7 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
 
 
 def _middle(diffusion: Array, dimension: int) -> Array:
-    """Constants near the diagonal of A, (d,), to precondition with: of a scalar the mean of its logarithms' ends."""
+    """Return constants near the diagonal of A, (d,), for the preconditioner."""
     if diffusion.ndim == dimension + 1:
         return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
     diagonal = np.einsum("tll...->l...", diffusion).reshape(dimension, -1)
@@ -178,7 +178,7 @@ def _middle(diffusion: Array, dimension: int) -> Array:
 
 
 def _rates(step: float, eigenvalues: Array, load: Array, images: Callable[[Array], Array], guess: Array) -> Array:
-    """The stages' rates k_i = b_i - K_i (y + h sum_j a_ij k_j), by load b_i - K_i y and v_i -> K_i v_i, (3, ...)."""
+    """Return the rates k_i = b_i - K_i (y + h sum_j a_ij k_j) of the stages, from b_i - K_i y and v_i -> K_i v_i."""
     # solves for the stages if K is the diagonal matrix of `eigenvalues`, which it is near to
     inverse = np.linalg.inv(np.eye(len(STAGES)) + step * eigenvalues.reshape(-1, 1, 1) * STAGES)
 

@@ -25,7 +25,7 @@ from evogt_study.pde.certificates.spectral_space import FIXED, Ends, Sampled, Sp
 from evogt_study.pde.numerics.arrays import Array
 
 ITERATIONS = 40
-"""Iterations at most; 4 to 8 are enough for diffusions that vary by a factor of three."""
+"""Largest number of iterations.  4 to 8 are enough for diffusions that vary by a factor of three."""
 LEFT = 3e-3
 """Part of || R ||^2 that conjugate gradients may leave: it is added, at most the contrast of the diffusion times.  With
 1e-3 the bounds of runs of the paper's studies in 2-D and 3-D are smaller by at most 0.15 %, for an iteration more."""
@@ -50,7 +50,7 @@ def on_a_line(
     remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
-    """One direction: r, q (T, Q) and a (T or 1, Q) at the nodes; g (T,) at the ends; m, where no end is Dirichlet."""
+    """Return the norm in one direction: r, q (T, Q), a (T or 1, Q) at nodes; g (T,) at ends; m without Dirichlet end."""
     weights, constants = grid.weights, np.zeros(())
     if not any(ends):
         # constants are among the functions then, and only the mass term bounds their part
@@ -77,7 +77,7 @@ def on_a_line(
 
 
 def _primitive(values: Array, grid: TensorGrid) -> Array:
-    """Integrals from 0 to the nodes, (T, Q) -> (T, Q): of the interpolating polynomial of each panel."""
+    """Integrate the interpolating polynomial of each panel from 0 to the nodes, (T, Q) -> (T, Q)."""
     inside, before, _ = _matrices(grid.points, grid.panels)
     result = (values.reshape(-1, grid.points) @ inside).reshape(len(values), grid.panels, grid.points)
     result += (values @ before)[:, :, None]
@@ -86,7 +86,7 @@ def _primitive(values: Array, grid: TensorGrid) -> Array:
 
 @lru_cache(maxsize=16)  # all that `GRIDS` of a run's bound have, and a reference's
 def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
-    """Matrices for values on a line: to primitives in a panel, integrals over the panels before, and last modes."""
+    """Return matrices from values on a line to primitives in a panel, integrals of previous panels, and last modes."""
     nodes, weights = TensorGrid(1, points).along
     degrees = np.arange(points)
     table: Array = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points).astype(float)
@@ -100,13 +100,13 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
 
 
 def _last_modes(values: Array, grid: TensorGrid) -> Array:
-    """Squared norm of the last quarter of the Legendre modes of every panel, of values times the roots of weights."""
+    """Return the squared norm of the last quarter of the Legendre modes of every panel."""
     modes = (values.reshape(-1, grid.points) @ _matrices(grid.points, grid.panels)[2]).reshape(len(values), -1)
     return np.asarray(np.vecdot(modes, modes))
 
 
 def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:
-    """Two and more directions: R(B_k) (T, n, ..., n) and the diffusion; mass: m, where no face is Dirichlet."""
+    """Return the norm in 2-D or 3-D: R(B_k) (T, n, ..., n) and the diffusion; mass: m without Dirichlet face."""
     axes, basis = tuple(range(1, moments.ndim)), Sampled.of(space, data.grid)
     scale, constants = space.eigenvalues(below(data.diffusion, space.dimension)), np.zeros(len(moments))
     if space.has_constants:
@@ -128,7 +128,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
 
 
 def below(diffusion: Array, dimension: int) -> Array:
-    """Diagonal (T or 1, d) of a constant matrix below A: mean A_ll times the least eigenvalue of A in that scale."""
+    """Return the diagonal (T or 1, d) of a constant matrix below A: mean A_ll times its least scaled eigenvalue."""
     times = len(diffusion)
     if diffusion.ndim == dimension + 1:
         return np.repeat(diffusion.reshape(times, -1).min(axis=1)[:, None], dimension, axis=1)
@@ -147,7 +147,7 @@ def below(diffusion: Array, dimension: int) -> Array:
 def conjugate_gradients(
     operator: Callable[[Array], Array], load: Array, diagonal: Array, tolerance: float, most: int
 ) -> tuple[Array, Array]:
-    """x with A x = b for T systems, and b - A x; the preconditioner is the `diagonal` (1 or T, ...)."""
+    """Return x with A x = b for T systems, and b - A x, with the preconditioner `diagonal` (1 or T, ...)."""
     axes = tuple(range(1, load.ndim))
 
     def product(left: Array, right: Array) -> Array:

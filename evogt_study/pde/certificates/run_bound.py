@@ -1,4 +1,4 @@
-"""The bound of one run: its functions on a grid, and the grids and rules in time that are tried.
+"""The bound of one run: its functions on a grid, and the candidate grids and rules in time.
 
 `RunFunctions` has the features of a run on a tensor grid, and its states as functions of one coordinate.
 """
@@ -42,14 +42,14 @@ SETTLED = 1e-3
 between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
 time that both nearly missed made it 4e-3."""
 _ANY = 2.0
-"""More than all of the square: any difference is accepted."""
+"""Larger than the squared bound: accept any difference."""
 _FINER = 80
-"""Intervals at least where data change faster than the states do."""
+"""Least number of intervals if data change faster than the states."""
 PANEL = 32
 """Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
 grids are far apart."""
 GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
-"""Panels (1-D) or points per direction that are tried one after the other."""
+"""Panels (1-D) or points per direction, tried in this order."""
 _NODES = 3.2
 """Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
 ranks are 8 to 86, 14 then need a second grid."""
@@ -57,14 +57,14 @@ FULL_NODES = 1.5
 """Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
 came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
 _RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Part of the bound's square that the grid may leave unresolved, and that is added: half of it on the bound."""
+"""Part of the squared bound that the grid may leave unresolved.  The bound contains it."""
 _grid = cache(TensorGrid)
-"""One object for each grid, which remembers its nodes: 6 MB for all of `GRIDS`."""
+"""Grid by its arguments.  Each grid keeps its nodes: 6 MB for all of `GRIDS`."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunBound:
-    """The bound with the run's functions on the grid that it was computed on."""
+    """The bound, and the functions of the run on its grid."""
 
     bound: EnergyBound
     functions: RunFunctions
@@ -72,13 +72,13 @@ class RunBound:
 
 @lru_cache(maxsize=64)  # cases of a study have few
 def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
-    """The steps whose states the reconstruction interpolates."""
+    """Return the steps whose states the reconstruction interpolates."""
     count = min(KNOTS[dimension], grid.steps)
     return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
 
 
 def knots_of(solution: Solution) -> Trajectory:
-    """The states that the reconstruction interpolates: from the run if it has them, else from another march."""
+    """Return the states that the reconstruction interpolates, from the run or from another march."""
     grid, dimension = solution.discretisation.grid, solution.problem.dimension
     steps = knot_steps(grid, dimension)
     times = grid.times_of(steps)
@@ -92,7 +92,7 @@ def knots_of(solution: Solution) -> Trajectory:
 def run_bound(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> RunBound:
-    """The bound by the states at the knots; `end`: state and rate (2, r) for the representer, else the run's own."""
+    """Return the bound by the states at the knots.  `end`: state and rate (2, r) for the representer."""
     dimension, nodes = solution.problem.dimension, _nodes(solution)
     if dimension > 1:
         grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
@@ -108,7 +108,7 @@ def run_bound(
 
 # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
 def _nodes(solution: Solution) -> float:
-    """Nodes on a line that resolve the residual, and products of any two functions of the space of all features."""
+    """Return the number of nodes on a line that resolve the residual and products of two functions."""
     sizes = solution.svd.singular_values
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
     return max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
@@ -118,7 +118,7 @@ def _on_a_grid(
     problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
     end: Array | None,
 ) -> EnergyBound:  # fmt: skip
-    """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
+    """Return the bound by the first rule in time that is accurate enough.  It is infinite if the grid misses data."""
     grid, reconstructed = functions.grid, functions.reconstruct(knots.coefficients, knots.times)
     last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
     for rule, most in _rules(knots.times, grid.dimension):
@@ -132,7 +132,7 @@ def _on_a_grid(
 
 
 def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
-    """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
+    """Return the problem on a grid, and whether grid and rule resolve its data."""
     data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
     return data, growth, in_space, is_seen_in_time(problem, data, rule)
@@ -140,7 +140,7 @@ def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemDa
 
 # each point is another residual, and as a rule the fewer are enough
 def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
-    """Rules in time that are tried one after the other, with the part that each may differ from a coarser one by."""
+    """Yield rules in time, with the part by which each may differ from a coarser rule."""
     # of less degree, splines have kinks in the knots
     if len(knots) > DEGREE:
         yield TimeRule.whole(float(knots[-1])), SETTLED
@@ -154,7 +154,7 @@ def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
 
 @dataclass(frozen=True, eq=False)
 class RunFunctions:
-    """A retained space with its features at the nodes of `grid`: derivatives are only needed on a line."""
+    """A retained space with its features at the nodes of `grid`.  Only a line needs derivatives."""
 
     space: RetainedSpace
     grid: TensorGrid
@@ -163,7 +163,7 @@ class RunFunctions:
 
     @staticmethod
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
-        """Evaluate the features, where the run has not done so for its validation."""
+        """Evaluate the features, unless the run has these values for its validation."""
         space, run = solution.space, solution.discretisation
         key = (run.dictionary, run.seed, grid, space.domain)
         nodes = UnitBox.of(space.domain).nodes(grid)
@@ -184,17 +184,17 @@ class RunFunctions:
         return _boundary_factor(self.space.domain, self.grid)[0] * self.values
 
     def apply_weights(self, roots: Array) -> Array:
-        """Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
+        """Return Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
         return np.asarray((roots[:, None] * _boundary_factor(self.space.domain, self.grid)[0]) * self.values)
 
     def evaluated(self, coefficients: Array) -> Array:
-        """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
+        """Return functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
         return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstruct(self, states: Array, times: Array) -> Reconstruction:
-        """The run by its coefficients at the knots: of retained functions on a line, else of D times polynomials."""
+        """Return the run by its coefficients at the knots: of retained functions (1-D), or of D times polynomials."""
         if self.on_a_line is not None:
             return Reconstruction(times, states, self._along)
         values = (states @ self.space.transform.T) @ self.values.T
@@ -207,7 +207,7 @@ class RunFunctions:
 
     @cached_property
     def _retained(self) -> tuple[Array, Array]:
-        """The retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
+        """Retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
         assert self.on_a_line is not None  # noqa: S101  # asked before
         return self._conforming(self.on_a_line, *_boundary_factor(self.space.domain, self.grid))
 
@@ -231,14 +231,14 @@ class RunFunctions:
 
 @lru_cache(maxsize=8)  # which all runs of a study have in common
 def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
-    """D at the nodes, and its derivative in the first direction, (Q, 1) each."""
+    """Return D at the nodes, and its derivative in the first direction, (Q, 1) each."""
     D, dD = domain.boundary_factor(UnitBox.of(domain).nodes(grid), 1)
     return D[:, None], dD[0][:, None]
 
 
 @lru_cache(maxsize=16)
 def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
-    """D_l times the polynomials that are one at one Gauss node and zero at the others, with their derivatives."""
+    """Return D_l times the Lagrange polynomials of the Gauss nodes, with their derivatives."""
     x, one = np.array(at), np.ones(len(at))
     value, slope = interpolants(points, x, 1)
     low, high = x if below else one, 1.0 - x if above else one

@@ -19,14 +19,14 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, Rule
 
 Ends = tuple[bool, bool]
-"""Whether functions vanish at the lower and at the upper end of a direction."""
+"""Two booleans: whether functions vanish at the lower and at the upper end of a direction."""
 FIXED: Ends = (True, True)
 """Functions vanish at both ends."""
 
 
 @dataclass(frozen=True)
 class TensorGrid:
-    """`panels` panels of `points` Gauss-Legendre points each, in every one of `dimension` directions."""
+    """Grid of `panels` panels with `points` Gauss-Legendre points each, in each of `dimension` directions."""
 
     dimension: int
     points: int
@@ -35,7 +35,7 @@ class TensorGrid:
     @staticmethod
     @lru_cache(maxsize=8)  # with its nodes, which take longer than the rule
     def of_rule(rule: Rule, dimension: int) -> TensorGrid:
-        """The grid of a rule on the cube: composite midpoint is panels of one point."""
+        """Return the grid of a rule on the cube.  A composite midpoint rule has panels of one point."""
         if not isinstance(rule, QuadratureRule):
             raise ParameterError("quadrature", "a rule of points per direction", rule)
         one_panel = rule.rule == "gauss_legendre"
@@ -64,7 +64,7 @@ class TensorGrid:
 
 
 def interpolants(points: int, x: Array, order: int) -> Array:
-    """The polynomials that are one at one Gauss node and zero at the others, with derivatives, (order + 1, Q, P)."""
+    """Return the Lagrange polynomials of the Gauss nodes with derivatives, (order + 1, Q, P)."""
     nodes, weights = TensorGrid(1, points).along
     # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
     return np.asarray(polynomials(x, points, order) @ (polynomials(nodes, points, 0)[0].T * weights))
@@ -72,7 +72,7 @@ def interpolants(points: int, x: Array, order: int) -> Array:
 
 @dataclass(frozen=True)
 class SpectralSpace:
-    """Products of n = `modes` polynomials in each of `dimension` directions, zero on all faces without `ends`."""
+    """Products of n = `modes` polynomials in each of `dimension` directions, zero on all faces by default."""
 
     dimension: int
     modes: int
@@ -84,7 +84,7 @@ class SpectralSpace:
         return tuple(_eigenbasis(self.modes, *ends)[1] for ends in self.ends or (FIXED,) * self.dimension)
 
     def eigenvalues(self, scales: Array) -> Array:
-        """Eigenvalues of - div s grad for constants s, (..., d) -> (..., n, ..., n)."""
+        """Return the eigenvalues of - div s grad for constants s, (..., d) -> (..., n, ..., n)."""
         parts = [
             scales[(..., axis) + (None,) * self.dimension] * values.reshape([-1] + [1] * (self.dimension - 1 - axis))
             for axis, values in enumerate(self.along_each)
@@ -97,16 +97,16 @@ class SpectralSpace:
 
     @property
     def has_constants(self) -> bool:
-        """True if there is no Dirichlet face; the first function is then one."""
+        """True without Dirichlet face.  The first function is then one."""
         return len(self.ends) > 0 and not any(map(any, self.ends))
 
     def above(self, part: float) -> Array:
-        """Ones at the modes beyond this part of all modes in some direction, (n, ..., n)."""
+        """Return ones at the modes above this part of all modes in some direction, (n, ..., n)."""
         high = (np.arange(self.modes) >= int(part * self.modes)).astype(np.float64)
         return 1.0 - np.asarray(reduce(np.multiply.outer, [1.0 - high] * self.dimension))
 
     def along(self, nodes: Array) -> list[tuple[Array, Array]]:
-        """Values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
+        """Return values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
         slopes = polynomials(nodes, self.modes + 2, 0)[0]
         whole = (_integrate(slopes), slopes[:, 1:-1])
         return [_of_one_direction(nodes, *whole, ends) for ends in self.ends or (FIXED,) * self.dimension]
@@ -122,38 +122,38 @@ class Sampled:
     @staticmethod
     @lru_cache(maxsize=8)
     def of(space: SpectralSpace, grid: TensorGrid) -> Sampled:
-        """The basis of `space` on `grid`, which all runs of a problem have in common."""
+        """Return the basis of `space` on `grid`.  All runs of a problem share it."""
         return Sampled(space.along(grid.along[0]), grid)
 
     def _matrices(self, derived: int | None) -> list[Array]:
         return [slopes if axis == derived else values for axis, (values, slopes) in enumerate(self.along)]
 
     def evaluate(self, coefficients: Array) -> Array:
-        """Functions on the grid, (..., n, ..., n) -> (..., Q, ..., Q)."""
+        """Evaluate functions on the grid, (..., n, ..., n) -> (..., Q, ..., Q)."""
         return apply_matrices(self._matrices(None), coefficients)
 
     def gradient(self, coefficients: Array) -> list[Array]:
-        """The derivative in each direction on the grid."""
+        """Return the derivative in each direction on the grid."""
         return [apply_matrices(self._matrices(axis), coefficients) for axis in range(self.grid.dimension)]
 
     def moments(self, values: Array) -> Array:
-        """(v, B_k) of functions on the grid, (..., Q, ..., Q) -> (..., n, ..., n)."""
+        """Return (v, B_k) of functions on the grid, (..., Q, ..., Q) -> (..., n, ..., n)."""
         return apply_matrices([matrix.T for matrix in self._matrices(None)], values * self.grid.weights)
 
     def flux_moments(self, flux: list[Array]) -> Array:
-        """(q, grad B_k) of vector fields on the grid."""
+        """Return (q, grad B_k) of vector fields on the grid."""
         parts = [part * self.grid.weights for part in flux]
         matrices = [[matrix.T for matrix in self._matrices(axis)] for axis in range(len(flux))]
         return reduce(np.add, [apply_matrices(*pair) for pair in zip(matrices, parts, strict=True)])
 
     def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
-        """Functions on a face across `axis`, by the values (n,) of the functions of one coordinate there."""
+        """Evaluate functions on a face across `axis`, by the values (n,) of the functions of this direction there."""
         matrices = self._matrices(None)
         matrices[axis] = ends[None]
         return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
     def face_moments(self, values: Array, axis: int, ends: Array) -> Array:
-        """(v, B_k) over that face, of functions on it, (T, Q, ...) -> (T, n, ..., n)."""
+        """Return (v, B_k) over that face, of functions on it, (T, Q, ...) -> (T, n, ..., n)."""
         matrices = [matrix.T for matrix in self._matrices(None)]
         matrices[axis] = ends[:, None]
         weights = [self.grid.along[1]] * (self.grid.dimension - 1)
@@ -162,7 +162,7 @@ class Sampled:
 
 
 def apply_matrices(matrices: list[Array], values: Array) -> Array:
-    """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
+    """Apply one matrix (m_l, n_l) to each of the last d directions: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
     dimension = len(matrices)
     if dimension == 1:
         return values @ matrices[0].T
@@ -179,21 +179,21 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
 
 
 def _integrate(legendre: Array) -> Array:
-    """Integrals from 0 of the normalised polynomials of degrees 1 to n, from the polynomials of degrees 0 to n + 1."""
+    """Integrate the normalised polynomials of degrees 1 to n from 0, given the polynomials of degrees 0 to n + 1."""
     scaled = legendre / np.sqrt(2.0 * np.arange(legendre.shape[1]) + 1.0)
     degrees = np.arange(1, legendre.shape[1] - 1)
     return np.asarray((scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0)))
 
 
 def _of_one_direction(nodes: Array, values: Array, slopes: Array, ends: Ends) -> tuple[Array, Array]:
-    """The basis of one direction from the integrals of Legendre polynomials and their derivatives, (Q, n) each."""
+    """Return the basis of one direction from integrals of Legendre polynomials and derivatives, (Q, n) each."""
     combination, _ = _eigenbasis(values.shape[1], *ends)
     values, slopes = _with_free_ends(nodes, values, slopes, *ends)
     return values @ combination, slopes @ combination
 
 
 def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
-    """The same number of functions; the first are linear if they need not vanish at an end."""
+    """Replace the first functions by linear ones if they need not vanish at an end."""
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
     if not (below or above):
         linear.append((one, 0.0 * one))
@@ -208,7 +208,7 @@ def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, abo
 
 @lru_cache(maxsize=16)
 def _eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
-    """Coefficients of b_1, ..., b_n in the functions of `_with_free_ends` (n, n), and lambda (n,), increasing."""
+    """Return coefficients of b_1, ..., b_n in the functions of `_with_free_ends` (n, n), and increasing lambda (n,)."""
     # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).along
     legendre = polynomials(nodes, modes + 2, 0)[0]

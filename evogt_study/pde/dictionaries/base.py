@@ -35,7 +35,7 @@ class Features(Protocol):
 
     @property
     def count(self) -> int:
-        """N, the number of features."""
+        """Number of features N."""
 
     def values(self, nodes: Array) -> Array:
         """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
@@ -73,18 +73,18 @@ class FirstOrder(NamedTuple):
 
     @property
     def gradient(self) -> Array:
-        """The derivatives, (d, Q, n)."""
+        """Derivatives, (d, Q, n)."""
         return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
 
     def rows(self, block: slice) -> FirstOrder:
         return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
 
     def factor(self, matrix: Array) -> Array:
-        """Factor by which `mapped` multiplies, for this `matrix` (n, r)."""
+        """Return the factor by which `mapped` multiplies, for a `matrix` (n, r)."""
         return matrix if self.directions is None else side_by_side(self.directions, matrix)
 
     def mapped(self, factor: Array) -> Array:
-        """The derivatives times a matrix whose `factor` is given, (d, Q, r)."""
+        """Return the derivatives times the matrix of this `factor`, (d, Q, r)."""
         if self.directions is None:
             return np.asarray(self.slopes @ factor)
         return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
@@ -130,7 +130,7 @@ class Dictionary(Parametrised, ABC):
 
     # a default for the family, since unpickling and copying make objects without arguments
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
-        """Make an object of the family's class if the base is called."""
+        """Create an object of the class of the family if the base class is called."""
         kind = FAMILIES[family] if cls is Dictionary else cls
         for name in parameters.keys() - kind.parameters().keys():
             wanted = f"left out for {family}, whose parameters are {', '.join(kind.parameters())}"
@@ -139,22 +139,22 @@ class Dictionary(Parametrised, ABC):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of the layers that its features have, the last one N."""
+        """Widths of the layers.  The last one is N."""
         return (self.N,)
 
     def check_dimension(self, dimension: int) -> None:  # most families fit any
         """Raise ParameterError if the family, or a parameter, does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
-        """max_x |x - x_c| / R over the unit cube, above 1 if the ball does not hold it; 0 without a ball."""
+        """Return max_x |x - x_c| / R over the unit cube, above 1 if the ball does not contain it; 0 without a ball."""
         return 0.0
 
     def content(self) -> dict[str, Any]:
-        """Name and parameters, by which it is identified."""
+        """Return name and parameters, which identify the dictionary."""
         return {"family": self.family, **self.values}
 
     def labels(self, dimension: int) -> dict[str, Any]:
-        """Parameters as a result shows them, with the defaults of `dimension` directions."""
+        """Return the parameters for a result, with the defaults for `dimension` directions."""
         return dict(self.values)
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Dictionary(Parametrised, ABC):
 
 
 def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
-    """Cut `count` nodes into slices, by the layers' widths alone, so that a layer's values stay in cache."""
+    """Cut `count` nodes into slices by the widths of the layers, so that the values of a layer stay in cache."""
     heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
     size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
@@ -171,7 +171,7 @@ def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
 
 # d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is
 def side_by_side(directions: Array, matrix: Array) -> Array:
-    """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
+    """Return diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
     parts = [direction[:, None] * matrix for direction in directions]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 

@@ -17,30 +17,30 @@ import numpy as np
 from evogt_study.pde.numerics.arrays import Array
 
 LARGEST_FACTOR = 300.0
-"""Bound of |2 z_b|, so that no product leaves the range of numbers: exp(709.7) is the largest."""
+"""Bound of |2 z_b|, so that no product overflows: exp(709.7) is the largest number."""
 LARGEST_EXPONENT = 400.0
-"""Where 2 z_a is cut off: with any factor allowed, tanh is +-1 in double precision beyond."""
+"""Cut-off of 2 z_a: tanh is +-1 in double precision beyond it."""
 LARGEST_SHIFT = 1e6
-"""Bound of |t|, so that what rounding takes from an exponent is small."""
+"""Bound of |t|, so that the rounding error of an exponent is small."""
 FEWER = 4
-"""Entries for each exponential, at least, where products are worth it: they take a fifth to a half of tanh."""
+"""Least number of entries for each exponential for which products save time: they take a fifth to a half of tanh."""
 LEAST_ENTRIES = 1 << 14
-"""Entries, at least, for the same: to find and make the factors takes some 60 us."""
+"""Least number of entries for which products save time: the factors take some 60 us."""
 
 CACHED_ENTRIES = 1 << 14
-"""Exponentials that are made at once: some forty passes over their exponents stay in cache."""
+"""Number of exponentials in one block.  Some forty passes over their exponents stay in cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """z_i(x) = s_i . (x - c) + t_i: slopes s (n, d), shifts t (n,), centre c (d,)."""
+    """Affine functions z_i(x) = s_i . (x - c) + t_i: slopes s (n, d), shifts t (n,), centre c (d,)."""
 
     slopes: Array
     shifts: Array
     centre: Array
 
     def __call__(self, nodes: Array, out: Array | None = None) -> Array:
-        """z at `nodes`, (Q, d) -> (Q, n); in `out`, if it is given."""
+        """Return z at `nodes`, (Q, d) -> (Q, n), in `out` if it is given."""
         if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
             z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
             z += self.shifts
@@ -49,17 +49,17 @@ class AffineMap:
         return np.matmul(shifted, np.concatenate([self.slopes.T, self.shifts[None]]), out=out)
 
     def tanh(self, nodes: Array) -> Direct | Products:
-        """tanh z at blocks of the rows of `nodes` (Q, d)."""
+        """Return tanh z for blocks of the rows of `nodes` (Q, d)."""
         return _products(self, nodes) or Direct(self, nodes)
 
     @cached_property
     def steepest(self) -> float:
-        """The largest slope along a coordinate; infinite where shifts are so large that all is constant."""
+        """The largest slope along a coordinate; infinite if the shifts are so large that all functions are constant."""
         return float(np.abs(self.slopes).max()) if np.abs(self.shifts).max() < LARGEST_SHIFT else np.inf
 
     @cached_property
     def alike(self) -> Alike | None:
-        """z_i = +-(s x + t_i) in one direction, None if the slopes are not alike."""
+        """z_i = +-(s x + t_i) in one direction; None if the slopes are not alike."""
         steepness = np.abs(self.slopes[:, 0])
         # alike they are with one gamma in 1-D, where directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
@@ -78,13 +78,13 @@ class Alike(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """tanh of each entry, where the nodes are no tensor grid."""
+    """tanh of each entry, for nodes that form no tensor grid."""
 
     affine: AffineMap
     nodes: Array
 
     def rows(self, block: slice, out: Array) -> Array:
-        """tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        """Return tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
         return np.tanh(self.affine(self.nodes[block], out), out=out)
 
 
@@ -98,7 +98,7 @@ class Products:
     signs: Array | float = 1.0
 
     def rows(self, block: slice, out: Array) -> Array:
-        """tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        """Return tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
         first, end, run = block.start + self.skipped, block.stop + self.skipped, len(self.inner)
         for a in range(first // run, -(-end // run)):
             start, stop = max(first, a * run), min(end, (a + 1) * run)
@@ -112,7 +112,7 @@ class Products:
 
 
 class _Runs(NamedTuple):
-    """Nodes as sums of `outer` and, of the last coordinate, `inner`; `skipped` nodes of the first run are missing."""
+    """Nodes as sums of `outer` and, in the last coordinate, `inner`.  The first `skipped` nodes are missing."""
 
     outer: Array
     inner: Array
@@ -120,7 +120,7 @@ class _Runs(NamedTuple):
 
 
 def _products(affine: AffineMap, nodes: Array) -> Products | None:
-    """The factors of exp(2 z); None if they are not worth it, or leave the range of numbers."""
+    """Return the factors of exp(2 z); None if they save no time or overflow."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
     x = nodes - affine.centre
@@ -140,7 +140,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
 
 
 def _uniform(x: Array) -> _Runs | None:
-    """Coarse and fine offsets of uniform coordinates (Q,), about sqrt(Q) each; None if sums of them are rounded."""
+    """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,); None if their sums are rounded."""
     # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
     run = 1 << (len(x).bit_length() // 2)
     if len(x) % run:
@@ -151,7 +151,7 @@ def _uniform(x: Array) -> _Runs | None:
 
 
 def _tensor(x: Array) -> _Runs | None:
-    """Runs of nodes (Q, d) along which only the last coordinate changes, by the same values; None if there are none."""
+    """Return runs of nodes (Q, d) in which only the last coordinate changes by equal values, or None."""
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
     # no run is seen whole, by which its length would be known
     if len(starts) < 2:
@@ -169,7 +169,7 @@ def _tensor(x: Array) -> _Runs | None:
 
 
 def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
-    """exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place for any exponent."""
+    """Return exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place."""
     exponent, rest = _exact_product(2.0 * x[:, :1], slopes[0])
     for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
         product, lost = _exact_product(column, slope)
@@ -189,7 +189,7 @@ def _in_range(exponent: Array) -> Array:
 
 
 def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and what rounding took from it (Dekker 1971)."""
+    """Return the rounded product and its rounding error (Dekker 1971)."""
     product, (a1, a2), (b1, b2) = a * b, _halves(a), _halves(b)
     lost = a1 * b1
     lost -= product
@@ -199,14 +199,14 @@ def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
-    """a as a sum of two numbers of 26 bits each."""
+    """Split a into a sum of two numbers of 26 bits each."""
     scaled = 134217729.0 * a  # 2^27 + 1
     high = scaled - (scaled - a)
     return high, a - high
 
 
 def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and what rounding took from it (Knuth)."""
+    """Return the rounded sum and its rounding error (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

@@ -1,4 +1,4 @@
-"""Random neural features: layers of tanh, whose values, gradients and Hessians are evaluated block by block.
+"""Random neural features: layers of tanh.  Values, gradients and Hessians are computed block by block.
 
 Draws use a fresh ``numpy.random.default_rng(seed)`` and are made in a fixed order, so a seed means the same features on
 every machine.
@@ -134,7 +134,7 @@ class LayeredDictionary(TanhDictionary):
 
 # half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
 def default_radius(dimension: int) -> float:
-    """R = 0.8 for d = 1, 2 and 0.9 for d = 3: the unit cube's half diagonal with a margin."""
+    """Return R = 0.8 for d = 1, 2 and 0.9 for d = 3: the half diagonal of the unit cube with a margin."""
     return 0.9 if dimension == 3 else 0.8
 
 
@@ -166,7 +166,7 @@ class TanhFeatures:
         return (len(self.slopes), *(len(weight) for weight in self.weights))
 
     def values(self, nodes: Array) -> Array:
-        """psi at `nodes`, (Q, d) -> (Q, N), block by block."""
+        """Return psi at `nodes`, (Q, d) -> (Q, N), block by block."""
         values = np.empty((len(nodes), self.count))
         for block, s in self._first_layer(nodes, None if self.weights else values):
             for weight in self.weights[:-1]:
@@ -177,7 +177,7 @@ class TanhFeatures:
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """psi and its first derivatives at `nodes` (eq:tanh_chain_compact); for one layer in factors."""
+        """Return psi and its first derivatives at `nodes` (eq:tanh_chain_compact), for one layer in factors."""
         value = np.empty((len(nodes), self.count))
         slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
         for block, s in self._first_layer(nodes, None if self.weights else value):
@@ -188,7 +188,7 @@ class TanhFeatures:
         return FirstOrder(value, slopes, None if self.weights else self.slopes.T)
 
     def _evaluate_layers(self, s: Array) -> tuple[Array, Array]:
-        """psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
+        """Return psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
         gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
         s = np.tanh(s @ self.weights[0].T)
         gradient *= _slope(s)
@@ -198,7 +198,7 @@ class TanhFeatures:
         return s, gradient
 
     def second_order(self, nodes: Array) -> Jet:
-        """psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
+        """Return psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
         s = np.empty((len(nodes), len(self.slopes)))
         self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
         jet = _tanh(s, self.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
@@ -208,7 +208,7 @@ class TanhFeatures:
         return jet
 
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        """Blocks of nodes, and the first layer there, (rows, N1): rows of `out`, or memory that the next takes."""
+        """Yield blocks of nodes and the first layer there, (rows, N1).  Without `out`, the next block overwrites it."""
         activations = self.affine.tanh(nodes)
         blocks = list(node_blocks(len(nodes), self._widths))
         held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.slopes)))
@@ -217,28 +217,28 @@ class TanhFeatures:
 
     @property
     def strip(self) -> float:
-        """Half the width of the strip about a line where the first layer is analytic: poles of tanh z are +-i pi/2."""
+        """Half the width of the strip about a line in which the first layer is analytic: poles are at +-i pi/2."""
         return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
 
     @cached_property
     def affine(self) -> AffineMap:
-        """z of the first layer."""
+        """Affine functions z of the first layer."""
         return AffineMap(self.slopes, self.shifts, self.centre)
 
     @cached_property
     def _sloped_weights(self) -> Array:
-        """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2): one product gives all."""
+        """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2), for one product."""
         return side_by_side(self.slopes.T, self.weights[0].T)
 
 
 def _slope(s: Array, out: Array | None = None) -> Array:
-    """tanh' = 1 - s^2 where s = tanh."""
+    """Return tanh' = 1 - s^2 for s = tanh."""
     ds = np.multiply(s, s, out=out)
     return np.subtract(1.0, ds, out=ds)
 
 
 def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
-    """The jet of s = tanh z by the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
+    """Return the jet of s = tanh z from the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
     ds = _slope(s)
     gradient = ds * slopes
     hessian = (-2.0 * s) * gradient[:, None] * slopes[None]

@@ -14,13 +14,13 @@ from evogt_study.pde.dictionaries.base import FirstOrder, Jet
 from evogt_study.pde.numerics.arrays import Array
 
 Functions = Callable[[Array, int, int], Array]
-"""x (Q,), a count n, an order m -> the first n functions of one coordinate with m derivatives, (m + 1, Q, n)."""
+"""Function of x (Q,), a count n and an order m that returns n functions with m derivatives, (m + 1, Q, n)."""
 
 
 # by total degree, not by the largest one: N features then resolve the same scale in every direction of space
 @lru_cache(maxsize=16)
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
-    """The first `count` multi-indices by their sum, and with an equal sum in decreasing lexical order, (count, d)."""
+    """Return the first `count` multi-indices by total degree, then in decreasing lexical order, (count, d)."""
     indices: list[tuple[int, ...]] = []
     degree = 0
     while len(indices) < count:
@@ -59,7 +59,7 @@ class TensorProducts:
         return Jet(along(), np.stack([along(i) for i in axes]), hessian)
 
     def _derivatives(self, nodes: Array, order: int) -> Callable[..., Array]:
-        """psi at `nodes` differentiated along each of the arguments, at most `order`, by the product rule."""
+        """Return psi at `nodes` differentiated along each of the arguments, at most `order`, by the product rule."""
         tables = [
             # each function of one coordinate is evaluated once, however many products have it
             self.functions(x, int(indices.max()) + 1, order)[:, :, indices]

@@ -56,7 +56,7 @@ def _find_name(names: Iterable[str], domain: Domain) -> str | None:
 
 
 def domain_from(content: Mapping[str, Any]) -> Domain:
-    """The domain with this whole content."""
+    """Return the domain with this whole content."""
     kind = DOMAINS[content["kind"]]
     return kind(**{name: _tuples(part) for name, part in content.items() if name != "kind"})
 

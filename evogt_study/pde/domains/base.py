@@ -13,18 +13,18 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
 OPTIONAL = {"optional": True}
-"""Metadata of a field that is part of the identity only if it has another value than its default."""
+"""Metadata of a field that identifies the domain only if it differs from its default."""
 
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """An open set in d = `dimension` directions.  Its fields are hashable, since they are part of keys of stages."""
+    """An open set in d = `dimension` directions.  Its fields are hashable because keys of stages contain them."""
 
     dimension: int
 
     @abstractmethod
     def quadrature(self, rule: Rule) -> Quadrature:
-        """The nodes and weights that `rule` means here.  Raises ParameterError, for `points`, for too many."""
+        """Return the nodes and weights of `rule` on the domain.  Raises ParameterError for too many `points`."""
 
     @abstractmethod
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
@@ -35,19 +35,19 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_points(self) -> Array:
-        """Points on all parts of the boundary with Dirichlet data, (P, d), at which boundary values are checked."""
+        """Return points on all parts of the boundary with Dirichlet data, (P, d), for checks of boundary values."""
 
     @abstractmethod
     def axes(self, points: int) -> tuple[Array, ...]:
-        """Coordinates of a uniform grid that spans the domain, boundary included: (points,) for each direction."""
+        """Return the coordinates (points,) for each direction of a uniform grid that spans the closed domain."""
 
     @property
     def natural(self) -> tuple[str, ...]:
-        """Faces on which the flux is given, not the value; by default none."""
+        """Faces on which the flux is given.  By default none."""
         return ()
 
     def periods(self) -> dict[int, tuple[float, float]]:
-        """The numbers of periodic directions with the coordinates of their two faces; by default none."""
+        """Return the periodic directions with the coordinates of their two faces.  By default none."""
         return {}
 
     @property
@@ -56,26 +56,26 @@ class Domain(ABC):
         return self.dimension
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """The sampled dictionary as functions on the domain: features see coordinates of the unit cube."""
+        """Return the dictionary as functions on the domain.  Features see coordinates of the unit cube."""
         return dictionary.sample(seed, self.dimension)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """True for points of the box that `axes` span which lie in the closed domain, (P, d) -> (P,)."""
+        """Return True for points of the bounding box that lie in the closed domain, (P, d) -> (P,)."""
         return np.ones(len(nodes), dtype=bool)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The lower and the upper corner of a large box inside, on which formulas are checked."""
+        """Return the lower and the upper corner of a large box inside, on which formulas are checked."""
         along = self.axes(2)
         return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
 
     @property
     def usual_rule(self) -> Rule:
-        """A rule for checks of data."""
+        """Rule for checks of data."""
         return QuadratureRule("gauss_legendre", 16)
 
 
 def with_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
-    """The features, on a domain without given values with the function 1: then the mean is kept."""
+    """Return the features, with the function 1 if no part of the boundary has given values, to conserve the mean."""
     has_constant = dictionary.HAS_CONSTANT or len(domain.boundary_points())
     return features if has_constant else WithConstant(features)
 
@@ -88,7 +88,7 @@ class WithConstant:
 
     @property
     def count(self) -> int:
-        """N + 1."""
+        """Number of features N + 1."""
         return self.inner.count + 1
 
     @property
@@ -127,7 +127,7 @@ class MappedFeatures:
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
     def strip(self) -> float:
-        """About the strip of the inner features, in x; 0 if they have none."""
+        """Estimate of the strip of the inner features, in x; 0 if they have none."""
         scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
         return scale * float(getattr(self.inner, "strip", 0.0))
 
@@ -144,7 +144,7 @@ class MappedFeatures:
         return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
 
     def _mapped(self, nodes: Array) -> Array:
-        """The coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
+        """Return the coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
         columns = []
         for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
             angle = 2.0 * np.pi * s
@@ -153,7 +153,7 @@ class MappedFeatures:
         return np.column_stack(columns)
 
     def _apply_chain_rule(self, gradient: Array, nodes: Array) -> Array:
-        """d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
+        """Return d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
         chained, column = np.empty((len(self.widths), *gradient.shape[1:])), 0
         for axis, (width, periodic) in enumerate(zip(self.widths, self.periodic, strict=True)):
             if not periodic:

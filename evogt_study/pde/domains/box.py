@@ -19,7 +19,7 @@ from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, Qu
 DIRECTIONS = ("x", "y", "z")
 # No number is a multiple of another, so that no usual frequency vanishes at all of them.
 _LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
-"""Coordinates of boundary points: faces, the middle, and others without a pattern."""
+"""Coordinates of boundary points: faces, the middle, and irregular ones."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class UnitCube(Domain):
         return Quadrature(tensor_points([nodes] * self.dimension), np.array(product).ravel())
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """D = prod_l x_l (1 - x_l) with its derivatives."""
+        """Return D = prod_l x_l (1 - x_l) with its derivatives."""
         return _product([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
@@ -50,7 +50,7 @@ class UnitCube(Domain):
 
 
 def _product(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
-    """A product of functions of one coordinate, by their values and derivatives, with its derivatives up to `order`."""
+    """Return a product of functions of one coordinate with derivatives up to `order`."""
     axes = range(len(factors))
 
     def along(*derived: int) -> Array:
@@ -105,7 +105,7 @@ class Box(Domain):
 
     @property
     def widths(self) -> Array:
-        """upper - lower, (d,)."""
+        """Widths upper - lower, (d,)."""
         return np.subtract(self.upper, self.lower)
 
     def quadrature(self, rule: Rule) -> Quadrature:
@@ -127,7 +127,7 @@ class Box(Domain):
         return Quadrature(nodes, face_weights, normals=np.broadcast_to(normal, nodes.shape))
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """D = prod_l D_l, with D_l = s, 1 - s or s (1 - s) where the lower, the upper or both faces are Dirichlet."""
+        """Return D = prod_l D_l with D_l = s, 1 - s or s (1 - s) for a lower, an upper or two Dirichlet faces."""
         factors = []
         for axis, width in enumerate(self.widths):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
@@ -138,7 +138,7 @@ class Box(Domain):
         return _product(factors, order)
 
     def is_dirichlet(self, axis: int, side: int) -> bool:
-        """True for a face, 0 the lower and 1 the upper one, on which values are given."""
+        """Return True if values are given on the lower (0) or upper (1) face."""
         name = DIRECTIONS[axis]
         return name not in self.periodic and f"{name}{side}" not in self.natural_faces
 
@@ -161,7 +161,7 @@ class Box(Domain):
         return self.dimension + len(self.periodic)
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """The dictionary sampled in as many directions as features see, a periodic one being two."""
+        """Return the dictionary, sampled in two directions for each periodic direction."""
         periodic = tuple(name in self.periodic for name in DIRECTIONS[: self.dimension])
         if dictionary.PERIODIC:  # its features are periodic in the coordinate itself
             if not all(periodic):
@@ -174,7 +174,7 @@ class Box(Domain):
 
 
 def as_box(domain: Domain) -> Box:
-    """A box, the unit cube among them, as a `Box`.  Raises ParameterError for another domain."""
+    """Return a box or the unit cube as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):
         return Box(domain.dimension, (0.0,) * domain.dimension, (1.0,) * domain.dimension)
     if not isinstance(domain, Box):
@@ -183,14 +183,14 @@ def as_box(domain: Domain) -> Box:
 
 
 def check_domain(domain: Domain, method: str, *kinds: type[Domain]) -> None:
-    """Raise ProblemError for a domain that is neither the unit cube nor one of `kinds`."""
+    """Raise ProblemError unless the domain is the unit cube or one of `kinds`."""
     if not isinstance(domain, (UnitCube, *kinds)):
         wanted = "a box" if Box in kinds else "the unit cube"
         raise ProblemError(f"{method} must have a problem on {wanted}, got one on {domain}")
 
 
 def tensor_points(along: list[Array]) -> Array:
-    """The points of a tensor product of coordinates, (n^d, d), in C order."""
+    """Return the points of a tensor product of coordinates, (n^d, d), in C order."""
     if len(along) == 1:
         # A copy, because the coordinates are cached and a user function may change its nodes.
         return np.array(along[0][:, None])

@@ -15,7 +15,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, TriangleRule
 
 _LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
-"""Angles of boundary points: on the axes, where formulas vanish by symmetry, and off them without a pattern."""
+"""Angles of boundary points: on the axes, where formulas vanish by symmetry, and irregular ones."""
 
 CIRCLE = "circle"
 """Name of the boundary."""
@@ -38,11 +38,11 @@ class Disk(Triangulated):
             raise ParameterError("domain.disk.radius", "a positive number", self.radius)
 
     def coarsest(self) -> Any:
-        """Four triangles with curved sides."""
+        """Return four triangles with curved sides."""
         return self.refined(0)
 
     def refined(self, refinements: int) -> Any:
-        """Triangles whose sides on the boundary are parabolas through it: the area is right to the fourth order."""
+        """Return triangles with parabolic sides on the boundary.  The area is accurate to the fourth order."""
         return scikit_fem().circle(refinements).scaled(self.radius).translated(self.centre)
 
     @property
@@ -53,7 +53,7 @@ class Disk(Triangulated):
         return CIRCLE
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Equally spaced points, whose error is smaller than any power of their distance."""
+        """Return equally spaced points.  Their error is smaller than any power of their distance."""
         count = 8 * 2**rule.refinements * (rule.degree // 2 + 1)
         angles = 2.0 * np.pi * np.arange(count) / count
         normals = np.column_stack([np.cos(angles), np.sin(angles)])

@@ -31,7 +31,7 @@ class Mesh(Segmented):
 
     @staticmethod
     def read(path: Any) -> Mesh:
-        """The mesh of triangles in a file that meshio reads, such as Gmsh's .msh.  Raises ParameterError."""
+        """Read the triangles of a file with meshio, such as a .msh file of Gmsh.  Raises ParameterError."""
         if find_spec("meshio") is None:  # by which scikit-fem reads meshes
             raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'")
         if not isinstance(path, str) or not Path(path).exists():
@@ -40,7 +40,7 @@ class Mesh(Segmented):
 
     @staticmethod
     def of(vertices: Array, triangles: Any) -> Mesh:
-        """The mesh with these vertices (V, 2) and triangles of their numbers (T, 3)."""
+        """Return the mesh of vertices (V, 2) and triangles of vertex numbers (T, 3)."""
         places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
@@ -48,7 +48,7 @@ class Mesh(Segmented):
         return scikit_fem().triangulation(self.vertices, self.triangles)
 
     def segments(self) -> tuple[Array, Array]:
-        """The boundary's edges, joined where they go on in the same direction."""
+        """Return the edges of the boundary, joined if their direction is equal."""
         return _segments(self)
 
 
@@ -74,7 +74,7 @@ def _segments(mesh: Mesh) -> tuple[Array, Array]:
 
 
 def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
-    """The closed lines of boundary vertices, one after the other."""
+    """Return the closed lines of boundary vertices."""
     left, loops = dict(neighbours), []
     while left:
         before, vertex = -1, next(iter(left))
@@ -89,7 +89,7 @@ def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
 
 # by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side
 def _corners(points: Array) -> Array:
-    """The points of a closed line at which its direction changes."""
+    """Return the points of a closed line at which its direction changes."""
     back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
     turn = back[:, 0] * ahead[:, 1] - back[:, 1] * ahead[:, 0]
     sizes = np.linalg.norm(back, axis=1) * np.linalg.norm(ahead, axis=1)

@@ -17,7 +17,7 @@ from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Tria
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9
-"""Sine of a turn that rounding of corners makes along a straight side, for example of a mesh."""
+"""Sine of the turn that rounding of corners causes along a straight side."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Polygon(Segmented):
 
     @staticmethod
     def of(raw: Any, natural_faces: tuple[str, ...] = ()) -> Polygon:
-        """The polygon with these corners.  Raises ParameterError if they do not make one."""
+        """Return the polygon of these corners.  Raises ParameterError if the line crosses itself."""
         try:
             corners = [(float(x), float(y)) for x, y in raw]
         except (TypeError, ValueError):
@@ -50,7 +50,7 @@ class Polygon(Segmented):
 
     @property
     def counterclockwise(self) -> tuple[Point, ...]:
-        """The corners in this order."""
+        """The corners in counterclockwise order."""
         x, y = np.array(self.corners).T
         twice_the_area = float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
         return self.corners if twice_the_area > 0.0 else self.corners[::-1]
@@ -74,7 +74,7 @@ class Polygon(Segmented):
         return f"side{int(np.argmin(away))}"
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Gauss points of the degree on the parts of a side after the refinements."""
+        """Return the Gauss points of the degree on each part of a side after the refinements."""
         start, end = (points[int(face.removeprefix("side"))] for points in self.segments())
         along, weights = QuadratureRule("gauss_legendre", rule.degree // 2 + 1).on_unit_interval
         parts = 2**rule.refinements
@@ -85,22 +85,22 @@ class Polygon(Segmented):
         return Quadrature(nodes, np.tile(length * weights / parts, parts), normals=np.tile(normal, (len(nodes), 1)))
 
     def coarsest(self) -> Any:
-        """Triangles between corners, by cutting off one ear after another."""
+        """Return triangles between corners, by ear clipping."""
         return scikit_fem().triangulation(np.array(self.counterclockwise), np.array(_ears(self.counterclockwise)))
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:
-    """Twice the area of a triangle, positive where its corners run counterclockwise."""
+    """Return twice the signed area of a triangle, positive if its corners run counterclockwise."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _bent(a: Point, b: Point, c: Point) -> bool:
-    """True unless three corners are on one line up to rounding: their triangle would have no area."""
+    """Return True unless three corners are on one line up to rounding."""
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
 
 
 def _check_simple(corners: list[Point]) -> None:
-    """Raise ParameterError if two sides meet that are not neighbours, or neighbours run back on each other."""
+    """Raise ParameterError if two sides meet that are not neighbours, or if neighbours overlap."""
     sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
     for (i, one), (j, two) in combinations(enumerate(sides), 2):
         neighbours = j - i in (1, len(sides) - 1)
@@ -124,7 +124,7 @@ def _meet(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
 
 
 def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
-    """Triangles of corner numbers that fill a polygon whose corners run counterclockwise."""
+    """Return triangles of corner numbers that fill a polygon with counterclockwise corners."""
     left, triangles = list(range(len(corners))), []
     while len(left) > 3:
         # there is one: a simple polygon has two ears at least (Meisters, Am. Math. Mon. 82, 1975)

@@ -1,4 +1,4 @@
-"""Triangulations by scikit-fem: made, read, and integrated over.  `triangulated` imports this module late."""
+"""Triangulations by scikit-fem.  `triangulated` imports this module on first use."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.storage.untrusted import open_file
 
 MAX_MESH_BYTES = 64 * 2**20
-"""Size of a mesh file.  A million triangles have 40 MB."""
+"""Largest size of a mesh file in bytes.  A million triangles have 40 MB."""
 
 
 def circle(refinements: int) -> Any:
-    """The unit disk, in triangles whose sides on the boundary are parabolas."""
+    """Return the unit disk in triangles with parabolic sides on the boundary."""
     return skfem.MeshTri2.init_circle(refinements)
 
 
 def triangulation(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
-    """The mesh of these vertices (V, 2) and triangles of their numbers (T, 3)."""
+    """Return the mesh of vertices (V, 2) and triangles of vertex numbers (T, 3)."""
     return skfem.MeshTri(vertices.T.copy(), triangles.T.copy())
 
 
 def read(path: str) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Vertices and triangles of a file that meshio reads.  Raises ParameterError."""
+    """Read vertices and triangles of a file with meshio.  Raises ParameterError."""
     try:
         open_file(Path(path), max_bytes=MAX_MESH_BYTES).close()
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # meshio prints its errors
@@ -48,6 +48,6 @@ def read(path: str) -> tuple[Array, npt.NDArray[np.int64]]:
 
 
 def on_triangles(mesh: Any, nodes: Array, weights: Array) -> Quadrature:
-    """The rule of the reference triangle, nodes (2, q) and weights (q,), on each triangle of a mesh."""
+    """Return the rule of the reference triangle, nodes (2, q) and weights (q,), on each triangle of a mesh."""
     basis = skfem.Basis(mesh, skfem.ElementTriP1(), quadrature=(nodes, weights))
     return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel())

@@ -23,27 +23,27 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
 
 EDGE = 1e-9
-"""Relative to the domain's size: points this near to the boundary are on it."""
+"""Distance from the boundary, relative to the size of the domain, within which points are on the boundary."""
 
 
 @dataclass(frozen=True)
 class Triangulated(Domain):
-    """A domain of the plane; features see coordinates of its bounding box."""
+    """A plane domain of triangles.  Features see coordinates of its bounding box."""
 
     @abstractmethod
     def coarsest(self) -> Any:
-        """A triangulation, scikit-fem's mesh, that covers the domain."""
+        """Return a scikit-fem triangulation that covers the domain."""
 
     @abstractmethod
     def bounds(self) -> tuple[Array, Array]:
-        """Lower and upper corner of the bounding box, (2,) each."""
+        """Return the lower and the upper corner of the bounding box, (2,) each."""
 
     def refined(self, refinements: int) -> Any:
-        """The coarsest triangulation after so many refinements.  Each refinement halves all edges."""
+        """Return the coarsest triangulation after `count` refinements.  Each refinement halves all edges."""
         return self.coarsest().refined(refinements)
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        """A rule of the degree on all triangles.  Raises ParameterError for another kind of rule, or too many nodes."""
+        """Return a rule of the degree on all triangles.  Raises ParameterError for another rule or too many nodes."""
         if not isinstance(rule, TriangleRule):
             wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
             raise ParameterError("rule", wanted, str(rule))
@@ -58,11 +58,11 @@ class Triangulated(Domain):
         return with_constant(self, dictionary, features)
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """The rule on a natural part of the boundary, with its normals."""
+        """Return the rule on a natural part of the boundary, with its normals."""
         raise NotImplementedError
 
     def face_of(self, point: Array) -> str:
-        """Name of the part of the boundary on which a point is; "" if parts have no names."""
+        """Return the name of the part of the boundary that contains a point; "" if parts have no names."""
         return ""
 
     @property
@@ -71,7 +71,7 @@ class Triangulated(Domain):
 
 
 def constant_factor(nodes: Array) -> tuple[Array, ...]:
-    """D = 1 with its derivatives, of a domain without given values."""
+    """Return D = 1 with its derivatives, for a domain without given values."""
     return np.ones(len(nodes)), np.zeros((2, len(nodes)))
 
 
@@ -87,7 +87,7 @@ def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
 
 # scikit-fem and its part of SciPy take 0.08 s, which would delay each worker and each page of a result.
 def scikit_fem() -> ModuleType:
-    """Import the module that uses scikit-fem, when triangles are first used."""
+    """Import the module that uses scikit-fem, on first use."""
     from evogt_study.pde.domains import triangles
 
     return triangles
@@ -119,10 +119,10 @@ class Segmented(Triangulated):
 
     @abstractmethod
     def segments(self) -> tuple[Array, Array]:
-        """Starts and ends of the boundary's segments, (m, 2) each."""
+        """Return starts and ends of the segments of the boundary, (m, 2) each."""
 
     def dirichlet_segments(self) -> tuple[Array, Array]:
-        """Starts and ends of the segments with given values; by default all."""
+        """Return starts and ends of the segments with given values.  By default all."""
         return self.segments()
 
     def bounds(self) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ class Segmented(Triangulated):
         return starts.min(axis=0), starts.max(axis=0)
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """The approximate distance from the boundary, in units of the bounding box's larger side."""
+        """Return the approximate distance from the boundary, in units of the larger side of the bounding box."""
         # in these units from the start: the distance's formula is not one of lengths alone
         lower, upper = self.bounds()
         scale = float(np.max(upper - lower))
@@ -141,7 +141,7 @@ class Segmented(Triangulated):
         return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
-        """Vertices and others on each segment."""
+        """Return vertices and other points of each segment."""
         starts, ends = self.dirichlet_segments()
         # without a pattern, by which data that vanish in the middle would pass
         parts = np.array([0.0, 0.271, 0.618])[:, None, None]
@@ -153,7 +153,7 @@ class Segmented(Triangulated):
         return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """A square about the node of the usual rule that is farthest from the boundary."""
+        """Return a square about the node of the usual rule that is farthest from the boundary."""
         nodes = self.quadrature(self.usual_rule).nodes
         away = distances(nodes, *self.segments())
         # 0.99: the corners are then inside the circle that touches the boundary, where formulas are numbers
@@ -172,7 +172,7 @@ class _Jet:
         return _Jet(self.value + other.value, self.gradient + other.gradient)
 
     def through(self, value: Array, slope: Array | float) -> _Jet:
-        """h of the function, for h and h' at its values."""
+        """Return h of the function, from h and h' at its values."""
         return _Jet(value, slope * self.gradient)
 
     def square(self) -> _Jet:
@@ -188,7 +188,7 @@ class _Jet:
 
 # derivatives by jets, not by differences: the stiffness needs them to rounding
 def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """phi with its derivatives, (Q,) and (2, Q); on the boundary phi is zero, they are NaN."""
+    """Return the distance phi with its derivatives, (Q,) and (2, Q).  On the boundary phi is zero and they are NaN."""
     total = _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
     with np.errstate(all="ignore"):  # on the boundary
         for start, end in zip(starts, ends, strict=True):
@@ -212,7 +212,7 @@ def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
 
 
 def distances(nodes: Array, starts: Array, ends: Array) -> Array:
-    """The Euclidean distance from the nearest segment, (Q, 2) -> (Q,)."""
+    """Return the Euclidean distance from the nearest segment, (Q, 2) -> (Q,)."""
     nearest = np.full(len(nodes), np.inf)
     for start, end in zip(starts, ends, strict=True):
         along = end - start
@@ -223,7 +223,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
 
 # half-open in y, so that a vertex on the ray counts for one of its two segments
 def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
-    """True if a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
+    """Return True if a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)
     for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
         across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])

@@ -41,7 +41,7 @@ class CoefficientReference:
             raise ParameterError("coefficient_reference", f"one of {', '.join(NAMES)}", self.name)
 
     def check(self, problem: Problem) -> None:
-        """Raise ProblemError if the eigendecomposition is chosen for a problem that is not steady and linear."""
+        """Raise ProblemError if the problem of an eigendecomposition is not steady and linear."""
         linear = problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
         steady = has_steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
         if self.name == "eigendecomposition" and not steady:
@@ -71,7 +71,7 @@ class CoefficientReference:
 
 # expm1 keeps the digits of (e^z - 1)/z for small z; for z = 0 the limit 1 is used
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
-    """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
+    """Return exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for constant K and b."""
     if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
         raise ProblemError(_NOT_STEADY)
     # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed

@@ -14,12 +14,12 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
 _NODES_AT_ONCE = 512
-"""Nodes of a block whose features, gradients and products are held at once: 1 MB an array for some 240 features."""
+"""Nodes of a block of features, gradients and products: 1 MB for each array of some 240 features."""
 FEATURE_NODES_AT_ONCE = 4096
 """Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
 blocks of 512."""
 QUARTERS = 4
-"""The stiffness of a time-dependent diffusion is compared at 0, T/4, T/2, 3T/4 and T."""
+"""Parts of the final time at which the stiffness is compared."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CrossGridDefects:
 
 @dataclass(frozen=True, eq=False)
 class AssessedBasis:
-    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass there."""
+    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass."""
 
     quadrature: Quadrature
     gradients: Array
@@ -40,7 +40,7 @@ class AssessedBasis:
 
 
 def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
-    """Evaluate phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
+    """Return phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
     count, dimension = assessment.nodes.shape
     mass = np.zeros((space.rank, space.rank))
     gradients = np.empty((dimension, count, space.rank))
@@ -54,7 +54,7 @@ def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
 
 
 def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
-    """|| Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b: large where the assembly rule does not resolve the features."""
+    """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b.  It is large if the assembly rule is too coarse."""
     mass = np.zeros((space.rank, space.rank))
     (D,) = space.domain.boundary_factor(rule.nodes)
     weights = rule.weights * D * D  # with D in the weights, N-wide arrays need not be made conforming
@@ -68,7 +68,7 @@ def cross_grid_defects(
     space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float,
     term: StiffnessTerm = compute_term,
 ) -> CrossGridDefects:  # fmt: skip
-    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q."""
+    """Compare mass and stiffness of the retained basis on the assessment rule a and on the assembly rule q."""
     rule = basis.quadrature
     # `basis` has gradients only, which the stiffness of a plain problem is made of
     nodes = rule.nodes[:0] if problem.plain else rule.nodes

@@ -27,7 +27,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
 Values = Callable[[Mapping[str, Any]], list[Any]]
-"""Values of slots, coordinates and time by name -> values of several functions."""
+"""Function from values of slots, coordinates and time by name to values of several functions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,10 @@ class FluxTerms(Protocol):
     faces: list[FaceTerm]
 
     def initial(self, nodes: Array) -> Array:
-        """Initial values without the lifting, (Q, d) -> (n, Q)."""
+        """Return initial values without the lifting, (Q, d) -> (n, Q)."""
 
     def lifting(self, nodes: Array, t: float) -> Array:
-        """Liftings, (Q, d) -> (n, Q)."""
+        """Return liftings, (Q, d) -> (n, Q)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class FieldSpace:
 
     @staticmethod
     def of(space: RetainedSpace, face_rules: Mapping[str, Quadrature]) -> FieldSpace:
-        """A retained space with the values of its functions on faces."""
+        """Return a retained space with the values of its functions on faces."""
         faces = {
             name: (rule, trial_values(space.domain, space.features, rule.nodes) @ space.transform)
             for name, rule in face_rules.items()
@@ -91,12 +91,12 @@ class FieldSpace:
 
     @property
     def size(self) -> int:
-        """r, the number of functions."""
+        """Number of functions r."""
         return int(self.basis[0].shape[1])
 
 
 class FluxSystem:
-    """The coefficients of all fields, one after the other, in one space for each."""
+    """Galerkin system of several fields.  Its state joins the coefficients of all fields."""
 
     linear: ClassVar[bool] = False
     autonomous: ClassVar[bool] = False
@@ -115,11 +115,11 @@ class FluxSystem:
         self._coordinates = dict(zip("xyz", self.rule.nodes.T, strict=False))
 
     def load(self, times: Array) -> Array:
-        """Raise TypeError: the system is not linear."""
+        """Raise TypeError, because the system is not linear."""
         raise TypeError
 
     def rate(self, t: float, z: Array) -> Array:
-        """R(alpha, t), (R,)."""
+        """Return R(alpha, t), (R,)."""
         found, w = np.zeros(self.size), self.rule.weights
         for (a, p), c in zip(self.terms.places, self.terms.values(self._known(t, z)), strict=True):
             found[self.parts[a]] += (w * c) @ self.spaces[a].basis[p]
@@ -128,7 +128,7 @@ class FluxSystem:
         return found
 
     def jacobian(self, t: float, z: Array) -> Any:
-        """dR/d alpha, (R, R), sparse if the spaces are."""
+        """Return dR/d alpha, (R, R), sparse if the spaces are."""
         blocks = dict(self._constant)
         if self.terms.varying_places:
             self._add(blocks, self.terms.varying_places, self.terms.varying(self._known(t, z)))
@@ -147,7 +147,7 @@ class FluxSystem:
         return J
 
     def evaluate(self, states: Array, times: Array, nodes: Array) -> Array:
-        """The fields anywhere, (S, R), (S,) and (P, d) -> (S, n, P)."""
+        """Return the fields at points, (S, R), (S,) and (P, d) -> (S, n, P)."""
         values = [space.evaluate(nodes, states[:, part]) for space, part in zip(self.spaces, self.parts, strict=True)]
         return np.stack(values, axis=1) + np.stack([self.terms.lifting(nodes, t) for t in times.tolist()])
 
@@ -171,7 +171,7 @@ class FluxSystem:
             _accumulate(blocks, (a, b), self.spaces[a].basis[p].T @ weighted)
 
     def _known(self, t: float, z: Array) -> dict[str, Any]:
-        """Values of all slots, coordinates and time at the assembly nodes."""
+        """Return values of all slots, coordinates and time at the assembly nodes."""
         known: dict[str, Any] = {**self._coordinates, "t": t}
         for names, space, part in zip(self.terms.slots, self.spaces, self.parts, strict=True):
             known.update((name, matrix @ z[part]) for name, matrix in zip(names, space.basis, strict=True))
@@ -188,7 +188,7 @@ class FluxSystem:
 
 
 def _scale(weights: Array, matrix: Any) -> Any:
-    """diag(weights) matrix."""
+    """Return diag(weights) matrix."""
     dense = isinstance(matrix, np.ndarray)
     return weights[:, None] * matrix if dense else scipy.sparse.diags_array(weights) @ matrix
 

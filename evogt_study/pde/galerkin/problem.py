@@ -45,12 +45,12 @@ class Separable:
     modulations: Callable[[Array], Array] | None = None
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values, (Q, d) and (T,) -> (T, Q)."""
+        """Return values, (Q, d) and (T,) -> (T, Q)."""
         # a product for a single profile too: it refuses values of the wrong shape
         return self.evaluate_modulations(times).T @ self.profiles(nodes)
 
     def evaluate_modulations(self, times: Array) -> Array:
-        """m_k at `times`, (T,) -> (K, T); ones for a function that does not depend on time."""
+        """Return m_k at `times`, (T,) -> (K, T); ones for a function that does not depend on time."""
         return np.ones((1, len(times))) if self.modulations is None else self.modulations(times)
 
     @property
@@ -78,12 +78,12 @@ class NonSeparable:
     at: Callable[[Array, float], Array]
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values, (Q, d) and (T,) -> (T, Q)."""
+        """Return values, (Q, d) and (T,) -> (T, Q)."""
         return np.stack([self.at(nodes, float(t)) for t in times])
 
     @property
     def steady(self) -> bool:
-        """Never: what does not depend on time is separable."""
+        """False, because a function that does not depend on time is separable."""
         return False
 
 
@@ -91,7 +91,7 @@ SpaceTimeFunction = Separable | NonSeparable
 
 
 def multiply(one: SpaceTimeFunction, other: SpaceTimeFunction) -> Callable[[Array, Array], Array]:
-    """The product of two functions of nodes and times."""
+    """Return the product of two functions of nodes and times."""
     return lambda nodes, times: one(nodes, times) * other(nodes, times)
 
 
@@ -127,7 +127,7 @@ class Tensor:
 
     @property
     def upper(self) -> dict[tuple[int, int], SpaceTimeFunction]:
-        """The entries on the diagonal and above it that are not zero."""
+        """Nonzero entries on the diagonal and above it."""
         count = range(len(self.entries))
         found = {(i, j): self.entries[i][j] for i in count for j in count if i <= j}
         return {place: entry for place, entry in found.items() if entry is not None}
@@ -137,7 +137,7 @@ class Tensor:
         return all(entry.steady for entry in self.upper.values())
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values, (Q, d) and (T,) -> (T, Q, d, d)."""
+        """Return values, (Q, d) and (T,) -> (T, Q, d, d)."""
         values = np.zeros((len(times), len(nodes), len(self.entries), len(self.entries)))
         for (i, j), entry in self.upper.items():
             values[..., i, j] = values[..., j, i] = entry(nodes, times)
@@ -148,7 +148,7 @@ Diffusion = SpaceTimeFunction | Tensor
 
 
 def zero(nodes: Array) -> Array:
-    """The profile of a source that is absent, (Q, d) -> (1, Q)."""
+    """Return the profile of an absent source, (Q, d) -> (1, Q)."""
     return np.zeros((1, len(nodes)))
 
 
@@ -207,7 +207,7 @@ class Potential:
 
 
 NodalFunction = Callable[[Array, Array, float], Array]
-"""Of the solution, and of space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
+"""Function of the solution, space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +350,7 @@ class Problem:
 
 
 def _check_terms(problem: Problem) -> None:
-    """Raise ProblemError for terms that do not fit into one problem."""
+    """Raise ProblemError for terms that exclude each other."""
     d = problem.dimension
     if isinstance(problem.diffusion, Tensor) and len(problem.diffusion.entries) != d:
         raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(problem.diffusion.entries)}")

@@ -16,13 +16,13 @@ from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
 
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
-"""Parts of the final time: at 0.37 no usual modulation has a zero, unlike at 1/2 or 1/4."""
+"""Parts of the final time.  No usual modulation has a zero at 0.37."""
 _TOLERANCE = 1e-9
-"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14; stated values are not so small."""
+"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14."""
 
 
 def check_data(problem: Problem, final_time: float | None = None) -> None:
-    """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
+    """Check the data of a problem without formulas.  Raises ProblemError."""
     check_boundary(problem, final_time)
     check_periodic(problem)
     check_start(problem)
@@ -78,7 +78,7 @@ def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> 
 def _check_seam(
     problem: Problem, data: str, function: Callable[[Array], Array], axis: int, ends: tuple[float, float]
 ) -> None:
-    """Raise ProblemError if the function with the name `data` differs between the faces of a periodic direction."""
+    """Raise ProblemError if the function named `data` differs between the faces of a periodic direction."""
     nodes = _inside(problem)
     one, two = (function(np.where(np.arange(problem.dimension) == axis, side, nodes)) for side in ends)
     excess, scale = float(np.abs(one - two).max()), float(np.abs(function(nodes)).max())
@@ -88,7 +88,7 @@ def _check_seam(
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
-    """Raise ProblemError if A grad u of the exact solution, one function a direction, is not the flux on a face."""
+    """Raise ProblemError if A grad u of the exact solution is not the flux on a face."""
     rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
     with np.errstate(all="ignore"):
         for data in problem.faces:
@@ -120,7 +120,7 @@ def check_terms(problem: Problem, method: str) -> None:
 
 
 def check_start(problem: Problem) -> None:
-    """Raise ProblemError, with the measured difference, if the exact solution does not start from u_0."""
+    """Raise ProblemError with the measured difference if the exact solution does not start from u_0."""
     if problem.exact is None:
         return
     nodes = _inside(problem)
@@ -133,7 +133,7 @@ def check_start(problem: Problem) -> None:
 
 
 def describe_parameters(problem: Problem) -> str:
-    """The problem's parameters as the end of a message."""
+    """Return the parameters of the problem as the end of a message."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""
 

@@ -17,12 +17,12 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
 _NODES_AT_ONCE = 512
-"""Nodes of a block that is worked on while it is in cache: 1 MB an array for some 240 features."""
+"""Nodes of a block that stays in cache: 1 MB for each array of some 240 features."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrialFunctions:
-    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and the boundary factor D."""
+    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, from the features psi and the boundary factor D."""
 
     domain: Domain
     features: Features
@@ -31,13 +31,13 @@ class TrialFunctions:
 
     @property
     def values(self) -> Array:
-        """Phi (Q, N), computed at each call."""
+        """Phi (Q, N), computed at each access."""
         (D,) = self.domain.boundary_factor(self.quadrature.nodes)
         return np.asarray(D[:, None] * self.psi.value)
 
     @property
     def gradients(self) -> Array:
-        """G_l (d, Q, N), computed at each call."""
+        """G_l (d, Q, N), computed at each access."""
         D, dD = (part[..., None] for part in self.domain.boundary_factor(self.quadrature.nodes, 1))
         return np.asarray(dD * self.psi.value + D * self.psi.gradient)
 
@@ -48,21 +48,21 @@ def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) 
 
 
 def trial_values(domain: Domain, features: Features, nodes: Array) -> Array:
-    """phi = D psi at `nodes`, (Q, d) -> (Q, N)."""
+    """Return phi = D psi at `nodes`, (Q, d) -> (Q, N)."""
     (D,) = domain.boundary_factor(nodes)
     return np.asarray(D[:, None] * features.values(nodes))
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedSVD:
-    """B = W_q^{1/2} Phi = U Sigma V^T (eq:SVD): sigma (N,) in nonincreasing order and V (N, N); U is not needed."""
+    """B = W_q^{1/2} Phi = U Sigma V^T (eq:SVD): sigma (N,) in nonincreasing order and V (N, N), without U."""
 
     singular_values: Array
     right: Array
 
     @property
     def raw_resolution(self) -> float:
-        """sigma_min(M_q) / sigma_max(M_q) = (sigma_N / sigma_1)^2; at or below 2.22e-16 the raw mass is unresolved."""
+        """sigma_min(M_q) / sigma_max(M_q) = (sigma_N / sigma_1)^2.  At most 2.22e-16, the raw mass is unresolved."""
         return float((self.singular_values[-1] / self.singular_values[0]) ** 2)
 
 
@@ -71,7 +71,7 @@ class WeightedSVD:
 # gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is used, from SciPy;
 # with the SVD of NumPy 2.5.5 some seeds have three times the mass defect, on every kernel (table tau_diag)
 def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
-    """sigma and V of W_q^{1/2} Phi through a QR factorisation; M_q, whose small eigenvalues drown, is never formed."""
+    """Return sigma and V of W_q^{1/2} Phi by a QR factorisation, because M_q would lose small eigenvalues."""
     rule = trial.quadrature
     (D,) = trial.domain.boundary_factor(rule.nodes)
     weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
@@ -113,7 +113,7 @@ def mass_eigenvectors(trial: TrialFunctions) -> WeightedSVD:
 
 SVD = "svd"
 DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": mass_eigenvectors}
-"""Ways to the directions of the retained space."""
+"""Decompositions that give the directions of the retained space."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class RetainedSpace:
 
     @property
     def rank(self) -> int:
-        """r, the number of retained directions."""
+        """Number of retained directions r."""
         return int(self.transform.shape[1])
 
     @property
@@ -147,17 +147,17 @@ class RetainedSpace:
         return float(np.abs(defect).max())
 
     def evaluate(self, nodes: Array, coefficients: Array) -> Array:
-        """u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) anywhere in the domain, (P, d) and (..., r) -> (..., P)."""
+        """Return u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) in the domain, (P, d) and (..., r) -> (..., P)."""
         return np.asarray((coefficients @ self.transform.T) @ trial_values(self.domain, self.features, nodes).T)
 
     def project(self, nodal: Array) -> Array:
-        """Coefficients Phi~^T W_q v of the quadrature-orthogonal projection, nodal values (..., Q) -> (..., r)."""
+        """Return Phi~^T W_q v, the quadrature-orthogonal projection, nodal values (..., Q) -> (..., r)."""
         return np.asarray((nodal * self.quadrature.weights) @ self.values)
 
 
 # by singular values of B, not by eigenvalues of M_q: squaring would lose half of the digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
-    """Keep sigma_i > sqrt(tau) sigma_1 at identity mass: T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
+    """Keep sigma_i > sqrt(tau) sigma_1 with identity mass: T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
@@ -170,7 +170,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
 
 
 def evaluate_retained(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
-    """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r)."""
+    """Return phi~ = D (T_r^T psi), (Q, r), and its gradient by the product rule (app:feature_derivatives), (d, Q, r)."""
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
     D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))

@@ -20,18 +20,18 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
 _NODES_AT_ONCE = 1024
-"""Nodes of a block of `weighted_gram`, which takes 2 MB for 240 retained functions."""
+"""Nodes of a block of `weighted_gram`: 2 MB for 240 retained functions."""
 
 MatrixInTime = Callable[[float], Array]
 Assembly = Callable[[Array], Array]
-"""Values of a coefficient at nodes, (Q,), to its matrix, (r, r); linear."""
+"""Linear function from values of a coefficient at nodes, (Q,), to its matrix, (r, r)."""
 
 StiffnessTerm = Callable[[Array, Callable[[], Array]], Array]
-"""Given a profile at the nodes (Q,) and how to compute its stiffness, the stiffness: computed, or at hand."""
+"""Function of a profile at the nodes (Q,) and its computation that returns the stiffness, computed or from a cache."""
 
 
 def compute_term(profile: Array, compute: Callable[[], Array]) -> Array:
-    """The `StiffnessTerm` of a single system."""
+    """Return the `StiffnessTerm` of a single system."""
     return compute()
 
 
@@ -45,7 +45,7 @@ class NodalBasis:
 
 
 def weighted_gram(gradients: Array, nodal: Array) -> Array:
-    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
+    """Return sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
     # in Fortran order, else dsyrk would copy the matrix for every block
     return symmetric(with_weighted_gram(np.zeros((gradients.shape[2],) * 2, order="F"), gradients, nodal))
 
@@ -66,24 +66,24 @@ def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
 
 
 def symmetric(upper: Array) -> Array:
-    """The symmetric matrix with this upper triangle, whose lower one is zero."""
+    """Return the symmetric matrix of an upper triangle."""
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
 def weighted_product(left: Array, right: Array, nodal: Array) -> Array:
-    """left^T diag(nodal) right, (Q, r) twice and (Q,) -> (r, r)."""
+    """Return left^T diag(nodal) right, (Q, r) twice and (Q,) -> (r, r)."""
     return np.asarray(left.T @ (nodal[:, None] * right))
 
 
 @dataclass(frozen=True, eq=False)
 class SeparableMatrix:
-    """sum_k m_k(t) K_k, with K_k (K, r, r) assembled once for each profile."""
+    """A matrix sum_k m_k(t) K_k, with K_k (K, r, r) assembled once for each profile."""
 
     function: Separable
     terms: Array
 
     def __call__(self, t: float) -> Array:
-        """The matrix at t, (r, r)."""
+        """Return the matrix at t, (r, r)."""
         # the one term itself: its factor is one at all times
         if self.function.steady:
             return np.asarray(self.terms[0])
@@ -93,7 +93,7 @@ class SeparableMatrix:
 def scalar_diffusion(
     basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = compute_term
 ) -> MatrixInTime:
-    """sum_l G_l^T diag(w a(t)) G_l; `profiles` of the diffusion at the nodes, if they are at hand."""
+    """Return sum_l G_l^T diag(w a(t)) G_l, from the `profiles` of the diffusion at the nodes if they are given."""
     rule = basis.rule
     if not isinstance(diffusion, Separable):
         return lambda t: weighted_gram(basis.gradients, rule.weights * diffusion.at(rule.nodes, t))
@@ -102,12 +102,12 @@ def scalar_diffusion(
 
 
 def stiffness_terms(gradients: Array, weights: Array, profiles: Array, term: StiffnessTerm) -> Array:
-    """K_k = sum_l G_l^T diag(w p_k) G_l for the profiles p_k: (d, Q, r), (Q,) and (K, Q) -> (K, r, r)."""
+    """Return K_k = sum_l G_l^T diag(w p_k) G_l for the profiles p_k: (d, Q, r), (Q,) and (K, Q) -> (K, r, r)."""
     return np.stack([term(profile, partial(weighted_gram, gradients, weights * profile)) for profile in profiles])
 
 
 def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
-    """(A grad phi~_j, grad phi~_i) for a scalar or a tensor A."""
+    """Return (A grad phi~_j, grad phi~_i) for a scalar or a tensor A."""
     if not isinstance(problem.diffusion, Tensor):
         return scalar_diffusion(basis, problem.diffusion)
     weights, G = basis.rule.weights, basis.gradients
@@ -122,7 +122,7 @@ def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
 
 
 def lower_order_matrix(basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis]) -> MatrixInTime | None:
-    """The terms of advection, linear reaction and transfer; None if there are none of them."""
+    """Return the terms of advection, linear reaction and transfer, or None without them."""
     weights, values, parts = basis.rule.weights, basis.values, list[MatrixInTime]()
     for axis, b in enumerate(problem.advection or ()):
         parts.append(_moving(b, basis.rule, _advection(values, basis.gradients[axis], weights)))
@@ -157,7 +157,7 @@ def _with_transpose(matrix: Array) -> Array:
 
 
 def has_steady_operator(problem: Problem) -> bool:
-    """True if the linear terms do not depend on time."""
+    """Return True if the linear terms do not depend on time."""
     parts = [problem.diffusion, *(problem.advection or ())]
     if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
         parts.append(problem.reaction)

@@ -45,15 +45,15 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
 TIMES_AT_ONCE = 64
-"""Times of a block.  Values at 8,000 nodes take 4 MB, and a product of so many columns is not limited by memory."""
+"""Times of a block.  Values at 8,000 nodes take 4 MB."""
 
 Series = Callable[[Array], Array]
-"""A quantity at several times: (T,) -> (T, ...)."""
+"""Function of times that returns a quantity at these times: (T,) -> (T, ...)."""
 
 
 @dataclass(frozen=True, eq=False)
 class AssembledLifting:
-    """The parts that the lifting u_b adds to norms, energies and nodal values, each as a function of times."""
+    """Terms of the lifting u_b in norms, energies and nodal values, each as a function of times."""
 
     mass: Series
     flux: Series
@@ -72,7 +72,7 @@ class NodalRate:
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """The nonlinear term r = F'(u) of a potential, or r = -g(u, x, t) of a rate, with what projects it."""
+    """The nonlinear term r = F'(u) of a potential, or r = -g(u, x, t) of a rate, with its projection."""
 
     potential: Potential | None
     values: Array
@@ -80,7 +80,8 @@ class Reaction:
     rate: NodalRate | None = None
 
     def prepare(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
-        """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
+        """Return the function (alpha, u_b, t) -> (r, phi~_i)_q and sum_q w_q F(u).  Each call overwrites the last
+        result."""
         # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
         u, weighted, potential, rate = np.empty_like(weights), np.empty_like(weights), self.potential, self.rate
@@ -101,7 +102,7 @@ class Reaction:
         return reacted
 
     def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
-        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
+        """Return d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
         assert self.rate is not None  # noqa: S101  # potentials are never implicit
         u = self.values @ alpha
         if lifted is not None:
@@ -111,7 +112,7 @@ class Reaction:
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
-    """The retained identity-mass system."""
+    """The retained system with identity mass."""
 
     stiffness: MatrixInTime
     autonomous: bool
@@ -125,7 +126,7 @@ class GalerkinSystem:
 
     @cached_property
     def modes(self) -> tuple[Array, Array]:
-        """Eigenvalues (r,) and eigenvectors (r, r) of K at t = 0, which an autonomous system advances in."""
+        """Eigenvalues (r,) and eigenvectors (r, r) of K at t = 0, for the steps of an autonomous system."""
         stiffness = self.stiffness(0.0)
         stiff = stiffness.any(axis=0)
         if stiff.all():
@@ -138,12 +139,12 @@ class GalerkinSystem:
         return eigenvalues, basis
 
     def nodal_lifting(self, t: float) -> Array | None:
-        """u_b at the assembly nodes, (Q,); None if there is none."""
+        """Return u_b at the assembly nodes, (Q,), or None without a lifting."""
         return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
     @property
     def linear(self) -> bool:
-        """True without a nonlinear term."""
+        """True if the system has no nonlinear term."""
         return self.reaction is None
 
     @property
@@ -152,13 +153,13 @@ class GalerkinSystem:
         return np.ones_like(self.initial)
 
     def jacobian(self, t: float, alpha: Array) -> Array:
-        """d alpha'/d alpha, (r, r)."""
+        """Return d alpha'/d alpha, (r, r)."""
         if self.reaction is None:
             return -self.stiffness(t)
         return -(self.stiffness(t) + self.reaction.jacobian(alpha, self.nodal_lifting(t), t))
 
     def rate(self, t: float, alpha: Array) -> Array:
-        """alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
+        """Return alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
         rate = self.load(np.array([t]))[0] - self.stiffness(t) @ alpha
         if self.reaction is not None:
             rate -= self.reaction.prepare()(alpha, self.nodal_lifting(t), t)[0]
@@ -167,7 +168,7 @@ class GalerkinSystem:
 
 @dataclass(frozen=True, eq=False)
 class NodalData:
-    """A problem's data at the assembly nodes, which all seeds have in common; None for data that do not split."""
+    """Data of a problem at the assembly nodes, which all seeds share.  None for data that are not separable."""
 
     diffusion: Array | None
     source: Array | None
@@ -176,7 +177,7 @@ class NodalData:
 
 # without u_b: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
 def nodal_data(problem: Problem, nodes: Array) -> NodalData:
-    """Evaluate what does not depend on time at `nodes` (Q, d)."""
+    """Evaluate the parts that do not depend on time at `nodes` (Q, d)."""
     initial = problem.initial(nodes)
     if problem.lifting is not None:
         initial = initial - problem.lifting.value(nodes, np.zeros(1))[0]
@@ -191,7 +192,7 @@ def _profiles(function: Diffusion, nodes: Array) -> Array | None:
 def assemble(
     space: RetainedSpace, problem: Problem, term: StiffnessTerm = compute_term, nodal: NodalData | None = None
 ) -> GalerkinSystem:
-    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted if it has a lifting."""
+    """Assemble stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
     rule = space.quadrature
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
     load = _moments(problem.source, rule.nodes, space.project, nodal.source)
@@ -216,7 +217,7 @@ def operator_matrix(
     basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis], profiles: Array | None = None,
     term: StiffnessTerm = compute_term,
 ) -> tuple[MatrixInTime, MatrixInTime | None]:  # fmt: skip
-    """K on a basis, and its diffusion's part where there are others; `profiles` of a scalar diffusion at the nodes."""
+    """Return K on a basis, and its diffusion part if there are other terms."""
     if isinstance(problem.diffusion, Tensor):
         diffusion = diffusion_matrix(basis, problem)
     else:
@@ -231,14 +232,14 @@ def operator_matrix(
 
 
 def on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> NodalBasis:
-    """The retained basis on a face of the domain, by the face's part of a rule."""
+    """Return the retained basis on a face of the domain."""
     rule = quadrature.faces[name]
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
     return NodalBasis(rule, values, np.empty((0, *values.shape)))
 
 
 def _face_load(data: NaturalFace, face: NodalBasis, lifting: Lifting | None) -> Series:
-    """(flux - transfer u_b, phi~_i) on a natural face."""
+    """Return (flux - transfer u_b, phi~_i) on a natural face."""
     project, nodes = _projection(face.values, face.rule.weights), face.rule.nodes
     flux = _moments(data.flux, nodes, project)
     if lifting is None or data.transfer is None:
@@ -258,7 +259,7 @@ def _reaction(space: RetainedSpace, problem: Problem) -> Reaction | None:
 
 
 def has_steady_load(problem: Problem) -> bool:
-    """Return True if neither the source nor the lifting's part of the load depends on t."""
+    """Return True if neither the source nor the load of the lifting depends on t."""
     lifting = problem.lifting
     parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
     if lifting is not None and lifting.lower_order is not None:
@@ -272,7 +273,7 @@ def has_steady_load(problem: Problem) -> bool:
 def _moments(
     function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
 ) -> Series:
-    """times -> `project` (linear, (..., Q) -> (..., r)) of the function's nodal values, once for each profile."""
+    """Return a function of times that applies the linear `project` to the nodal values, once for each profile."""
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in in_blocks(times)])
     terms = project(function.profiles(nodes) if profiles is None else profiles)
@@ -281,7 +282,7 @@ def _moments(
 
 # The last two terms have a minus because u_b moves to the right-hand side of the weak form (remark nonhomo).
 def _assemble_lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
-    """(f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), and less the lower-order terms."""
+    """Return (f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), minus lower-order terms."""
     rate = _moments(lifting.rate, space.quadrature.nodes, space.project)
     if lifting.lower_order is None:
         return lambda times: load(times) - rate(times) - assembled.flux(times)
@@ -307,7 +308,7 @@ def _assemble_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLiftin
 
 
 def _projection(basis: Array, weights: Array) -> Callable[[Array], Array]:
-    """Nodal values (..., Q) to their weighted products with the columns of `basis` (Q, r), (..., r)."""
+    """Return the weighted products of nodal values (..., Q) with the columns of `basis` (Q, r), (..., r)."""
     return lambda nodal: np.asarray((nodal * weights) @ basis)
 
 
@@ -316,12 +317,12 @@ def _sum(terms: list[Series]) -> Series:
 
 
 def _blockwise(nodal: Series, weights: Array) -> Series:
-    """sum_q w_q v(x_q, t), with few times in memory at once."""
+    """Return sum_q w_q v(x_q, t), with few times in memory at once."""
     return lambda times: np.concatenate([nodal(part) @ weights for part in in_blocks(times)])
 
 
 def in_blocks(times: Array) -> list[Array]:
-    """`times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
+    """Yield `times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
     return np.array_split(times, max(1, -(-len(times) // TIMES_AT_ONCE)))
 
 

@@ -33,12 +33,12 @@ needs a second try."""
 
 
 FeatureSums = Callable[[Array], Array]
-"""sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q); errors need nothing else of the features."""
+"""Function that returns sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q)."""
 
 
 @dataclass(frozen=True, eq=False)
 class AtNodes:
-    """Sums of psi (Q, N), which is known at the nodes."""
+    """Sums of psi (Q, N), given at the nodes."""
 
     psi: Array
 
@@ -48,13 +48,13 @@ class AtNodes:
 
 @dataclass(frozen=True, eq=False)
 class Interpolated:
-    """Sums of psi (K P, N), which is known at P Chebyshev points of each of K cells of Q/K nodes."""
+    """Sums of psi (K P, N), given at P Chebyshev points of each of K cells of Q/K nodes."""
 
     psi: Array
     to_nodes: Array  # the polynomials through P points at the nodes of a cell, (P, Q/K)
 
     def __call__(self, raw: Array) -> Array:
-        """The interpolated sum_j raw_j psi_j, (S, N) -> (S, Q)."""
+        """Return the interpolated sum_j raw_j psi_j, (S, N) -> (S, Q)."""
         in_cells = (raw @ self.psi.T).reshape(-1, len(self.to_nodes))
         return np.asarray(in_cells @ self.to_nodes).reshape(len(raw), -1)
 
@@ -62,7 +62,7 @@ class Interpolated:
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
 # of the largest ellipse around the cell in the strip (Trefethen, Approximation Theory and Approximation Practice, 8.2)
 def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
-    """Evaluate the features for sums at `nodes` (Q, d); on a uniform line at Chebyshev points, if these suffice."""
+    """Evaluate the features for sums at `nodes` (Q, d), on a uniform line at Chebyshev points if these suffice."""
     (count, dimension), strip = nodes.shape, getattr(features, "strip", 0.0)
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
@@ -79,14 +79,14 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
 
 
 def _points(height: float) -> int:
-    """Chebyshev points for rho^-n of double precision, by the strip's height in half widths of a cell."""
+    """Return the number of Chebyshev points for double precision, by the strip in half widths of a cell."""
     enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(height) + SPARE_POINTS
     return 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
 
 
 @lru_cache(maxsize=16)  # which all runs of a study have in common
 def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
-    """Chebyshev points of (0, 1) (P,), values there to coefficients (P, P), and to values at uniform nodes (P, n)."""
+    """Return Chebyshev points of (0, 1) (P,), and matrices to coefficients (P, P) and to uniform nodes (P, n)."""
     degrees, odd = np.arange(points), 2 * np.arange(points) + 1
     # T_j at them is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before it is rounded
     coefficients = np.cos(np.pi / (2 * points) * (np.outer(degrees, odd) % (4 * points))) * (2.0 / points)
@@ -99,7 +99,7 @@ def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The target that solutions are compared with at S times."""
+    """The exact or reference solution at S times."""
 
     apply_weights: Array
     norms: Array
@@ -109,21 +109,21 @@ class Target:
 
     @staticmethod
     def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
-        """From u (S, Q), and u_b (S, Q) or zero, at the rule's nodes."""
+        """Return the target from u (S, Q), and u_b (S, Q) or zero, at the nodes of the rule."""
         roots = np.sqrt(rule.weights)
         (D,) = domain.boundary_factor(rule.nodes)
         largest = np.abs(exact).max(axis=1)
         return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), roots * D, roots, largest)
 
     def errors(self, raw: Array, sums: FeatureSums) -> Array:
-        """Errors of T_r alpha (S, N) at the S times, by sums of the features at the nodes: (S,)."""
+        """Return the errors of T_r alpha (S, N) at the S times, by sums of the features at the nodes, (S,)."""
         difference = sums(raw)
         difference *= self.factor
         difference -= self.apply_weights
         return _relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
-        """Other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
+        """Return other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
         difference = sums(raw[None])[0] * self.factor - self.apply_weights[-1]
         # relative to a solution of zero: NaN, as in `_relative`, without a warning
         with np.errstate(all="ignore"):
@@ -134,7 +134,7 @@ class Target:
 
 
 def seminorm_error(space: RetainedSpace, coefficients: Array, exact: Array, lifted: Array, rule: Quadrature) -> float:
-    """|| grad (u_N - u) ||_w / || grad u ||_w, of alpha (r,), grad u and grad u_b at the rule's nodes (d, Q)."""
+    """Return || grad (u_N - u) ||_w / || grad u ||_w of alpha (r,), with grad u and grad u_b at the nodes (d, Q)."""
     psi, raw = space.features.first_order(rule.nodes), space.transform @ coefficients
     D, dD = space.domain.boundary_factor(rule.nodes, 1)
     slopes = psi.mapped(psi.factor(raw[:, None]))[..., 0]
@@ -144,18 +144,18 @@ def seminorm_error(space: RetainedSpace, coefficients: Array, exact: Array, lift
 
 
 def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
-    """Errors of values at the nodes, (S, Q), (S, Q) and (Q,) -> (S,)."""
+    """Return the errors of values at the nodes, (S, Q), (S, Q) and (Q,) -> (S,)."""
     return _relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
 
 
 def _relative(differences: Array, norms: Array) -> Array:
-    """NaN if the exact solution vanishes at every node: a relative error is not defined there."""
+    """Divide the norms; NaN if the exact solution vanishes at every node."""
     return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))
 
 
 # the maximum with zero: rounding may leave a square of -1e-17 where the lifting and the coefficients cancel
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """|| u_{N,r}(t) ||_q (S,): the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2."""
+    """Return || u_{N,r}(t) ||_q (S,): the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2."""
     squares = np.sum(trajectory.coefficients**2, axis=1)
     if system.lifting is not None:
         mixed = np.sum(system.lifting.mass(trajectory.times) * trajectory.coefficients, axis=1)
@@ -164,7 +164,7 @@ def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 
 def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
+    """Return sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:
@@ -180,6 +180,6 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 
 def relative_difference(vector: Array, reference: Array) -> float:
-    """|| vector - reference ||_2 / || reference ||_2; NaN for a reference of zero."""
+    """Return || vector - reference ||_2 / || reference ||_2; NaN for a reference of zero."""
     norm = float(np.linalg.norm(reference))
     return float(np.linalg.norm(vector - reference)) / norm if norm else float("nan")

@@ -1,4 +1,4 @@
-"""SciPy's Radau IIA method of order five with steps of its own choice."""
+"""The Radau IIA method of order five of SciPy, which chooses its steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evogt_study.schema.parameters import parameter_field, real
 
 @dataclass(frozen=True)
 class AdaptiveRadau(Integrator):
-    """Steps such that the error of each is below rtol |alpha_i| + atol; `dt` says which times may be observed."""
+    """Steps with an error below rtol |alpha_i| + atol each.  `dt` determines the times that may be observed."""
 
     name = "adaptive_radau"
     GENERAL = True

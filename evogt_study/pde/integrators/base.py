@@ -28,25 +28,25 @@ class Integrator(Parametrised, ABC):
     """
 
     ORDER: ClassVar[int] = 1
-    """Order of convergence; 0 if its steps do not follow dt."""
+    """Order of convergence; 0 if the steps do not follow dt."""
     GENERAL: ClassVar[bool] = False
-    """True if it advances systems with a nonlinear reaction, and systems whose K is not symmetric."""
+    """True if it advances systems with a nonlinear reaction, or with a K that is not symmetric."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in the registry."""
+        """Name in the registry."""
 
     @abstractmethod
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """The states at the observed times, from alpha(0).  Raises IndefiniteStiffnessError."""
+        """Return the states at the observed times, from alpha(0).  Raises IndefiniteStiffnessError."""
 
     @abstractmethod
     def times(self, grid: TimeGrid) -> Array:
-        """Times at which the diffusion is evaluated, (T,)."""
+        """Return the times at which the diffusion is evaluated, (T,)."""
 
     def check(self, problem: Problem) -> None:
-        """Raise ParameterError if it cannot advance `problem`, by default one with a potential."""
+        """Raise ParameterError if the integrator cannot advance `problem`, by default one with a potential."""
         if problem.potential is not None:
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
             raise ParameterError("time_integrator", wanted, self.name)
@@ -61,7 +61,7 @@ March = Callable[[GalerkinSystem, TimeGrid], Trajectory]
 
 @dataclass(frozen=True)
 class Start:
-    """The first steps as `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step."""
+    """A start by `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step."""
 
     implicit_euler_half_steps: int
 
@@ -83,7 +83,7 @@ class Start:
 
     @staticmethod
     def read(raw: Any) -> Start:
-        """The start that a table of a study file means.  Raises ValueError for another shape."""
+        """Return the start of a table of a study file.  Raises ValueError for another shape."""
         if isinstance(raw, Start):
             return raw
         if not isinstance(raw, dict) or set(raw) != {"implicit_euler_half_steps"}:
@@ -91,7 +91,7 @@ class Start:
         return Start(**raw)
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """The grid of the half steps, and the grid of the other steps."""
+        """Return the grid of the half steps, and the grid of the other steps."""
         whole = self.implicit_euler_half_steps // 2
         if whole > grid.steps:
             wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"
@@ -103,7 +103,7 @@ class Start:
         return head, TimeGrid((grid.steps - whole) * grid.dt, grid.steps - whole, later, head.final_time)
 
     def march(self, system: GalerkinSystem, grid: TimeGrid, euler: March, after: March) -> Trajectory:
-        """The half steps by `euler`, and the steps after them by `after`."""
+        """Advance the half steps by `euler`, and the steps after them by `after`."""
         head, tail = self.split(grid)
         first = euler(system, head)
         states = dict(zip([step // 2 for step in head.observed], first.coefficients, strict=True))

@@ -26,14 +26,14 @@ class FieldSolution:
     trajectory: Trajectory
 
     def evaluate(self, nodes: Array) -> Array:
-        """The fields at the observed times, (P, d) -> (S, n, P)."""
+        """Return the fields at the observed times, (P, d) -> (S, n, P)."""
         return self.system.evaluate(self.trajectory.coefficients, self.trajectory.times, nodes)
 
 
 def march_fields(
     system: FluxSystem, integrator: Integrator | Tableau, grid: TimeGrid, tolerance: float = 1e-13, keep: bool = True
 ) -> FieldSolution:
-    """The solution at the observed times.  Raises DivergedError if Newton's method does not converge."""
+    """Return the solution at the observed times.  Raises DivergedError if Newton's method does not converge."""
     steps = ImplicitSteps(system, tolerance, keep)
     march = _semi_implicit if isinstance(integrator, ImexBDF2) else _implicit(integrator)
     states, wanted = list[Array](), set(grid.observed)

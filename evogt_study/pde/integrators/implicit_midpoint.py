@@ -28,7 +28,7 @@ class ImplicitMidpoint(RungeKutta):
     tableau: ClassVar[Tableau] = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """All steps: in the eigenbasis of K if it is autonomous, else by one Cholesky factorisation a step."""
+        """Return all steps, in the eigenbasis of an autonomous K, else by one Cholesky factorisation for each step."""
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)
         loads = grid.dt * system.load(grid.midpoints)

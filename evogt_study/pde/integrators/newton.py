@@ -24,7 +24,7 @@ MAX_ITERATIONS = 40
 CONTRACTION = 0.3
 """Rate of Newton's iteration above which the matrix is factorised again."""
 STAGNATION = 1e-11
-"""Relative change below which an iteration that no longer contracts has ended: rounding."""
+"""Relative change below which an iteration that does not contract has ended by rounding."""
 Solver = Callable[[Array], Array]
 
 
@@ -64,7 +64,7 @@ class ImplicitSteps:
     _rate: float = 1.0
 
     def step(self, tableau: Tableau, z: Array, times: Array, dt: float) -> Array:
-        """One step by the times of its stages (s,)."""
+        """Return the state after one step, by the times of its stages (s,)."""
         A, d = tableau.matrix, tableau.closing
         stages, slopes = np.tile(z, (len(A), 1)), np.zeros((len(A), len(z)))
         for group in tableau.groups:
@@ -79,7 +79,7 @@ class ImplicitSteps:
         return np.asarray((1.0 - d.sum()) * z + d @ stages)
 
     def make_consistent(self, z: Array, t: float) -> Array:
-        """Algebraic rows that fit the others, by Newton's method."""
+        """Solve for the algebraic rows by Newton's method."""
         if not isinstance(self.system.mass, np.ndarray):
             empty = self.system.mass.diagonal() == 0.0
         else:
@@ -97,7 +97,7 @@ class ImplicitSteps:
         raise DivergedError(f"Newton's method did not converge for the algebraic fields at t = {t:.6g}")
 
     def _solve_linear(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
-        """The stages of a group of a linear system, (m, R)."""
+        """Return the stages of a group of a linear system, (m, R)."""
         system, key = self.system, (A.tobytes(), dt)
         side = (_multiply(system.mass, z) + known + dt * A @ system.load(times)).ravel()
         solver = self._known.get(key)
@@ -110,7 +110,7 @@ class ImplicitSteps:
         return solver(side).reshape(known.shape)
 
     def _solve(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
-        """The stages of a group by Newton's method from the state, which is near, (m, R)."""
+        """Return the stages of a group by Newton's method from the state, (m, R)."""
         stages, before, system, size = np.tile(z, (len(A), 1)), None, self.system, np.inf
         key, instants = (A.tobytes(), dt), times.tolist()
         fresh = key not in self._known or not self.keep or self._rate > 0.2
@@ -135,7 +135,7 @@ class ImplicitSteps:
         raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last change {size:.3g}")
 
     def _matrix(self, A: Array, stages: Array, times: Array, dt: float) -> Any:
-        """M - dt A x J, with J of each stage, (m R, m R)."""
+        """Return M - dt A x J, with J of each stage, (m R, m R)."""
         slopes = [self.system.jacobian(t, U) for U, t in zip(stages, times.tolist(), strict=True)]
         mass, (count, size) = self.system.mass, stages.shape
         if not isinstance(slopes[0], np.ndarray):
@@ -151,7 +151,7 @@ class ImplicitSteps:
 
 
 def _multiply(mass: Any, z: Array) -> Array:
-    """M z of states (..., R)."""
+    """Return M z of states (..., R)."""
     return np.asarray(mass * z if isinstance(mass, np.ndarray) else (mass @ z.T).T)
 
 

@@ -28,7 +28,7 @@ from evogt_study.schema.parameters import parameter_field
 
 @dataclass(frozen=True, eq=False)
 class Tableau:
-    """matrix A (s, s), closing d (s,); the nodes are c = A 1."""
+    """A method by its matrix A (s, s) and closing weights d (s,).  The nodes are c = A 1."""
 
     matrix: Array
     closing: Array
@@ -39,19 +39,19 @@ class Tableau:
 
     @property
     def groups(self) -> list[slice]:
-        """Stages that are solved for together: one after the other where A is lower triangular, else all."""
+        """Groups of stages that are solved together: single stages if A is lower triangular, else all."""
         count = len(self.matrix)
         one_by_one = not np.triu(self.matrix, 1).any()
         return [slice(i, i + 1) for i in range(count)] if one_by_one else [slice(0, count)]
 
     def times(self, grid: TimeGrid) -> Array:
-        """Times of all stages, (steps, s)."""
+        """Return the times of all stages, (steps, s)."""
         return np.asarray(grid.start + (np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
 
 
 # by the monomials' moments: with three nodes the Vandermonde matrix is well-conditioned
 def collocation(nodes: Array) -> Tableau:
-    """The tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, for the Lagrange polynomials l_j."""
+    """Return the tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, with Lagrange polynomials l_j."""
     powers = np.arange(len(nodes))
     inverse = np.linalg.inv(nodes[:, None] ** powers)
     matrix = nodes[:, None] ** (powers + 1) / (powers + 1) @ inverse
@@ -67,7 +67,7 @@ IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
 
 @dataclass(frozen=True)
 class RungeKutta(Integrator):
-    """An implicit Runge-Kutta method; its `start` may be by half steps of the implicit Euler rule."""
+    """An implicit Runge-Kutta method.  Its `start` may have half steps of the implicit Euler rule."""
 
     GENERAL = True
     tableau: ClassVar[Tableau]
@@ -95,7 +95,7 @@ class RungeKutta(Integrator):
 
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-    """The observed states of the method with this tableau."""
+    """Return the observed states of the method of this tableau."""
     if not (system.linear and system.autonomous and system.symmetric):
         states = _by_solves(tableau, system, grid)
     else:
@@ -104,7 +104,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Traject
 
 
 def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """In the eigenbasis of K, where a step is one multiplication a mode."""
+    """Return the states in the eigenbasis of K, in which a step is one multiplication for each mode."""
     eigenvalues, basis = system.modes
     A, d, count = tableau.matrix, tableau.closing, len(tableau.matrix)
     # modes may grow, as a reaction makes them: refused is only what a stage cannot be solved for
@@ -123,7 +123,7 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
 # The stride depends on the grid only, and a stride never starts from an observed state: to the last bit, no state
 # depends on which others are observed.
 def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
-    """The observed states (S, r) of alpha <- factor alpha + forcing[n] in modes, the columns of `basis`."""
+    """Return the observed states (S, r) of alpha <- factor alpha + forcing[n] in modes, the columns of `basis`."""
     stride, powers, forced = in_strides(factor, forcing, math.isqrt(grid.steps))
     starts = [initial @ basis]
     for force in forced:
@@ -141,7 +141,7 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
 
 
 def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
-    """The recurrence over `stride` steps at once (1 if out of range): stride, factor^stride, forcing of strides."""
+    """Combine `stride` steps of the recurrence: return stride, factor^stride, and the forcing of strides."""
     powers = np.empty((stride + 1, len(factor)))
     powers[0], powers[1:] = 1.0, factor
     powers = powers.cumprod(axis=0)
@@ -153,7 +153,7 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
 
 
 def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """Stage by stage, or all coupled ones at once."""
+    """Return the states stage by stage, or with all coupled stages at once."""
     times = tableau.times(grid)
     # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, use it again
     stiffness: MatrixInTime = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)

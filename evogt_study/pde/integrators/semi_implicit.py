@@ -18,7 +18,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
 Side = Callable[[Array, Array, Array], float]
-"""(alpha, r, dt b) -> the shift of a step; turns alpha in place into its right-hand side, and may overwrite r."""
+"""Function (alpha, r, dt b) -> shift of a step.  It turns alpha in place into its right-hand side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +35,11 @@ class SemiImplicit(Integrator):
 
     @abstractmethod
     def shifts(self, dt: float) -> tuple[float, ...]:
-        """The shifts of all steps."""
+        """Return the shifts of all steps."""
 
     @abstractmethod
     def side(self, dt: float) -> Side:
-        """The right-hand sides of one march."""
+        """Return the function that computes the right-hand sides of one march."""
 
     @property
     def damping(self) -> float:
@@ -48,7 +48,7 @@ class SemiImplicit(Integrator):
 
     # in the eigenbasis of K a step is one division a mode; b and Phi~ are rotated into it
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time; keep the observed states and the energy after every step."""
+        """Advance alpha(0) to final_time.  Return the observed states and the energy after every step."""
         if not system.autonomous or not system.symmetric:
             return self._march(system, grid, _factorise(system, grid.dt))
         eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
@@ -196,11 +196,11 @@ class ImexBDF2(SemiImplicit):
     ORDER = 2
 
     def shifts(self, dt: float) -> tuple[float, ...]:
-        """1 for the first step, by the implicit Euler rule, and 3/2 for the others."""
+        """Return 1 for the first step, by the implicit Euler rule, and 3/2 for the others."""
         return 1.0, 1.5
 
     def side(self, dt: float) -> Side:
-        """The right-hand sides of one march, which keep the state and the reaction of the step before."""
+        """Return the function of right-hand sides, which keeps the previous state and reaction."""
         before: list[Array] = []
 
         def side(alpha: Array, slope: Array, load: Array) -> float:

@@ -15,7 +15,7 @@ GAMMA = 1.0 - np.sqrt(0.5)
 
 @dataclass(frozen=True)
 class Gauss2(RungeKutta):
-    """Order four; keeps the norm of modes that do not decay."""
+    """Gauss method of order four, which keeps the norm of modes that do not decay."""
 
     name = "gauss_2"
     ORDER = 4
@@ -24,7 +24,7 @@ class Gauss2(RungeKutta):
 
 @dataclass(frozen=True)
 class Gauss3(RungeKutta):
-    """Order six."""
+    """Gauss method of order six."""
 
     name = "gauss_3"
     ORDER = 6
@@ -33,7 +33,7 @@ class Gauss3(RungeKutta):
 
 @dataclass(frozen=True)
 class RadauIIA2(RungeKutta):
-    """Order three; L-stable."""
+    """Radau IIA method of order three, L-stable."""
 
     name = "radau_iia_2"
     ORDER = 3
@@ -42,7 +42,7 @@ class RadauIIA2(RungeKutta):
 
 @dataclass(frozen=True)
 class RadauIIA3(RungeKutta):
-    """Order five; L-stable."""
+    """Radau IIA method of order five, L-stable."""
 
     name = "radau_iia_3"
     ORDER = 5
@@ -51,7 +51,7 @@ class RadauIIA3(RungeKutta):
 
 @dataclass(frozen=True)
 class SDIRK2(RungeKutta):
-    """Order two; L-stable; its stages are solved one after the other."""
+    """SDIRK method of order two, L-stable.  Its stages are solved one after the other."""
 
     name = "sdirk_2"
     ORDER = 2
@@ -60,7 +60,7 @@ class SDIRK2(RungeKutta):
 
 @dataclass(frozen=True)
 class Trapezoidal(RungeKutta):
-    """Order two (Crank and Nicolson); without damping: stiff modes keep their size."""
+    """Trapezoidal rule of order two (Crank and Nicolson).  It does not damp stiff modes."""
 
     name = "trapezoidal"
     ORDER = 2
@@ -69,7 +69,7 @@ class Trapezoidal(RungeKutta):
 
 @dataclass(frozen=True)
 class ImplicitEuler(RungeKutta):
-    """Order one; L-stable."""
+    """Implicit Euler rule of order one, L-stable."""
 
     name = "implicit_euler"
     tableau: ClassVar[Tableau] = IMPLICIT_EULER

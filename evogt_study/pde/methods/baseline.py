@@ -1,4 +1,4 @@
-"""The common part of the baselines: a case that shares no stage except the problem, and its measurements."""
+"""The common part of the baselines: cases that share only the problem, and their outputs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json
 
 _LOOKED_AT = 200
-"""Rough operations for a validation node: interpolation, and the exact solution.  Timed cases scale all predictions."""
+"""Operations for each validation node.  Timed cases scale all predictions."""
 
 Evaluate = Callable[[Array], Array]
-"""A solution at the observed times: nodes (P, d) -> (S, P)."""
+"""Function that returns a solution at the observed times: nodes (P, d) -> (S, P)."""
 
 
 class Observed(Protocol):
-    """Saved times, and their positions among the observed ones, which begin with 0 and end with T."""
+    """Saved times, and their positions among the observed times from 0 to T."""
 
     @property
     def observed_times(self) -> Array: ...
@@ -56,7 +56,7 @@ P = TypeVar("P", bound=BaselineParameters)
 
 @dataclass(frozen=True, eq=False)
 class Baseline(ProblemMethod):
-    """The method of one kind of cases, for one problem and one choice of outputs."""
+    """A baseline method for one problem and one choice of outputs."""
 
     kind: type[BaselineCase[Any]]
 
@@ -80,7 +80,7 @@ class Baseline(ProblemMethod):
 
     @cached_property
     def own_names(self) -> tuple[str, ...]:
-        """Names of its parameters, the problem's left out."""
+        """Names of its parameters without the parameters of the problem."""
         known = {*declared_parameters(self.kind.PARAMETERS)}
         return tuple(name for name in self.parameters if name in known.union(*self.of_kinds.values()))
 
@@ -100,7 +100,7 @@ class BaselineCase(ProblemCase, Generic[P]):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Baseline:
-        """The method whose cases these are."""
+        """Return the method of these cases."""
         return Baseline.of(spec, cls)
 
     @property
@@ -137,7 +137,7 @@ class BaselineCase(ProblemCase, Generic[P]):
 
     @abstractmethod
     def flops(self, problem: Problem) -> float:
-        """Rough operations of the solution itself."""
+        """Estimate the operations of the solution."""
 
     def run(self, share: Share) -> Record:
         return finite(self.record(self.method.shared_problem(self.values, share)))
@@ -149,11 +149,11 @@ class BaselineCase(ProblemCase, Generic[P]):
     @property
     @abstractmethod
     def observed(self) -> Observed:
-        """The times at which the solution is looked at.  Raises ParameterError."""
+        """The observed times.  Raises ParameterError."""
 
     # one evaluation at the validation nodes for all times and all that is measured there
     def measured(self, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
-        """Errors on the validation rule and the other outputs, of a solution that can be evaluated anywhere."""
+        """Return errors on the validation rule and the other outputs of a solution."""
         rule = problem.domain.quadrature(self.given.validation)
         at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
         initial = relative_errors(at_nodes[:1], problem.initial(rule.nodes)[None, :], rule.weights)
@@ -177,13 +177,13 @@ class BaselineCase(ProblemCase, Generic[P]):
 
 
 def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
-    """The record with single numbers more."""
+    """Return the record with additional numbers."""
     added = {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
     return Record({**record.variables, **added}, record.coordinates)
 
 
 def check_plain(name: str, problem: Problem) -> None:
-    """Raise ProblemError if a method for linear problems on the unit cube cannot solve this one."""
+    """Raise ProblemError if the problem is not linear scalar diffusion on the unit cube."""
     check_domain(problem.domain, name)
     check_terms(problem, name)
     if problem.lifting is not None or problem.potential is not None:

@@ -1,4 +1,4 @@
-"""The paper's method as a method of a study: parameters to a `Discretisation`, a `Solution` to a record."""
+"""The paper's method as a method of a study: from parameters to a record."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
 FRAGMENTED = 1.25
-"""Resident memory for each byte of large arrays: what is freed between them does not all go back."""
+"""Resident memory for each byte of large arrays, because freed memory does not all return to the system."""
 TANH, FACTORED, DOP853 = 25, 30, 12
 """Operations of the rough work: a tanh with its derivatives; an SVD or eigendecomposition over N^3; stages of a step of
 the reference of the coefficients."""
@@ -95,7 +95,7 @@ class Evolution(ProblemMethod):
 
     @cached_property
     def saved_times(self) -> int | tuple[float, ...]:
-        """Times of the output, or two if nothing is saved at them: runs that differ only in these times are one."""
+        """Times of the output, or two if no output uses them, so that such runs are one."""
         return self.output.times if arrays(self.output) else 2
 
     def bind(self, values: Values) -> EvolutionCase:
@@ -118,7 +118,7 @@ class Evolution(ProblemMethod):
         return (*known, *select_certificates(self.output.record))
 
     def has_final_error(self, reference: Value | None) -> bool:
-        """Return True if the final error may be measured; of a factory's problem it is not known beforehand."""
+        """Return True if the final error may be measured.  It is unknown for the problem of a factory."""
         return reference not in (None, EXACT) or self.source.has_exact is not False
 
     def value_text(self, name: str, value: Value) -> str:
@@ -148,12 +148,12 @@ class EvolutionCase(ProblemCase):
 
     @cached_property
     def given(self) -> EvolutionParameters:
-        """The values by their types."""
+        """Parameter values as objects."""
         return make_typed(EvolutionParameters, self.values)
 
     @cached_property
     def discretisation(self) -> Discretisation:
-        """Objects that they make."""
+        """Dictionary, rules, time grid and integrator of the case."""
         given = self.given
         return Discretisation(
             dictionary=self.dictionary,
@@ -188,7 +188,7 @@ class EvolutionCase(ProblemCase):
 
     @property
     def reference_content(self) -> dict[str, Value]:
-        """The parameters of the reference, where it is not the exact solution."""
+        """Parameters of the reference if it is not the exact solution."""
         given = self.given
         if given.reference is None or given.reference == EXACT:
             return {}
@@ -229,7 +229,7 @@ class EvolutionCase(ProblemCase):
         return clock.add_to(made) if share is clock else made
 
     def reference(self, problem: Problem) -> Reference | None:
-        """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
+        """Return the reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
         given = self.given
         if isinstance(given.reference, StoredSolution):
             return given.reference.fitting(problem, self.discretisation.grid.observed_times)
@@ -262,7 +262,7 @@ class EvolutionCase(ProblemCase):
     # seeds and widths are left out: they change nothing that is checked on the nodes
     @property
     def checked_content(self) -> str:
-        """The hash of all that `check_problem` depends on."""
+        """Hash of everything that determines the outcome of `check_problem`."""
         run, given = self.discretisation, self.given
         return content_hash(
             [
@@ -328,7 +328,7 @@ class EvolutionCase(ProblemCase):
 
 # multiplications and additions of dense products only: what is of lower order disappears in the timing
 def rough_flops(run: Discretisation, problem: Problem) -> float:
-    """Rough operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
+    """Estimate the operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
     d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
     Q, V = run.quadrature.count(d), run.validation.count(d)
     A = 0 if run.assessment is None else run.assessment.count(d)
@@ -357,7 +357,7 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 
 def _function_content(code: UserCode) -> str:
-    """Identity of a user function, as canonical JSON."""
+    """Return the identity of a user function as canonical JSON."""
     return canonical_json(code.identity)
 
 
@@ -368,5 +368,5 @@ def _saved_times_text(grid: TimeGrid) -> str:
 
 @lru_cache(maxsize=KNOWN)
 def time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
-    """`TimeGrid.of`, which neighbouring cases have in common."""
+    """Return `TimeGrid.of`, cached for neighbouring cases."""
     return TimeGrid.of(final_time, dt, times)

@@ -94,12 +94,12 @@ class Newton:
             raise ParameterError("newton", f"factors {_KEPT} or {FRESH}", self.factors)
 
     def content(self) -> dict[str, Any]:
-        """Its parts, which identify it."""
+        """Return the settings that identify it."""
         return {"tolerance": self.tolerance, "factors": self.factors}
 
     @property
     def label(self) -> str:
-        """Its label in a result."""
+        """Text of the settings in a result."""
         return str(self)
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class FieldParameters:
 
 @dataclass(frozen=True, eq=False)
 class FieldMethod(ProblemMethod):
-    """The method of one kind of cases, for one problem with several fields or nonlinear fluxes."""
+    """The method for one problem with several fields or nonlinear fluxes."""
 
     solves_fields = True
 
@@ -198,12 +198,12 @@ class FieldCase(ProblemCase):
 
     @cached_property
     def given(self) -> Any:
-        """The values by their types."""
+        """Parameter values as objects."""
         return make_typed(self.PARAMETERS, self.values)
 
     @cached_property
     def grid(self) -> TimeGrid:
-        """The time steps.  Raises ParameterError."""
+        """The time grid.  Raises ParameterError."""
         output = self.method.output
         return TimeGrid.of(self.given.final_time, self.given.dt, output.times if output.record else 2)
 
@@ -235,15 +235,15 @@ class FieldCase(ProblemCase):
 
     @abstractmethod
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        """The solution at the observed times."""
+        """Return the solution at the observed times."""
 
     def make_reference(self, data: FieldData) -> Reference | None:
-        """The reference in place of the exact solution; by default there is none."""
+        """Return the reference in place of the exact solution.  By default there is none."""
         return None
 
     @abstractmethod
     def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        """Values of the method's own `SCALARS`."""
+        """Return values of the `SCALARS` of the method."""
 
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
@@ -303,7 +303,7 @@ class FieldEvolutionCase(FieldCase):
 
     @cached_property
     def discretisation(self) -> Discretisation:
-        """Everything except the problem."""
+        """All settings except the problem."""
         given, dictionary = self.given, dictionary_of(self.values)
         return Discretisation(
             dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
@@ -359,5 +359,5 @@ def _scalar(value: Any) -> Datum:
 
 
 def _relative(found: Array, known: Array, weights: Array) -> Array:
-    """Relative L2 errors of fields, (S, n, Q) -> (S, n)."""
+    """Return relative L2 errors of fields, (S, n, Q) -> (S, n)."""
     return np.stack([relative_errors(found[:, a], known[:, a], weights) for a in range(found.shape[1])], axis=1)

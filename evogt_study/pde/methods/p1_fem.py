@@ -68,7 +68,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:  # type: ignore[override]  # for another kind of problem
-        """The method of these cases, or of `P1Fields`."""
+        """Return the method of these cases, or of `P1Fields`."""
         return FieldMethod.of(spec, P1Fields) if states_fields(spec.problem) else super().of(spec)
 
     @property
@@ -85,7 +85,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         return ("degree",) if follows else ()
 
     def quadrature_nodes(self, dimension: int) -> int:
-        """Quadrature nodes in all elements."""
+        """Return the number of quadrature nodes in all elements."""
         return quadrature_nodes(dimension, self.given.unknowns, self.given.degree)
 
     @property
@@ -129,14 +129,14 @@ class PodGalerkin(P1FiniteElements):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:  # type: ignore[override]  # fields are refused
-        """The method of these cases."""
+        """Return the method of these cases."""
         return Baseline.of(spec, cls)
 
     given: PodParameters
 
     @property
     def training_time(self) -> float:
-        """End of the snapshots."""
+        """End time of the snapshots."""
         return self.given.training_time or self.given.final_time
 
     def check_problem(self, problem: Problem) -> None:
@@ -161,7 +161,7 @@ class P1Fields(FieldCase):
 
     @property
     def degree(self) -> int:
-        """Polynomial degree that element integrals are exact for."""
+        """Polynomial degree for which element integrals are exact."""
         return int(self.given.degree or DEGREES[self.method.source.dimension or 1])
 
     def list_unused(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from evogt_study.schema.parameters import (
 from evogt_study.schema.values import Value, Values
 
 _MAX_POINTS = 100_000
-"""Points per direction of a quadrature rule, which one-dimensional validation may need; domains bound all nodes."""
+"""Points per direction of a quadrature rule.  Domains bound the number of all nodes."""
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
     'or off boxes { rule = "triangles", refinements = n, degree = m }, '
@@ -38,7 +38,7 @@ _RULE = (
 
 
 def quadrature_rule(raw: Any) -> Value:
-    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
+    """Read a number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``, per direction."""
     if isinstance(raw, (QuadratureRule, TriangleRule)):
         return raw
     if isinstance(raw, dict) and raw.get("rule") == TRIANGLES:
@@ -58,7 +58,7 @@ def quadrature_rule(raw: Any) -> Value:
 
 
 def _reference(raw: Any) -> Value:
-    """A name, or the parts of a stored run, which the reader of a study takes from its file.
+    """Read a name, or the parts of a stored run.
 
     A user function is only named; the method has its code.
     """
@@ -180,7 +180,7 @@ def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, s
 def _join_declarations(
     declaration: Parameter, known: Parameter | None, kind: type[Parametrised], owner: type[Parametrised]
 ) -> Parameter:
-    """Return the declaration for all classes that have the parameter, with the default that they share."""
+    """Return the declaration for all classes that have the parameter, with their common default."""
     known = known or declaration
     if replace(declaration, default=None, optional=True) != replace(known, default=None, optional=True):
         first, second = owner.__name__, kind.__name__
@@ -202,7 +202,7 @@ def kinds_of_case(parameters: Mapping[str, Parameter], values: Values) -> list[t
 
 
 def integrator_of(values: Values) -> Integrator:
-    """The integrator that a case names, with its parameters.  Raises ParameterError."""
+    """Return the integrator of a case with its parameters.  Raises ParameterError."""
     name = str(values["time_integrator"])
     kind = INTEGRATORS[name]
     return _integrator(kind, name, *[(own, values[own]) for own in kind.parameters() if own in values])

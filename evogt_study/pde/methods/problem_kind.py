@@ -67,14 +67,14 @@ class FormulaProblems(ProblemKind):
 
 
 def _equation(table: Mapping[str, Any]) -> str:
-    """The equation of one field with the terms that a table states."""
+    """Return the equation of one field with the terms of a table."""
     terms = {"advection": " - b . grad u", "reaction": " + g", "potential": " - F'(u)"}
     others = "".join(term for name, term in terms.items() if name in table)
     return f"u_t = div(A grad u){others}" + (" + f" if {"exact", "source"} & table.keys() else "")
 
 
 def _entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Names and texts of the entries of a table and of tables in it."""
+    """Return names and texts of the entries of a table and of its subtables."""
     for name, value in table.items():
         if isinstance(value, Mapping) and name != "domain":
             yield from _entries(value, f"{prefix}{name}.")

@@ -43,16 +43,16 @@ from evogt_study.schema.values import Value, Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
 
 MAY_BE_NAN = ("initial_error", "error_history", "field")
-"""Errors relative to zero, and fields outside of a domain."""
+"""Variables that may be NaN: errors relative to zero, and fields outside of a domain."""
 MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "error_upper", "error_bound_estimated")
-"""Upper bounds.  A missing bound says nothing about the run itself."""
+"""Variables that may be infinite: upper bounds."""
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
-"""Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""
+"""Parameters of the methods that only set numbers, besides parameters of integrators."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
-    """`make` turns values of `parameters` into the problem that `content` identifies; `name` is for messages."""
+    """Function `make` from values of `parameters` to the problem that `content` identifies.  Messages use `name`."""
 
     name: str
     parameters: Mapping[str, Parameter]
@@ -65,12 +65,12 @@ class ProblemSource:
 
     @property
     def feature_dimension(self) -> int:
-        """Number of coordinates that features see, of a problem in formulas."""
+        """Number of coordinates that features see, for a problem in formulas."""
         return 0 if self.statement is None else self.statement.domain.feature_dimension
 
     @staticmethod
     def of(given: object) -> ProblemSource:
-        """The source for a statement, or for the statement or factory that a user's file holds."""
+        """Return the source for a formula problem, or for the object of a user's file."""
         if isinstance(given, (FormulaProblem, FieldProblem)):
             return _from_statement(given)
         if not isinstance(given, UserCode):
@@ -87,7 +87,7 @@ class ProblemSource:
 
 
 def formula_parameter(name: str) -> Parameter:
-    """The declaration of a parameter of a problem's formulas."""
+    """Return the declaration of a parameter of the formulas."""
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
@@ -137,7 +137,7 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """Plain parameters that a case uses, default values, and the opening and the other entries of its setup."""
+    """The parameters that a case uses, their defaults, and the entries of its setup."""
 
     plain: tuple[str, ...]
     defaults: Mapping[str, Value]
@@ -213,11 +213,11 @@ class ProblemMethod(Method):
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
-        """Default values of the parameters that have one."""
+        """Default values of the parameters."""
         return get_defaults(self.parameters)
 
     def find_usage(self, case: ProblemCase) -> Usage:
-        """How a case with this dictionary and integrator uses its parameters."""
+        """Return how a case with this dictionary and integrator uses its parameters."""
         values, unused = case.values, case.list_unused()
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
@@ -242,49 +242,49 @@ class ProblemMethod(Method):
         return self.known_usages[key]
 
     def make_entry(self, name: str, value: Value, default: str | None) -> str:
-        """The entry of a parameter in a setup, without that for its default value as canonical JSON."""
+        """Return the entry of a parameter in a setup, or nothing for its default value."""
         text = self.value_text(name, value)
         if text == default:
             return ""
         return f"{json_text(self.written_name(name))}:{text if self.written_name(name) == name else f'[{text}]'}"
 
     def value_text(self, name: str, value: Value) -> str:
-        """The value of a parameter as canonical JSON."""
+        """Return the value of a parameter as canonical JSON."""
         return canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
 
     def written_name(self, name: str) -> str:
-        """The name of a parameter in setups: N1 = 240 is hidden = [240]."""
+        """Return the name of a parameter in setups.  N1 = 240 is hidden = [240]."""
         return "hidden" if name == "N1" and name not in self.source.parameters else name
 
     def unused(self, values: Values) -> frozenset[str]:
-        """Names of the parameters of other dictionaries and integrators than the case names."""
+        """Return the parameters of dictionaries and integrators that the case does not name."""
         every = frozenset[str]().union(*self.of_kinds.values())
         return every.difference(*(kind.parameters() for kind in kinds_of_case(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
-        """Identity of the case's problem, as canonical JSON."""
+        """Return the identity of the problem of a case as canonical JSON."""
         given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
         return _problem_text(self.content_text, tuple(given))
 
     def problem_identity(self, values: Values) -> str:
-        """The hash of `problem_text`."""
+        """Return the hash of `problem_text`."""
         return text_hash(self.problem_text(values))
 
     @cached_property
     def content_text(self) -> str:
-        """The problem's formulas, or the user's file, as canonical JSON."""
+        """The formulas of the problem, or the user's file, as canonical JSON."""
         return canonical_json(self.source.content)
 
     def problem_values(self, values: Values) -> dict[str, Value]:
-        """The problem's own parameters."""
+        """Return the parameters of the problem."""
         return {name: values[name] for name in self.source.parameters if name in values}
 
     def formula_values(self, values: Values) -> dict[str, float]:
-        """The problem's own parameters that are numbers, for its formulas."""
+        """Return the numeric parameters of the problem, for its formulas."""
         return {name: value for name, value in self.problem_values(values).items() if isinstance(value, (int, float))}
 
     def problem(self, values: Values) -> Problem:
-        """The problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
+        """Return the problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
         given = self.problem_values(values)
         for name, value in given.items():
             # a parameter of the method that a formula uses as well: the method may admit what is no number
@@ -317,14 +317,14 @@ class ProblemMethod(Method):
         return self.known_examples[key]
 
     def dimension(self, values: Values) -> int:
-        """d, for estimates: 2 if it is not known."""
+        """Return d for estimates.  It is 2 if it is not known."""
         if self.source.dimension is not None:
             return self.source.dimension
         problem = self.example(values)
         return 2 if problem is None else problem.dimension
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
-        """The problem, made once for the cases of a batch that have it in common."""
+        """Return the problem, shared by the cases of a batch."""
         with quiet_doubts():  # the check of the study has given them
             return share("problem", self.problem_identity(values), lambda: self.problem(values))
 
@@ -334,18 +334,18 @@ class ProblemCase(BoundCase):
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
-    """Raised if equal parameters give other numbers, or a default value changes."""
+    """Version of the method.  It grows if equal parameters give other numbers, or if a default changes."""
 
     method: Any
     values: Values
 
     def list_unused(self) -> tuple[str, ...]:
-        """Return parameters of the method that the case does not use, or that say what holds without them."""
+        """Return parameters of the method that the case does not use."""
         return ()
 
     @property
     def usage(self) -> Usage:
-        """How it uses its parameters."""
+        """Usage of the parameters by this case."""
         known = self.__dict__  # the lock of `cached_property` takes a tenth of the time of a key
         if "_usage" not in known:
             known["_usage"] = self.method.find_usage(self)
@@ -364,7 +364,7 @@ class ProblemCase(BoundCase):
     @property
     @abstractmethod
     def times_text(self) -> str:
-        """The canonical JSON of the saved times, or null if they decide nothing."""
+        """Canonical JSON of the saved times, or null if no output uses them."""
 
     @property
     def setup(self) -> str:
@@ -378,7 +378,7 @@ def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
 
 
 def following(dimension: int | None, directions: int, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """The `parameters` whose default follows the dimension; the dimension of a factory is not known beforehand."""
+    """Return the parameters whose default depends on the dimension."""
     if dimension is None or "radius" not in parameters:
         return {}
     return {"radius": replace(parameters["radius"], default=default_radius(dimension + directions))}
@@ -386,12 +386,12 @@ def following(dimension: int | None, directions: int, parameters: Mapping[str, P
 
 # dgemm does 5e10 to 9e10 on a core, and other parts less.  Timed cases scale the predictions in any case.
 def seconds_of(flops: float) -> float:
-    """Rough seconds of as many operations: 3e10 a second as on a core of 2024, and a millisecond around them."""
+    """Estimate the seconds of some operations: 3e10 each second on a core of 2024, plus a millisecond."""
     return 1e-3 + flops / 3e10
 
 
 def dictionary_of(values: Values) -> Dictionary:
-    """The dictionary that a case names.  Raises ParameterError."""
+    """Return the dictionary of a case.  Raises ParameterError."""
     name = str(values["dictionary"])
     family = FAMILIES[name]
     return _dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
@@ -434,7 +434,7 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
 
 @contextmanager
 def quiet_doubts() -> Iterator[None]:
-    """Give no `AccuracyWarning` about the data of a problem in here."""
+    """Suppress `AccuracyWarning` about the data of a problem."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         yield
@@ -443,7 +443,7 @@ def quiet_doubts() -> Iterator[None]:
 # The author of the study sees any error of a user function as one line, not as a traceback.
 @contextmanager
 def users_functions(named: str) -> Iterator[None]:
-    """Raise ProblemError for whatever a user's functions raise in here; an InputError is left alone."""
+    """Raise ProblemError for any exception of user functions except InputError."""
     try:
         yield
     except InputError:
@@ -454,7 +454,7 @@ def users_functions(named: str) -> Iterator[None]:
 
 
 def quadrature_of(name: str, rule: Rule, problem: Problem) -> Quadrature:
-    """The rule that the parameter `name` means.  Raises ParameterError, in its name, for too many nodes."""
+    """Return the rule of the parameter `name`.  Raises ParameterError for too many nodes."""
     try:
         return problem.domain.quadrature(rule)
     except ParameterError as error:

@@ -28,7 +28,7 @@ HISTORIES = (
     "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
     "singular_values",
 )  # fmt: skip
-"""Arrays that a solution has without a grid of its own."""
+"""Arrays of a solution that need no grid."""
 STAGE_SECONDS = "stage_seconds"
 RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *CERTIFICATES)
 OFFLINE = ("trial functions", "weighted SVD", "retained space", "diffusion check", "nodal data", "Galerkin system")
@@ -44,7 +44,7 @@ class StageClock:
         self._inside = [0.0]
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage`, as the share does."""
+        """Return the result of `stage`, and measure its time."""
 
         def measure() -> T:
             self._inside.append(0.0)
@@ -69,12 +69,12 @@ class StageClock:
 
 
 def arrays(output: Output) -> tuple[str, ...]:
-    """Names in `record` except the certificates and seconds, which need no saved times."""
+    """Return the names in `record` except the certificates and seconds."""
     return tuple(name for name in output.record if name not in CERTIFICATES and name != STAGE_SECONDS)
 
 
 def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
-    """Scalars, certificates, the wanted histories at the saved times, and the coordinates of their dimensions."""
+    """Return scalars, certificates, the requested histories at the saved times, and their coordinates."""
     wanted = arrays(output)
     variables = {**scalars(solution), **certified, **histories(solution, wanted)}
     times = solution.discretisation.grid.saved_times
@@ -88,7 +88,7 @@ def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -
 
 
 def scalars(solution: Solution) -> dict[str, Datum]:
-    """Collect the single numbers that were measured; the problem and the parameters decide which."""
+    """Return the scalars that the run measured."""
     space = solution.space
     known: dict[str, float] = {
         "initial_error": solution.errors[0],
@@ -118,18 +118,18 @@ def scalars(solution: Solution) -> dict[str, Datum]:
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
-    """Raise ProblemError if the error's seminorm is wanted and the gradient of the solution is not known."""
+    """Raise ProblemError if the error seminorm is requested and the gradient of the solution is unknown."""
     if "error_h1" in wanted and problem.exact_gradient is None:
         raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
 
 def free_energies(solution: Solution) -> Array | None:
-    """E_q after every step, (steps + 1,); None for a problem without a potential."""
+    """Return E_q after every step, (steps + 1,), or None for a problem without a potential."""
     return solution.trajectory.energies if solution.problem.potential is not None else None
 
 
 def energy_scalars(energies: Array) -> dict[str, float]:
-    """Measure the fall of the energy: in percent of all, and its largest increment from one step to the next."""
+    """Return the decrease of the energy in percent, and its largest increment between two steps."""
     scalars = {"energy_increment": float(np.diff(energies).max())}
     if energies[0] == 0.0:  # there is nothing to take a percentage of
         return scalars
@@ -137,7 +137,7 @@ def energy_scalars(energies: Array) -> dict[str, float]:
 
 
 def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
-    """The `wanted` variables over time, mode or feature that the run has, at the saved times."""
+    """Return the `wanted` variables over time, mode or feature that the run has, at the saved times."""
     trajectory, system = solution.trajectory, solution.system
     grid = solution.discretisation.grid
     positions = grid.saved_positions
@@ -162,7 +162,7 @@ def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:
 def fields(
     evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
-    """Numerical and, where known, exact solution on `points` per direction, boundary included, and the coordinates.
+    """Return the numerical and exact solution on `points` per direction with the boundary, and the coordinates.
 
     Outside of the domain they are NaN, so a NaN of the numerical solution becomes infinity.  evaluate: nodes (P, d) ->
     values at `times`, (S, P).
@@ -185,7 +185,7 @@ def fields(
 
 
 def compute_certificates(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
-    """The `wanted` certificates; `identity` identifies the problem.
+    """Compute the `wanted` certificates.  `identity` identifies the problem.
 
     The spectral reference of a problem is computed once, by one of the workers.
     """
@@ -199,7 +199,7 @@ def compute_certificates(solution: Solution, wanted: Collection[str], share: Sha
 
 
 def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
-    """The spectral reference of a problem, which `identity` identifies."""
+    """Return the spectral reference of the problem that `identity` identifies."""
 
     def computed() -> SpectralReference:
         name = content_hash(["spectral reference", identity, final_time])

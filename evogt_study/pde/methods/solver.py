@@ -35,15 +35,15 @@ from evogt_study.schema.variables import Variable
 
 RULE, _TIMES, _SOLUTION = "validation", "times", "u"
 MADE = (PROBLEM, RULE, _TIMES)
-"""Arguments that the package makes."""
+"""Arguments that the package supplies."""
 _RECORDABLE = ("error_history", "validation_values")
 JUDGED = ("error", "initial_error", *_RECORDABLE)
-"""Variables that follow from `u`, which a function that returns it leaves to the package."""
+"""Variables that the package computes from `u`."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserSolver(FunctionMethod, ProblemMethod):
-    """`function` called with the problem and the case's parameters by name."""
+    """The user's `function`, called with the problem and the parameters of the case by name."""
 
     variables: ClassVar[Mapping[str, Variable]] = {}  # what the function returns brings its own attributes
     keywords: ClassVar[tuple[str, ...]] = ()
@@ -55,7 +55,7 @@ class UserSolver(FunctionMethod, ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
-        """Raises StudyError if the study has no problem, or asks for what `u` does not tell."""
+        """Return the method of `spec`.  Raises StudyError without a problem, or for outputs that `u` does not give."""
         if not isinstance(spec.method, UserCode) or spec.problem is None:
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
             raise StudyError(f"`problem` must be given for the method {name}, which has an argument for it")
@@ -95,7 +95,7 @@ class UserSolverCase(FunctionCase):
 
     @cached_property
     def times(self) -> Array:
-        """The saved times: as many as the output states, evenly spaced with 0 and T, or those that it lists."""
+        """The saved times: a number of evenly spaced times from 0 to T, or the listed times."""
         given, final = self.method.output.times, float(self.values["final_time"])  # type: ignore[arg-type]  # a number
         # any times: a user's solver has no steps of the package that they would have to meet
         return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
@@ -117,7 +117,7 @@ class UserSolverCase(FunctionCase):
         return self.to_checked(record)
 
     def add_errors(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
-        """The record with the errors of `u`.  Raises ReturnError for one that is not at the nodes."""
+        """Return the record with the errors of `u`.  Raises ReturnError if `u` has another shape than the nodes."""
         taken = [name for name in JUDGED if name in record.variables]
         if taken:
             raise ReturnError(f"the method returned `{taken[0]}` beside `u`, from which it follows; leave it out")
@@ -142,7 +142,7 @@ class UserSolverCase(FunctionCase):
 
 
 def _split_returned(returned: Any) -> tuple[Any, Any]:
-    """The solution, and all else that is returned."""
+    """Return the solution and the other returned values."""
     if isinstance(returned, np.ndarray):
         return returned, {}
     if isinstance(returned, Mapping) and _SOLUTION in returned:

@@ -38,7 +38,7 @@ from evogt_study.schema.records import Record
 MAX_TIMES = 1_000_000
 # 343 points at most, in milliseconds; positivity of the diffusion is checked at all residual points when it runs
 SAMPLED = 7
-"""Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
+"""Residual points per direction, and levels, at which the data of a regression are checked."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FreeTimes:
 
     @staticmethod
     def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
-        """A count of evenly spaced times with 0 and T, or the times themselves."""
+        """Return evenly spaced times from 0 to T, or the given times."""
         if isinstance(times, int) and times > MAX_TIMES:
             raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
         saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
@@ -73,7 +73,7 @@ class FreeTimes:
 
     @property
     def saved_positions(self) -> list[int]:
-        """Positions of the saved times among the observed ones."""
+        """Positions of the saved times among the observed times."""
         return [int(i) for i in np.searchsorted(self.observed_times, self.saved_times)]
 
 

@@ -151,7 +151,7 @@ RECORDED = tuple(
     replace(each, estimand=GEOMETRIC_MEAN) if each.name.startswith("error_") or each.name.endswith("_error") else each
     for each in RECORDED
 )
-"""Scalars, histories and fields."""
+"""Recorded scalars, histories and fields."""
 
 AXES = (
     # no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
@@ -166,33 +166,33 @@ AXES = (
 """Coordinates."""
 
 ABOUT = ("error", "coefficient_error", "energy_drop_percent")
-"""Headline variables of a study that names none."""
+"""Headline variables of a study that declares none."""
 
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
     "reference_coefficients", "offline_seconds", "online_seconds", "stage_seconds",
 )  # fmt: skip
-"""Decided by rounding: defects and singular values at its level, signs of singular vectors."""
+"""Comment of variables at the level of rounding: defects, small singular values, signs of singular vectors."""
 
 VARIABLES = {each.name: each for each in AXES} | {
     each.name: replace(each, headline=int(each.name in ABOUT), is_determined=each.name not in _ROUNDING)
     for each in RECORDED
 }
-"""All of them by name."""
+"""All variables by name."""
 
 KEYWORDS = ("random features", "parabolic partial differential equations")
-"""The subject of their results."""
+"""Keywords of the results."""
 REACH = VARIABLES["domain_reach"]
 
 
 @lru_cache(maxsize=64)  # which the runs of all seeds have in common
 def outside_ball(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
-    """Return how far the domain reaches out of the dictionary's ball, if it does."""
+    """Return how far the domain reaches out of the ball of the dictionary, or None."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}
 
 
 def warn_outside_ball(dictionary: Dictionary, dimension: int) -> None:
-    """Give a `AccuracyWarning` where the dictionary's ball does not hold the domain."""
+    """Give an `AccuracyWarning` if the ball of the dictionary does not contain the domain."""
     for name, reach in outside_ball(dictionary, dimension).items():
         warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", AccuracyWarning)

@@ -12,7 +12,7 @@ Array = npt.NDArray[np.float64]
 
 
 def solver_of(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
-    """b -> matrix^{-1} b by sparse LU, without pivoting if the matrix is symmetric and definite."""
+    """Return the function b -> matrix^{-1} b by sparse LU, without pivoting if the matrix is symmetric and definite."""
     columns = scipy.sparse.csc_array(matrix)
     if symmetric:
         # Minimum degree on A + A^T and pivots on the diagonal: the fill of a Cholesky factorisation, which SciPy lacks.

@@ -17,15 +17,15 @@ from evogt_study.pde.numerics.arrays import Array
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"
 MAX_NODES = 10_000_000
-"""Nodes of a rule: 80 MB for each number that is held at every node."""
+"""Largest number of nodes of a rule: 80 MB for each array with a number for every node."""
 MAX_GAUSS_POINTS = 2048
-"""Gauss-Legendre points.  Their nodes are eigenvalues of a matrix of this order, in a time of its third power."""
+"""Largest number of Gauss-Legendre points.  Computing them takes a time of its third power."""
 MAX_REFINEMENTS = 10
-"""Refinements of triangles.  Each makes four triangles of one: a million of one."""
+"""Largest number of refinements of triangles.  Each divides a triangle into four."""
 _MAX_DEGREE = 60
-"""Degree of a rule on triangles: 961 nodes a triangle."""
+"""Largest degree of a rule on triangles: 961 nodes for each triangle."""
 COARSEST = 4
-"""Triangles of a disk and of an L-shape: for estimates if the domain is not known."""
+"""Triangles of a disk and of an L-shape, for estimates of an unknown domain."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class QuadratureRule:
 
     @property
     def label(self) -> int | str:
-        """The points of a Gauss-Legendre rule, else the rule's name with its points."""
+        """Number of points of a Gauss-Legendre rule, else the name of the rule with its points."""
         return self.points if self.rule == "gauss_legendre" else str(self)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class QuadratureRule:
 
     # More points, not fewer: a finer rule shows that this one is too coarse.
     def another(self, dimension: int) -> QuadratureRule:
-        """A Gauss-Legendre rule of n + 1 points per direction (or n - 1), to check this rule of n points."""
+        """Return a Gauss-Legendre rule of n + 1 points per direction (or n - 1), to check this rule of n points."""
         more = self.points + 1
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
@@ -91,7 +91,7 @@ class QuadratureRule:
 
 @dataclass(frozen=True)
 class TriangleRule:
-    """On the triangles of a domain after `refinements`, a rule that is exact for polynomials of the `degree`."""
+    """Rule on the triangles of a domain after `refinements`, exact for polynomials of the `degree`."""
 
     refinements: int
     degree: int
@@ -113,7 +113,7 @@ class TriangleRule:
         return f"{TRIANGLES}({self.refinements},{self.degree})"
 
     def count(self, dimension: int) -> int:
-        """Number of nodes, of a domain of `COARSEST` triangles before refinement."""
+        """Return the number of nodes on a domain of `COARSEST` triangles before refinement."""
         return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
 
     @property
@@ -121,7 +121,7 @@ class TriangleRule:
         return False
 
     def another(self, dimension: int) -> TriangleRule:
-        """A rule of two degrees more, to check the results of this rule."""
+        """Return a rule of two degrees more, to check the results of this rule."""
         return TriangleRule(self.refinements, min(self.degree + 2, _MAX_DEGREE))
 
 
@@ -139,7 +139,7 @@ class Quadrature:
     normals: Array | None = None
 
     def integrate(self, values: Array) -> Array:
-        """sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""
+        """Return sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""
         return np.asarray(values @ self.weights)
 
     @property

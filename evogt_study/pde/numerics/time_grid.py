@@ -13,7 +13,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 
 _MAX_STEPS = 1_000_000
-"""Time steps of a run.  Their loads are held at once: 8 MB for each retained function."""
+"""Largest number of time steps.  All loads are in memory at once: 8 MB for each retained function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class TimeGrid:
 
     @property
     def midpoints(self) -> Array:
-        """t_{n+1/2}, (steps,)."""
+        """Times t_{n+1/2}, (steps,)."""
         return np.asarray(self.start + (np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
     @cached_property  # used in keys and in each march
     def observed(self) -> tuple[int, ...]:
-        """The saved steps with the first and the last, which every run needs for its initial and final error."""
+        """The saved steps with the first and the last step."""
         return tuple(sorted({0, self.steps, *self.saved}))
 
     @property
@@ -61,7 +61,7 @@ class TimeGrid:
 
     @property
     def saved_positions(self) -> list[int]:
-        """Positions of the saved steps among the observed ones."""
+        """Positions of the saved steps among the observed steps."""
         position = {step: number for number, step in enumerate(self.observed)}
         return [position[step] for step in self.saved]
 
@@ -75,16 +75,16 @@ class TimeGrid:
         return self.times_of(tuple(range(self.steps + 1)))
 
     def observe(self, states: Iterable[Array]) -> Array:
-        """The observed states of those at the start and after each step, (S, r)."""
+        """Select the observed states from the states at the start and after each step, (S, r)."""
         wanted = set(self.observed)
         return np.stack([state.copy() for step, state in enumerate(states) if step in wanted])
 
     def positions_of(self, times: Array) -> npt.NDArray[np.intp]:
-        """Positions of `times`, which equal some of the observed ones up to rounding, among these."""
+        """Return the positions of `times` among the observed times, which they equal up to rounding."""
         return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
     def refined(self, dt: float) -> TimeGrid:
-        """The grid of another step size that observes the same times.  Raises ParameterError, for `reference_dt`."""
+        """Return the grid of another step size with equal observed times.  Raises ParameterError."""
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
@@ -94,7 +94,7 @@ class TimeGrid:
     # 1e-9 of rounding is admitted in times that are written in decimals, and no more: a step is never bent to fit
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
-        """The grid of step `dt` that saves `times`: all steps, a count of evenly spaced ones, or increasing times."""
+        """Return the grid of step `dt` that saves all steps, a number of evenly spaced times, or increasing `times`."""
         steps = whole_number_of_steps(final_time, dt)
         if times is None:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))
@@ -114,7 +114,7 @@ class TimeGrid:
 
 
 def whole_number_of_steps(final_time: float, dt: float) -> int:
-    """final_time / dt where it is a whole number to within rounding, else ParameterError naming a dt that fits."""
+    """Return final_time / dt if it is an integer up to rounding.  Raises ParameterError, which names a dt that fits."""
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     if not final_time / dt <= _MAX_STEPS:
@@ -131,7 +131,7 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
 
 # Four digits are short to write.  A person accepts up to a quarter more or fewer steps.
 def _fitting_step(final_time: float, near: int) -> str:
-    """A step that divides final_time, with few digits if possible."""
+    """Return a step that divides final_time, with few digits if possible."""
     for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
         short = f"{final_time / steps:.4g}"
         if abs(float(short) * steps - final_time) <= 1e-12 * final_time:
@@ -150,7 +150,7 @@ def _step_of(t: float, final_time: float, steps: int) -> int:
 
 
 def _divisor_near(number: int, wanted: int) -> int:
-    """The divisor of `number` nearest to `wanted`."""
+    """Return the divisor of `number` nearest to `wanted`."""
     # Up to ten times the wanted number, so that a message does not try a million numbers.
     divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
     return min(divisors, key=lambda d: abs(d - wanted))

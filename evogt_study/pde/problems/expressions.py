@@ -1,4 +1,4 @@
-"""From symbolic expressions to functions of nodes and times, by separation of time and space."""
+"""Functions of nodes and times from symbolic expressions, by separation of time and space."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from evogt_study.pde.numerics.arrays import Array
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)
 _MAX_TERMS = 500
-"""Terms up to which a product of sums is multiplied out.  With more terms the general path is cheaper."""
+"""Largest number of terms of an expanded product.  With more terms the general path is cheaper."""
 CANCELLED = 1e-12
-"""Difference, relative to the largest value, from which the formula itself is evaluated instead of its terms."""
+"""Relative difference above which the formula is evaluated instead of its terms."""
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 """Pairs of a modulation, a function of time, and a profile, a function of space."""
@@ -30,7 +30,7 @@ Places = tuple[Array, Array]
 
 
 def separate(expression: sympy.Expr) -> Terms | None:
-    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None if it does not split.
+    """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None if it is not separable.
 
     Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
     cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and results for 1 serve other problems too.
@@ -54,12 +54,12 @@ def separate(expression: sympy.Expr) -> Terms | None:
 
 
 def split(expression: sympy.Expr) -> Split:
-    """The expression with what `separate` makes of it."""
+    """Return the expression with the result of `separate`."""
     return expression, separate(expression)
 
 
 def _by_profile(pairs: Terms) -> Terms:
-    """The same sum, with the factors of one function of space, which has no constant of its own, in one modulation."""
+    """Join the factors of each function of space, without constants, in one modulation."""
     modulations: dict[sympy.Expr, sympy.Expr] = {}
     for modulation, profile in pairs:
         for term in sympy.Add.make_args(profile):
@@ -69,7 +69,7 @@ def _by_profile(pairs: Terms) -> Terms:
 
 
 def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
-    """Products whose sum the expression is, multiplied out only where time and space meet; None if too many."""
+    """Return products whose sum is the expression, expanded only where time and space mix, or None if too many."""
     if not (expression.has(TIME) and expression.has(*COORDINATES)):
         return [expression]
     if expression.is_Add:
@@ -96,7 +96,7 @@ def _power_of(expression: sympy.Expr) -> list[sympy.Expr] | None:
 
 
 def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
-    """Sums multiplied out, None as soon as there are too many terms."""
+    """Expand products of sums.  Return None if there are too many terms."""
     terms = [sympy.S.One]
     for factor in factors:
         if factor is None or len(terms) * len(factor) > _MAX_TERMS:
@@ -106,7 +106,7 @@ def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
 
 
 def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
-    """(factor of t, factor of x and parameters) of one product, or None if a factor holds both."""
+    """Return (factor of t, factor of x and parameters) of one product, or None if a factor contains both."""
     modulation, profile = [], []
     for factor in sympy.Mul.make_args(term):
         if not factor.has(TIME):
@@ -122,7 +122,7 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
 def space_time_function(
     expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
-    """`expression` as a function of nodes and times; unsplit if its terms overflow, or cancel at `places`."""
+    """Return a function of nodes and times, which is not separated if its terms overflow or cancel at `places`."""
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the formula itself is slower, and finite
     if pairs is None or not _representable(pairs, values):
@@ -143,7 +143,7 @@ def space_time_function(
 
 
 def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
-    """True if the factors are finite whenever their product is: exp((t - x)/epsilon) has two that may overflow."""
+    """Return True if the factors are finite whenever their product is.  exp((t - x)/epsilon) may overflow."""
     # profiles and modulations are monotone exponentials in the cases that overflow: the corners show it
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
     with np.errstate(all="ignore"):
@@ -155,7 +155,7 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 
 
 def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
-    """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
+    """Return the expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
     return lambda u, nodes, t: _rows(evaluated({**_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
@@ -163,7 +163,7 @@ def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Calla
 def gradient_function(
     expression: sympy.Expr, dimension: int, values: Mapping[str, float]
 ) -> Callable[[Array, float], Array]:
-    """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first used."""
+    """Return the gradient in space: nodes (Q, d), t -> (d, Q), differentiated on first use."""
 
     @lru_cache(maxsize=1)
     def slopes() -> list[Callable[[Array, float], Array]]:
@@ -173,7 +173,7 @@ def gradient_function(
 
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
-    """The expression as a function of the one variable `name`, applied to each entry of an array."""
+    """Return the expression as an elementwise function of the variable `name`."""
 
     evaluated = prepare((expression,), values)
 
@@ -185,7 +185,7 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
 
 
 def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
-    """The expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
+    """Return the expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
     return lambda nodes, t: _rows(evaluated({**_columns(nodes), "t": t}), len(nodes))[0]
 
@@ -196,7 +196,7 @@ def _columns(nodes: Array) -> dict[str, Array]:
 
 
 def _rows(values: list[Any], count: int) -> Array:
-    """Numbers and arrays (count,) as the rows of one array: a third of the time of broadcasting and stacking them."""
+    """Return numbers and arrays (count,) as the rows of one array, in a third of the time of np.stack."""
     rows = np.empty((len(values), count))
     for row, value in zip(rows, values, strict=True):
         row[...] = value

@@ -28,11 +28,11 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, check_tolerance, domain_of
 
 _DIFFERENCE, _FAR = 1e-5, 1e-5
-"""Step of the differences that derivatives are compared with, and the largest difference from them."""
+"""Step of the finite differences that check derivatives, and the largest admitted difference."""
 _SOME = np.array([0.113, 0.271, 0.618])
 _TIME = symbol("t")
 _COMMON = ("dimension", "domain", "boundary", "boundary_tolerance", "final_time", "name")
-"""Entries of a problem that all fields have in common."""
+"""Entries of a problem that all fields share."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class FieldTerms:
         return names[0]
 
     def evaluate(self, s: Array, nodes: Array, t: float, values: Mapping[str, float]) -> tuple[Array, Array]:
-        """Values and slopes.  Raises ProblemError for other shapes."""
+        """Return values and slopes.  Raises ProblemError for other shapes."""
         given, shapes = {name: values[name] for name in self.parameters}, (s.shape, (*s.shape[:2], *s.shape))
         found = tuple(np.asarray(each(s, nodes, t, **given), dtype=float) for each in (self.value, self.slope))
         for name, each, shape in zip(("value", "slope"), found, shapes, strict=True):
@@ -148,7 +148,7 @@ class FieldTerms:
         return found[0], found[1]
 
     def check(self, count: int, nodes: Array, values: Mapping[str, float]) -> None:
-        """Raise ProblemError if `slope` is not the derivative of `value`, by differences at some values."""
+        """Raise ProblemError if `slope` is not the derivative of `value`, by finite differences."""
         d = nodes.shape[1]
         s = 0.5 + np.random.default_rng(0).random((count, 1 + d, len(nodes)))
         _, slopes = self.evaluate(s, nodes, 0.0, values)
@@ -206,7 +206,7 @@ class FieldProblem:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Content from which the problem can be made again, JSON-able; defaults are left out."""
+        """JSON content that makes the problem again, without defaults."""
         given = {
             name: {
                 part.name: getattr(each, part.name)
@@ -251,16 +251,16 @@ class FieldProblem:
 
     @property
     def has_exact(self) -> bool:
-        """True if the exact solution is stated."""
+        """True if the problem states the exact solution."""
         return self.symbolic.exact is not None
 
     def box(self, field: Field) -> Box:
-        """The box with the periodic directions and natural faces of a field."""
+        """Return the box with the periodic directions and natural faces of a field."""
         boundary = self.boundary if field.boundary is None else field.boundary
         return as_box(domain_of(self.dimension, self.domain, boundary))
 
     def __call__(self, **values: float) -> FieldData:
-        """The problem for these parameter values.
+        """Return the problem for these parameter values.
 
         Raises ParameterError for a missing or unknown parameter, and ProblemError if the exact solution does not have
         the boundary values that the formulas state.
@@ -268,7 +268,7 @@ class FieldProblem:
         return self.until(self.final_time, **values)
 
     def until(self, final_time: float | None, /, **values: float) -> FieldData:
-        """As a call; the data are checked up to `final_time`."""
+        """Return the problem for parameter values, with checks of its data up to `final_time`."""
         for name in sorted(self.parameters ^ values.keys()):
             wanted = "given a number" if name in self.parameters else f"one of {', '.join(sorted(self.parameters))}"
             raise ParameterError(name, wanted, values.get(name))
@@ -312,7 +312,7 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
 
 
 def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
-    """A grad u."""
+    """Return A grad u."""
     slopes = [f"u_{x}" for x in SPACE[:d]]
     if isinstance(diffusion, str):
         return tuple(f"({diffusion})*{slope}" for slope in slopes)
@@ -325,7 +325,7 @@ def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
 
 
 def _holds(formulas: Any, names: tuple[str, ...]) -> bool:
-    """Return True if a formula, in nested lists or mappings, holds one of the names."""
+    """Return True if a formula, in nested lists or mappings, contains one of the names."""
     if isinstance(formulas, str):
         return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", formulas))
     if isinstance(formulas, Mapping):
@@ -351,7 +351,7 @@ def _field(name: str, given: Any) -> Field:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicFields:
-    """Expressions of all fields, with the lifting put into them: the space holds u - u_b.
+    """Expressions of all fields in terms of u - u_b, which the space contains.
 
     slots: for each field its symbol and the symbols of its derivatives.  coefficients: for each field c_0 = g and
     c_l = -F_l, which multiply a test function and its derivatives.  faces: h of each natural face.
@@ -420,7 +420,7 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
 def _derivatives(
     slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
 ) -> dict[sympy.Symbol, sympy.Expr]:
-    """Values of all slots if the fields are given functions."""
+    """Return the values of all slots if the fields are the given functions."""
     return {
         slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
         for group, value in zip(slots, values, strict=True)
@@ -449,18 +449,18 @@ class FieldData:
         return self.problem.domain
 
     def functions(self, expressions: list[sympy.Expr]) -> Evaluated:
-        """The expressions as one function of the values of slots, coordinates and time."""
+        """Return the expressions as one function of the values of slots, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
 
     def at_points(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
-        """Functions of x and t, (Q, d) -> (n, Q)."""
+        """Return functions of x and t, (Q, d) -> (n, Q)."""
         known = {**dict(zip(SPACE, nodes.T, strict=False)), "t": t}
         with np.errstate(all="ignore"):
             found = self.functions(list(expressions))(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
-        """The exact fields, (Q, d) -> (n, Q).  The problem must have them."""
+        """Return the exact fields, (Q, d) -> (n, Q).  The problem must have them."""
         assert self.problem.symbolic.exact is not None  # noqa: S101  # callers ask first
         return self.at_points(self.problem.symbolic.exact, nodes, t)
 
@@ -501,7 +501,7 @@ class FieldData:
         return tuple(_derivatives(symbolic.slots, symbolic.lifting).values())
 
     def at_start(self, nodes: Array) -> Array:
-        """Initial values, (Q, d) -> (n, Q)."""
+        """Return initial values, (Q, d) -> (n, Q)."""
         return self.at_points(self.problem.symbolic.initial, nodes, 0.0)
 
     def _initial(self, a: int, nodes: Array) -> Array:
@@ -544,16 +544,16 @@ class FormulaTerms:
         return FaceTerm(row, face, by, self._data.functions([h, *(sympy.diff(h, slots[b]) for b in by)]))
 
     def initial(self, nodes: Array) -> Array:
-        """Initial values without the lifting, (Q, d) -> (n, Q)."""
+        """Return initial values without the lifting, (Q, d) -> (n, Q)."""
         return self._data.at_start(nodes) - self.lifting(nodes, 0.0)
 
     def lifting(self, nodes: Array, t: float) -> Array:
-        """Liftings, (Q, d) -> (n, Q)."""
+        """Return liftings, (Q, d) -> (n, Q)."""
         return self._data.at_points(self._data.problem.symbolic.lifting, nodes, t)
 
 
 class FunctionTerms(FormulaTerms):
-    """The `FluxTerms` of functions: the lifting is added to their arguments."""
+    """The `FluxTerms` of functions, which add the lifting to their arguments."""
 
     def __init__(self, data: FieldData, terms: FieldTerms) -> None:
         super().__init__(data)
@@ -574,7 +574,7 @@ class FunctionTerms(FormulaTerms):
         return found
 
     def _evaluate(self, known: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Sources and fluxes with their derivatives; the weak form has the fluxes with a minus."""
+        """Return sources and fluxes with their derivatives.  The weak form has the fluxes with a minus."""
         nodes = np.column_stack([known[x] for x in SPACE[: self._data.dimension]])
         s = np.stack([[known[name] for name in group] for group in self.slots])
         if self._lifted is not None:

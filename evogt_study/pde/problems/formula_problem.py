@@ -1,4 +1,4 @@
-"""A problem in formulas, and the parabolic data that follow from them; the problems of the paper.
+"""A problem in formulas, and the data that follow from them; the problems of the paper.
 
 A problem gives its exact solution, and the source f = u_t - div(A grad u) + b . grad u - g + F'(u) is derived
 symbolically.  Or it gives the initial value and the source.  A lifting u_b gives the boundary values.  A potential F(u)
@@ -52,8 +52,7 @@ _LOOKED_AT = (0.01, 0.37, 1.0)
 """Times, as parts of the final one, at which weak forms are tested: near the start, before anything has decayed, and at
 the end.  At 0.37 no usual modulation has a zero, unlike at T/2 or T/4."""
 _FAR = 8.0
-"""Distance from the origin in widths of the domain, from which on powers of coordinates cancel by more than a digit or
-two."""
+"""Distance from the origin, in widths of the domain, above which powers of coordinates lose more than two digits."""
 
 Texts = tuple[Any, ...]
 """Formulas in a list, or in a list of lists."""
@@ -159,7 +158,7 @@ class FormulaProblem:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Content from which the statement can be made again, JSON-able; defaults are left out."""
+        """JSON content that makes the problem again, without defaults."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         if isinstance(self.diffusion, GridTable):
@@ -170,7 +169,7 @@ class FormulaProblem:
 
     @property
     def table(self) -> dict[str, Any]:
-        """Section ``[problem]`` of a study file: the study has its own name, and its own T."""
+        """Section ``[problem]`` of a study file, without name and T."""
         table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
         if self.boundary:
             table["boundary"] = {side: each if isinstance(each, str) else dict(each) for side, each in self.boundary}
@@ -182,7 +181,7 @@ class FormulaProblem:
         return derive_terms(self).parameters
 
     def __call__(self, **values: float) -> Problem:
-        """The problem for these parameter values.
+        """Return the problem for these parameter values.
 
         Raises ParameterError for a missing or unknown parameter and ProblemError where the solution is not zero, or not
         the lifting, on the boundary, or where a jump makes the derived source, or the lifting's gradient, wrong.
@@ -191,7 +190,7 @@ class FormulaProblem:
 
     # positional, since a formula may use a parameter of this name
     def until(self, final_time: float | None, /, **values: float) -> Problem:
-        """As calling the statement; the data are looked at up to `final_time`."""
+        """Return the problem for parameter values, with checks of its data up to `final_time`."""
         data = derive_terms(self)
         _check_names(values, data.parameters, self.name)
         for name, value in values.items():
@@ -236,7 +235,7 @@ class FormulaProblem:
 
 
 def _frozen(raw: Any) -> Any:
-    """Return nested lists as tuples.  Raises FormulaError for a mapping, which is no formula."""
+    """Return nested lists as tuples.  Raises FormulaError for a mapping."""
     if isinstance(raw, dict):
         raise FormulaError(f"a formula must be a string, a number or a list of them, got {shorten(raw)}")
     return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
@@ -251,7 +250,7 @@ def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) ->
 
 
 def _far_places(domain: Any, final_time: float) -> Places | None:
-    """Some points and times of a domain that is far from the origin; None of others."""
+    """Return some points and times of a domain that is far from the origin, or None for another domain."""
     lower, upper = map(np.array, domain.inner_box())
     widths = upper - lower
     if (np.maximum(np.abs(lower), np.abs(upper)) <= _FAR * widths).all():
@@ -267,7 +266,7 @@ def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None if they do not."""
+    """Symbolic data of a problem, separated into modulation(t) x profile(x) if possible."""
 
     parameters: frozenset[str]
     exact: Split | None
@@ -302,7 +301,7 @@ class SymbolicLifting:
         )
 
     def at(self, made: Made, formula: str) -> Lifting:
-        """The lifting as functions; `formula` is its text."""
+        """Return the lifting as functions.  `formula` is its text."""
         lower_order = None if self.lower_order is None else made(self.lower_order)
         gradient, flux = tuple(map(made, self.gradient)), tuple(map(made, self.flux))
         return Lifting(made(self.value), made(self.rate), gradient, flux, lower_order, formula)
@@ -346,7 +345,7 @@ def derive_terms(statement: FormulaProblem) -> Derived:
 def _given(
     statement: FormulaProblem, terms: SymbolicTerms, potential: sympy.Expr | None
 ) -> tuple[sympy.Expr | None, sympy.Expr, sympy.Expr]:
-    """The exact solution, the initial value, and the source with what a linear reaction leaves beside c u."""
+    """Return the exact solution, the initial value, and the source with the constant part of a linear reaction."""
     dimension = statement.dimension
     if statement.exact is None:
         source = parse_term("0" if statement.source is None else statement.source, "source", dimension)
@@ -359,7 +358,7 @@ def _given(
 
 @lru_cache(maxsize=64)
 def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
-    """Identities that the formulas have to fulfil in the weak sense, each with its wording for messages.
+    """Return the identities that the formulas must satisfy in the weak sense, each with its text for messages.
 
     u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
     """
@@ -379,12 +378,12 @@ def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
 
 
 def _slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
-    """F'(u) at the solution, zero without a potential."""
+    """Return F'(u) at the solution, zero without a potential."""
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
 
 def _parse_potential(text: str | None) -> sympy.Expr | None:
-    """The potential, a formula in u and parameters."""
+    """Parse the potential, a formula in u and parameters."""
     if text is None:
         return None
     expression = parse(text, "potential")
@@ -395,7 +394,7 @@ def _parse_potential(text: str | None) -> sympy.Expr | None:
 
 
 def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
-    """u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
+    """Return u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
     flux = zip(terms.flux(exact), COORDINATES, strict=False)
     divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
     return sympy.diff(exact, TIME) - divergence + terms.transport(exact) - terms.evaluate_reaction(exact)
@@ -427,7 +426,7 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
 def _broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
-    """The first claim that the formulas do not fulfil for these parameters, with its defect."""
+    """Return the first identity that the formulas do not satisfy for these parameters, with its defect."""
     times = tuple(part * final_time for part in _LOOKED_AT)
     box = statement.domain.inner_box()
     for wanted, identity in _claims(statement):

@@ -31,13 +31,13 @@ from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable
 
 MAX_TABLE_BYTES = 64 * 2**20
-"""Size of a table of values: a grid of 1,000 points squared has 50 MB."""
+"""Largest size of a table of values in bytes.  A grid of 1,000 x 1,000 points has 50 MB."""
 SOLUTION = symbol("u")
-"""The solution's name in a potential and in a reaction."""
+"""Name of the solution in a potential and in a reaction."""
 Made = Callable[[Split], SpaceTimeFunction]
-"""The function of nodes and times that an expression is for the values of the parameters."""
+"""Function of nodes and times of an expression, for the values of the parameters."""
 Rows = tuple[tuple[sympy.Expr, ...], ...]
-"""A matrix of expressions by rows."""
+"""Matrix of expressions by rows."""
 FaceData = str | tuple[tuple[str, str], ...]
 Boundary = tuple[tuple[str, FaceData], ...]
 """Pairs of a direction and "periodic", or of a face and its formulas by name, in order."""
@@ -52,7 +52,7 @@ _WANTED = (
 
 
 class ProblemTable(TomlTable):
-    """A problem stated in the study file, ``[problem]``."""
+    """The section ``[problem]`` of a study file."""
 
     dimension: Any
     """Number of directions in space: 1, 2 or 3."""
@@ -96,7 +96,7 @@ class GridTable:
 
     @staticmethod
     def of(given: Any, dimension: int) -> GridTable:
-        """The table of a CSV file, or of its content.  Raises ParameterError."""
+        """Return the table of a CSV file, or of its content.  Raises ParameterError."""
         if isinstance(given, GridTable):
             return given
         if isinstance(given, Mapping):
@@ -124,7 +124,7 @@ class GridTable:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Content from which the table can be made again, JSON-able."""
+        """JSON content that makes the table again."""
         return {"axes": self.axes, "values": self.values.tolist()}
 
     @cached_property
@@ -139,7 +139,7 @@ class GridTable:
         return hash(self.digest)
 
     def __call__(self, nodes: Array) -> Array:
-        """Values, (Q, d) -> (Q,).  Raises ProblemError for a node outside of the grid."""
+        """Return values, (Q, d) -> (Q,).  Raises ProblemError for a node outside of the grid."""
         lower, upper = np.array([axis[0] for axis in self.axes]), np.array([axis[-1] for axis in self.axes])
         inside = np.clip(nodes, lower, upper)
         if not np.abs(inside - nodes).max() <= 1e-9 * (upper - lower).max():
@@ -148,7 +148,7 @@ class GridTable:
         return np.asarray(scipy.interpolate.RegularGridInterpolator(self.axes, self.values)(inside))
 
     def scale(self, function: SpaceTimeFunction) -> SpaceTimeFunction:
-        """The table times a function of space and time."""
+        """Return the table times a function of space and time."""
         if isinstance(function, Separable):
             return Separable(lambda nodes: self(nodes) * function.profiles(nodes), function.modulations)
         return NonSeparable(lambda nodes, t: self(nodes) * function.at(nodes, t))
@@ -161,7 +161,7 @@ def is_table(given: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicTerms:
-    """The terms of the equation; n . (A grad u) = flux - transfer u on a face."""
+    """Terms of the equation, with n . (A grad u) = flux - transfer u on a face."""
 
     dimension: int
     diffusion: sympy.Expr | Rows
@@ -177,7 +177,7 @@ class SymbolicTerms:
         return (*scalar, *tensor, *self.advection, self.reaction, sympy.diff(self.reaction, SOLUTION), *faces)
 
     def flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
-        """A grad u."""
+        """Return A grad u."""
         gradient = [sympy.diff(u, x) for x in COORDINATES[: self.dimension]]
         if not isinstance(self.diffusion, tuple):
             return tuple(self.diffusion * slope for slope in gradient)
@@ -185,7 +185,7 @@ class SymbolicTerms:
         return tuple(sum((a * s for a, s in zip(row, gradient, strict=True)), sympy.S.Zero) for row in rows)
 
     def transport(self, u: sympy.Expr) -> sympy.Expr:
-        """b . grad u."""
+        """Return b . grad u."""
         along = zip(self.advection, COORDINATES, strict=False)
         return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
 
@@ -195,17 +195,17 @@ class SymbolicTerms:
 
     @property
     def linear(self) -> bool:
-        """True for g = c u + g_0, with c and g_0 free of u."""
+        """True if g = c u + g_0 with c and g_0 independent of u."""
         return not self.slope.has(SOLUTION)
 
     @property
     def coefficient(self) -> sympy.Expr:
-        """c of a linear reaction; zero for another."""
+        """c of a linear reaction, zero for another reaction."""
         return self.slope if self.linear else sympy.S.Zero
 
     @property
     def remainder(self) -> sympy.Expr:
-        """g_0 of a linear reaction, which is a source; zero for another."""
+        """g_0 of a linear reaction, which is a source; zero for another reaction."""
         return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
 
     def evaluate_reaction(self, u: sympy.Expr) -> sympy.Expr:
@@ -213,7 +213,7 @@ class SymbolicTerms:
 
 
 def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
-    """The terms of a statement's formulas.  Raises FormulaError."""
+    """Return the terms of the formulas of a problem.  Raises FormulaError."""
     advection = () if statement.advection is None else texts_of(statement.advection, "advection", dimension)
     reaction = sympy.S.Zero
     if statement.reaction is not None:
@@ -262,14 +262,14 @@ def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, s
 
 
 def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
-    """A list of one formula for each direction.  Raises FormulaError."""
+    """Return a list of one formula for each direction.  Raises FormulaError."""
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension or not all(isinstance(part, str) for part in raw):
         raise FormulaError(f"`{key}` must be a list of {dimension} formulas in {dimension}-D, got {shorten(raw)}")
     return tuple(raw)
 
 
 def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
-    """A formula in the coordinates of the problem and t, in u where it may hold the solution.  Raises FormulaError."""
+    """Parse a formula in the coordinates, t and, if admitted, u.  Raises FormulaError."""
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
     if outside:
@@ -289,7 +289,7 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
 
 @dataclass(frozen=True, eq=False)
 class SplitTerms:
-    """The terms with time and space split if possible, ready to become functions."""
+    """The terms, with time and space separated if possible."""
 
     scalar: Split
     tensor: tuple[tuple[Split, ...], ...] | None
@@ -327,7 +327,7 @@ class SplitTerms:
 
 
 def boundary_of(raw: Any) -> Boundary:
-    """The boundary table in its one form.  Raises ParameterError unless an entry is periodic or a face's data."""
+    """Return the boundary table in its normal form.  Raises ParameterError for an unknown entry."""
     if isinstance(raw, (tuple, list)):  # what this function gave, perhaps from JSON
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):
@@ -356,7 +356,7 @@ def check_tolerance(tolerance: Any) -> None:
 
 
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
-    """The domain that a table means, with the periodic directions and natural faces of `boundary`."""
+    """Return the domain of a table, with the periodic directions and natural faces of `boundary`."""
     periodic = tuple(name for name, data in boundary if data == PERIODIC)
     natural = tuple(name for name, data in boundary if data != PERIODIC)
     domain = _shape(dimension, raw, natural)

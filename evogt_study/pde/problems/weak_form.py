@@ -26,7 +26,7 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.problems.expressions import COORDINATES
 
 _BOUND = 1e-4
-"""Relative defects up to this one count as quadrature error.
+"""Largest relative defect that counts as quadrature error.
 
 Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
 7.6e-4; kinks of the solution 0.99.
@@ -44,11 +44,11 @@ FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
 # even and different, as `_POINTS`; fewer, since data are nearly straight in a narrow window
 WINDOW_POINTS = (12, 10, 8)
 _NARROWEST = 1e-5
-"""Layers thinner than this count as jumps.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
+"""Width of a layer below which it counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
 LASTING, HALVINGS = 0.4, 7
 """In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
 VARIATION = 0.1
-"""It is also this part of the flux's variation in the window.
+"""Least defect of a jump, relative to the variation of the flux in the window.
 
 Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
 of the flux along an interface, which is allowed, 0.02; a pole, such as in the gradient of x**0.51, 0.06.
@@ -63,7 +63,7 @@ class WeakIdentity:
     flux: tuple[tuple[int, sympy.Expr], ...]
 
     def on(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
-        """The identity on a box, in coordinates of the unit cube."""
+        """Return the identity on a box, in coordinates of the unit cube."""
         if all(low == 0.0 for low in lower) and all(high == 1.0 for high in upper):
             return self
         widths = [sympy.Float(high) - sympy.Float(low) for low, high in zip(lower, upper, strict=True)]
@@ -73,13 +73,13 @@ class WeakIdentity:
 
 
 def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, ...]:
-    """The identities that say that the function is in H1: its symbolic derivatives are the weak ones."""
+    """Return the identities that hold if the symbolic derivatives are the weak derivatives."""
     along = enumerate(COORDINATES[:dimension])
     return tuple(WeakIdentity(-sympy.diff(function, x), ((axis, function),)) for axis, x in along)
 
 
 def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]) -> float:
-    """Dual norm of the identity's defect, relative to the L2 norm of its flux; zero if there is no jump behind it."""
+    """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux; zero without a jump."""
     with np.errstate(all="ignore"):
         tested = [_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
@@ -90,7 +90,7 @@ def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, flo
 
 
 def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> tuple[float, float]:
-    """The dual norm over all products of sines, which are orthogonal, and the norm of the flux."""
+    """Return the dual norm over all products of sines, which are orthogonal, and the norm of the flux."""
     lines = [_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)]
     defect, _, squares = _test_identity(identity, lines, values)
     squared_slopes = [np.pi**2 / 2**dimension * np.arange(1, MODES[dimension] + 1) ** 2] * dimension
@@ -99,7 +99,7 @@ def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:
-    """Return True if the defect is still there in narrow windows about its largest place, so no quadrature error."""
+    """Return True if the defect remains in narrow windows about its largest value: no quadrature error."""
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
     while width > _NARROWEST:
@@ -120,7 +120,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """Nodes (n,) in one direction, and functions of it times weights, (K, n): those tested with, their slopes, ones."""
+    """Nodes (n,) in one direction, and weighted test functions, their slopes, and ones, (K, n)."""
 
     nodes: Array
     values: Array
@@ -130,7 +130,7 @@ class _Line:
 
 @lru_cache(maxsize=6)  # one for each dimension and direction
 def _sines(axis: int, panels: int, modes: int) -> _Line:
-    """sin(k pi x) on the unit interval, for k = 1 to `modes`."""
+    """Return sin(k pi x) on the unit interval, for k = 1 to `modes`."""
     panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _POINTS[axis]))
     nodes = ((np.arange(panels)[:, None] + panel.nodes[:, 0]) / panels).ravel()
     weights = np.tile(panel.weights / panels, (1, panels))
@@ -140,7 +140,7 @@ def _sines(axis: int, panels: int, modes: int) -> _Line:
 
 
 def _windows(axis: int, start: float, width: float, panels: int) -> _Line:
-    """s (1 - s)^2 in each of the windows that cover `panels` widths; half of a window is the next one's."""
+    """Return s (1 - s)^2 in overlapping windows of `panels` widths."""
     window = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", WINDOW_POINTS[axis]))
     s, windows = window.nodes[:, 0], np.arange(2 * panels - 1)
     nodes = start + width * (windows[:, None] / 2 + s)
@@ -155,7 +155,7 @@ def _windows(axis: int, start: float, width: float, panels: int) -> _Line:
 def _test_identity(
     identity: WeakIdentity, lines: list[_Line], values: Mapping[str, float]
 ) -> tuple[Array, list[Array], list[Array]]:
-    """The defect for each product of the lines' functions; integrals of each flux, and of its square, (K, ..., K)."""
+    """Return the defect for each product of test functions, and integrals of each flux and its square, (K, ..., K)."""
     axes = np.meshgrid(*[line.nodes for line in lines], indexing="ij", sparse=True)  # factors of one x are cheap
     expressions = (identity.residual, *[component for _, component in identity.flux])
     found = evaluate_all(expressions, {**values, **dict(zip(SPACE, axes, strict=False))})
@@ -169,5 +169,5 @@ def _test_identity(
 
 
 def _moments(nodal: Array, functions: list[Array]) -> Array:
-    """Integrals of nodal values (n, ..., n) with products of functions of one coordinate, (K, n) each: (K, ..., K)."""
+    """Integrate nodal values (n, ..., n) times products of functions of one coordinate, (K, n) each: (K, ..., K)."""
     return reduce(lambda left, right: np.tensordot(left, right, axes=(0, 1)), functions, nodal)
