@@ -107,7 +107,7 @@ def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
 
 
 def mass_constant(values: Array, weights: Array) -> float:
-    """Return c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of retained functions (Q, r) on a finer rule."""
+    """Return c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of retained functions (Q, r)."""
     largest = [values.shape[1] - 1] * 2
     mass = values.T @ (weights[:, None] * values)
     return 1.0 / float(scipy.linalg.eigh(mass, eigvals_only=True, subset_by_index=largest)[0])

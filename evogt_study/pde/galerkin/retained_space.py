@@ -157,7 +157,7 @@ class RetainedSpace:
 
 # by singular values of B, not by eigenvalues of M_q: squaring would lose half of the digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
-    """Keep sigma_i > sqrt(tau) sigma_1 with identity mass: T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
+    """Keep sigma_i > sqrt(tau) sigma_1 with T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
@@ -170,7 +170,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
 
 
 def evaluate_retained(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
-    """Return phi~ = D (T_r^T psi), (Q, r), and its gradient by the product rule (app:feature_derivatives), (d, Q, r)."""
+    """Return phi~ = D (T_r^T psi), (Q, r), and its gradient (d, Q, r), by app:feature_derivatives."""
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
     D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))
