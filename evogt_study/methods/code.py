@@ -16,8 +16,8 @@ import operator
 import pickle
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -127,7 +127,7 @@ class UserCode:
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{place} has other code on a worker than here; install the same on both")
-        with self.importable():
+        with self.enable_imports():
             outer = _imported_file.set(place)
             try:
                 beside = (*self.neighbours, *self.used) if not self.module else ()
@@ -149,14 +149,14 @@ class UserCode:
             return _check_code(found, self.reference)
 
     @contextmanager
-    def importable(self) -> Iterator[None]:
+    def enable_imports(self) -> Iterator[None]:
         """Let code of a file import its neighbours, while it is loaded and while it runs."""
         if self.kind is not CodeKind.FILE:
             yield
             return
         folder = self.folder_of_file
         if _neighbours[0] != folder:  # modules of another folder may have the same names
-            _forget(Path(folder), {path for path, _ in self.neighbours})
+            _forget_modules(Path(folder), {path for path, _ in self.neighbours})
             _neighbours[0] = folder
         own = [(self.path, dict(self.files)[""])] if self.is_checked else []
         finders = [_CheckedFiles(folder, dict([*own, *self.neighbours]))] if self.is_checked else []
@@ -220,7 +220,7 @@ class UserCode:
         return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
 
 
-def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
+def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
     """Find ``file.py:attribute``, ``package.module:attribute``, an entry point or a command.  Raises StudyError."""
     if is_command(reference):
         return _find_command(reference, folder.resolve(), depends)
@@ -262,13 +262,13 @@ def _find_command(reference: str, folder: Path, depends: Sequence[str]) -> UserC
     )  # fmt: skip
 
 
-def code_of(function: Any, folder: Path) -> UserCode:
+def make_code(function: Any, folder: Path) -> UserCode:
     """The code of a callable.  Raises StudyError if it cannot be sent to workers."""
     (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
     if is_installed and function.__qualname__.isidentifier():
-        return named_code(f"{module}:{function.__qualname__}", folder)
+        return find_named_code(f"{module}:{function.__qualname__}", folder)
     content, used, payload = _pickle(function, name, "a function")
     path, attribute = ("", name) if used.root is None else (used.root.scope.path, str(used.root.name))
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
@@ -310,14 +310,10 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
     def unknown(**_: Any) -> Any:
         raise StudyError(f"{reference} was not imported, since only what it declares is known")
 
-    arguments = []
+    kind, arguments = inspect.Parameter.KEYWORD_ONLY, []
     for name, optional, default in content["parameters"]:
         known = ... if default is None else from_json(default)  # of a null it is known only that there is a default
-        arguments.append(
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=known if optional else inspect.Parameter.empty
-            )
-        )
+        arguments.append(inspect.Parameter(name, kind, default=known if optional else inspect.Parameter.empty))
     vars(unknown)["__signature__"] = inspect.Signature(arguments)
     return unknown
 
@@ -355,7 +351,7 @@ def _run_file(path: str, source: str, beside: Contents) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
-    _forget(Path(path).parent, {each for each, _ in beside})
+    _forget_modules(Path(path).parent, {each for each, _ in beside})
     try:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
     except BaseException:
@@ -419,7 +415,7 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
         )
 
 
-def _forget(folder: Path, paths: set[str]) -> None:
+def _forget_modules(folder: Path, paths: set[str]) -> None:
     """Have these files imported again: this process may have imported them when they were others.
 
     So it may have files of another folder that have the same names.
@@ -513,17 +509,22 @@ def pickle_object(value: Any, name: str) -> tuple[str, bytes]:
 def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
     """The fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
     check_generators(value, name)
-    try:
-        content, used = object_fingerprint(value)
-        modules = [known for each, known in used.modules.items() if each not in used.whole]
-        with _by_value(modules), io.BytesIO() as file:
+    with ExitStack() as stack, io.BytesIO() as file:
+        try:
+            content, used = object_fingerprint(value)
+            # functions of these modules with their code, since workers may not have the files
+            for module in [known for each, known in used.modules.items() if each not in used.whole]:
+                if module.__name__ in sys.modules:
+                    cloudpickle.register_pickle_by_value(module)
+                    # cloudpickle's list is the whole process's, and others may pickle too
+                    stack.callback(cloudpickle.unregister_pickle_by_value, module)
             _Pickler(file).dump(value)
             return content, used, file.getvalue()
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise StudyError(
-            f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
-            f"{shorten(str(error))}; make that inside the function"
-        ) from None
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise StudyError(
+                f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
+                f"{shorten(str(error))}; make that inside the function"
+            ) from None
 
 
 def _describe(function: Any) -> tuple[str, str]:
@@ -537,36 +538,16 @@ def _describe(function: Any) -> tuple[str, str]:
     return name, ""
 
 
-@contextmanager
-def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """Functions of these modules are pickled with their code, since workers may not have the files."""
-    registered = [module for module in modules if module.__name__ in sys.modules]
-    for module in registered:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        # cloudpickle's list is the whole process's, and others may pickle too
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """As cloudpickle, except for cached user functions: Python pickles them by a name that workers lack."""
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce a cached function or property to the function behind the cache."""
         if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
-            return _cached_property_names, (value.func, value.attrname)
+            return functools.cached_property, (value.func,), {"attrname": value.attrname}
         if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
             return _cached_names, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
-
-
-def _cached_property_names(function: Any, name: str | None) -> Any:
-    made = functools.cached_property(function)
-    made.attrname = name
-    return made
 
 
 def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:

@@ -30,37 +30,10 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import CodeWarning, warn
-from evogt_study.methods.local_files import (
-    PACKAGE,
-    Contents,
-    find_module_file,
-    find_search_folder,
-    hash_content,
-    is_local,
-    is_local_path,
-    read_source,
-)  # fmt: skip
+from evogt_study.methods import local_files, syntax
+from evogt_study.methods.local_files import Contents, is_local
 from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
-from evogt_study.methods.syntax import (
-    DEFINITIONS,
-    IMPORTS,
-    Import,
-    Statement,
-    code_form,
-    constant_form,
-    find_functions,
-    find_owner,
-    get_root,
-    hash_of,
-    is_constant,
-    iterate_codes,
-    list_cells,
-    make_form,
-    parse_statements,
-    remove_replaced,
-    tree_form,
-    unwrap,
-)  # fmt: skip
+from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, make_form
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: if a function uses one of these, its whole file counts."""
@@ -148,12 +121,12 @@ class Scope:
             names, changed = statement.names, self._names_changed_by(statement.runs)
             if not isinstance(statement.node, DEFINITIONS):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
-                used = set() if is_value else set(map(get_root, names.uses))
+                used = set() if is_value else set(map(syntax.get_root, names.uses))
                 changed |= names.changes | (names.calls | used) - self.fixed
             match statement.node:
                 # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
-                    changed.add(find_owner(method))
+                    changed.add(syntax.find_owner(method))
             for name in changed - names.binds:
                 found.setdefault(name, []).append(number)
         return found
@@ -166,7 +139,7 @@ class Scope:
             for statement in [self.statements[number] for number in self.binders.get(name, ()) if name not in seen]:
                 if isinstance(statement.node, DEFINITIONS):
                     found |= (statement.names.changes | statement.names.calls - self.fixed) & self.binders.keys()
-                    waiting += map(get_root, statement.names.uses)
+                    waiting += map(syntax.get_root, statement.names.uses)
             seen.add(name)
         return found
 
@@ -183,20 +156,20 @@ class Scope:
             statement = self.statements[binders[0]]
             if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
                 return False
-            used = {get_root(each) for each in statement.names.uses} & known.keys()
+            used = {syntax.get_root(each) for each in statement.names.uses} & known.keys()
             waiting += [each for each in used - seen if each[:2] != "__"]
         return True
 
     def find_definition(self, function: FunctionType) -> Any:
         """Return the syntax tree of a function; None if the text does not give its code, as after a change."""
-        known = find_functions(self.text).get(function.__qualname__, ())
-        code = code_form(function.__code__)
+        known = syntax.find_functions(self.text).get(function.__qualname__, ())
+        code = syntax.code_form(function.__code__)
         return next((node for node, form in known if form == code), None)
 
     def gives_code(self, function: Any) -> bool:
         """Return False for a function of this file whose text has changed since it was imported."""
         is_own = isinstance(function, FunctionType) and function.__globals__ is self.names
-        is_in_text = is_own and function.__code__.co_qualname in find_functions(self.text)
+        is_in_text = is_own and function.__code__.co_qualname in syntax.find_functions(self.text)
         return not is_in_text or self.find_definition(function) is not None
 
     def form(self) -> str:
@@ -217,13 +190,13 @@ class Scope:
                 (each,) = statement.names.imports
                 form = imported_form(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
             elif statement.assigned is not None:
-                form = str(tree_form(statement.assigned))
+                form = str(syntax.tree_form(statement.assigned))
             form = make_form("statement", form=form, inner=inner) if inner else form
             if statement.is_ordered or (statement.names.binds | statement.runs) & several:
                 ordered.append([name, form])
             else:
                 made.append((name, form))
-        return hash_of([sorted(made), ordered])
+        return syntax.hash_of([sorted(made), ordered])
 
 
 def imported_form(name: str) -> str:
@@ -265,33 +238,33 @@ class UsedCode:
         """Return the scope of a file.  Raises SyntaxError if `text` is given and is no Python."""
         key = str(path)
         if key not in self.scopes:
-            found = read_source(path) if text is None else text
+            found = local_files.read_source(path) if text is None else text
             statements: Sequence[Statement] = ()
             try:
-                statements = parse_statements(found)
+                statements = syntax.parse_statements(found)
             except (SyntaxError, ValueError, RecursionError):  # Python of another version counts by its bytes
                 if text is not None:
                     raise
             scope = self.scopes[key] = Scope(len(self.scopes), statements, folder, package, path=key)
             if path.is_file():
-                self.files[key] = hash_content(path)
+                self.files[key] = local_files.hash_content(path)
                 if found and not statements:
                     scope.values[""] = self.files[key]
         return self.scopes[key]
 
     def find_module(self, scope: Scope, name: str) -> Scope | None:
         """Return the scope of a module that `scope` imports; None unless it is one of the user's own."""
-        top = get_root(name)
-        if not name or top == PACKAGE:
+        top = syntax.get_root(name)
+        if not name or top == local_files.PACKAGE:
             return None
         known = sys.modules.get(name) if scope.names is not None else None
         if known is not None:
             return self.read_names(vars(known)) if is_local(known) else None
-        is_installed = bool(scope.path) and not is_local_path(Path(scope.path))
-        if is_installed and top != get_root(scope.package):
+        is_installed = bool(scope.path) and not local_files.is_local_path(Path(scope.path))
+        if is_installed and top != syntax.get_root(scope.package):
             return None
-        for folder in (scope.folder, find_search_folder(top)):
-            found = None if folder is None else find_module_file(folder, name)
+        for folder in (scope.folder, local_files.find_search_folder(top)):
+            found = None if folder is None else local_files.find_module_file(folder, name)
             if folder is not None and found is not None:
                 package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
                 return self.read_file(found, folder, package)
@@ -304,13 +277,13 @@ class UsedCode:
         package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
         is_file = path.suffix == ".py" and path.is_file()
         folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
-        texts = [read_source(path)] if is_file else list(list_cells(names))
+        texts = [local_files.read_source(path)] if is_file else list(syntax.list_cells(names))
         try:
-            statements = [each for text in texts for each in parse_statements(text)]
+            statements = [each for text in texts for each in syntax.parse_statements(text)]
         except (SyntaxError, ValueError, RecursionError):
             statements = []
         scope = self.scopes[id(names)] = Scope(
-            len(self.scopes), statements if is_file else remove_replaced(statements), folder, package, names,
+            len(self.scopes), statements if is_file else syntax.remove_replaced(statements), folder, package, names,
             str(path) if is_file else "", "\n".join(texts),
         )  # fmt: skip
         module = sys.modules.get(str(names.get("__name__")))
@@ -386,7 +359,7 @@ class UsedCode:
             self._follow(link, "")
         self.waiting += [(scope, name, False) for name in sorted(names.binds)]
         for dotted in sorted(names.uses):
-            if get_root(dotted) not in local:
+            if syntax.get_root(dotted) not in local:
                 self.need(scope, dotted)
         return [link.form for link in inner]
 
@@ -402,7 +375,7 @@ class UsedCode:
 
     def _follow(self, link: Link, rest: str) -> None:
         """Add what a name of another file means, with the attributes that are used of it."""
-        scope, first = link.scope, get_root(rest)
+        scope, first = link.scope, syntax.get_root(rest)
         if link.name is None and first and first not in scope.binders:
             is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
             inside = self.find_module(scope, f"{scope.package}.{first}") if scope.package and is_package else None
@@ -437,7 +410,7 @@ class UsedCode:
     def _is_given(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
         """Return True if the text of a scope gives a name this value."""
         last = scope.statements[binders[-1]]
-        node, function = last.node, unwrap(value)
+        node, function = last.node, syntax.unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.gives_code(function):
                 return False
@@ -449,8 +422,8 @@ class UsedCode:
                 )
         if isinstance(value, type) and isinstance(node, ast.ClassDef):
             members, parts = vars(value), [Statement(part) for part in node.body]
-            constants = {min(part.names.binds): part.assigned for part in parts if is_constant(part.assigned)}
-            return all(scope.gives_code(unwrap(each)) for each in members.values()) and all(
+            constants = {min(part.names.binds): part.assigned for part in parts if syntax.is_constant(part.assigned)}
+            return all(scope.gives_code(syntax.unwrap(each)) for each in members.values()) and all(
                 self._gives(scope, constants[each], value)
                 for each, value in members.items()
                 if each in constants and type(value) in _CONSTANTS
@@ -530,7 +503,7 @@ class UsedCode:
 
     def _make(self, value: Any, is_reference: bool) -> Making:
         if type(value) in _CONSTANTS:
-            return constant_form(value)
+            return syntax.constant_form(value)
         if any(value is each for each in GLOBAL_GENERATORS):  # as frozen distributions of SciPy hold one
             return make_form("global generator", type=type(value).__name__)
         if isinstance(value, (np.generic, np.dtype)):
@@ -594,7 +567,7 @@ class UsedCode:
 
         None for anything that is installed: its own names would lead through the packages.
         """
-        inner = unwrap(thing)
+        inner = syntax.unwrap(thing)
         while isinstance(inner, (functools.partial, MethodType)):
             inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
         if isinstance(inner, FunctionType):
@@ -628,16 +601,16 @@ class UsedCode:
         scope = self.read_names(function.__globals__)
         node, inner = scope.find_definition(function), list[str]()
         if node is None:
-            text = hash_of(code_form(code))
+            text = syntax.hash_of(syntax.code_form(code))
             self.notes[function.__qualname__] = (
                 f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
                 "compiled code counts; another Python version computes its runs again. Put it into a file, or import "
                 "it again"
             )
-            for name in sorted({name for each in iterate_codes(code) for name in each.co_names}):
+            for name in sorted({name for each in syntax.iterate_codes(code) for name in each.co_names}):
                 self.need(scope, name)
         else:
-            text = str(tree_form(node))
+            text = str(syntax.tree_form(node))
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self._use(scope, statement, {function.__name__, *code.co_freevars})
         return make_form("function", text=text, captured=captured, inner=inner, scope=scope.number)
@@ -664,7 +637,7 @@ class UsedCode:
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         if isinstance(made, str):
             return imported_form(f"{getattr(value, '__module__', None) or kind.__module__}.{made}")
-        package = get_root(kind.__module__)
+        package = syntax.get_root(kind.__module__)
         if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
             self.notes.setdefault(
                 "pickled",
@@ -683,7 +656,7 @@ class UsedCode:
     def hash(self, root: str) -> str:
         """Return the hash of a form, with all definitions that it uses."""
         self.settle()
-        return hash_of([root, *(scope.form() for scope in self.scopes.values())])
+        return syntax.hash_of([root, *(scope.form() for scope in self.scopes.values())])
 
 
 def _make_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
@@ -751,10 +724,10 @@ def file_fingerprint(text: str, attribute: str, path: Path, folder: Path, packag
     files = {name: content for name, content in used.files.items() if name != str(path)}
     link = scope.links.get(first)
     if link is not None and link.scope.path in files:  # a name that the file imports is the name there
-        source, name = read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
+        source, name = local_files.read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
         found, inner = file_fingerprint(source, name, Path(link.scope.path), link.scope.folder, link.scope.package)
         return found, tuple(sorted((files | dict(inner)).items()))
-    return used.hash(hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
+    return used.hash(syntax.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
 
 
 def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
@@ -768,7 +741,7 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     for _ in range(_MAX_READINGS):
         used = UsedCode()
         used.root = used.find_name(function) if callable(function) else None
-        found = used.hash(used.form(function) if used.root is None else hash_of([used.root.form]))
+        found = used.hash(used.form(function) if used.root is None else syntax.hash_of([used.root.form]))
         if found == before or not used.has_pickled:
             for note in used.notes.values():
                 warn(note, CodeWarning)

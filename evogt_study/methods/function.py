@@ -146,7 +146,7 @@ class FunctionCase(BoundCase):
             arguments[RNG] = make_generator(decisive, method.common)
         if CHECKPOINT in method.names and CHECKPOINT not in arguments:
             arguments[CHECKPOINT] = make_checkpoint_folder()
-        with method.code.importable():
+        with method.code.enable_imports():
             return method.function(**arguments, **more)
 
     def to_checked(self, record: Record) -> Record:

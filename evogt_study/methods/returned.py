@@ -33,7 +33,7 @@ def as_record(returned: Any) -> Record:
     A mapping inside a mapping gives names with an underscore.  A value without a name is named `value`.  A complex
     value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its values.
     """
-    record = _Collected()
+    record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
         record.add_mapping("", returned)
     else:
@@ -56,7 +56,7 @@ def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
     if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
         return record
     scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
-    repeated = {name for name, value in scalars.items() if np.array_equal(value, _array(name, parameters[name]))}
+    repeated = {name for name, value in scalars.items() if np.array_equal(value, _to_array(name, parameters[name]))}
     kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
     for kind, names in kinds:
         taken = sorted(name for name in names if name in parameters)
@@ -67,7 +67,7 @@ def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
     return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})
 
 
-class _Collected:
+class _RecordBuilder:
     """Variables, coordinates and attributes that are found in a returned object."""
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class _Collected:
                 raise ReturnError(message) from None
         prefix = f"{name}_" if name else ""
         if hasattr(value, "data_vars"):
-            for group, data in _groups(value):
+            for group, data in _iterate_groups(value):
                 self._add_dataset(prefix + group, data)
         elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
             name = name or str(value.name or ALONE)
             self._add_coordinates("", value.coords)
-            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._kept(name, value.attrs))
+            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._keep_attributes(name, value.attrs))
         elif is_result_object(value):
-            for field, part in _fields(value):
+            for field, part in _iterate_fields(value):
                 self._add_field(prefix + field, part)
         elif isinstance(value, Mapping):
             self.add_mapping(prefix, value)
@@ -106,7 +106,7 @@ class _Collected:
         elif callable(value):
             self.left_out.add(f"`{name or ALONE}` (a function)")
         else:
-            dims, array = _split(name or ALONE, value)
+            dims, array = _split_pair(name or ALONE, value)
             self._add_datum(name or ALONE, dims, array, {})
 
     def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
@@ -137,8 +137,8 @@ class _Collected:
         for name, value in data.data_vars.items():
             own = f"{prefix}{name}"
             dims = tuple(f"{prefix}{dim}" for dim in value.dims)
-            self._add_datum(own, dims, value.values, self._kept(own, value.attrs))
-        for name, attribute in self._kept("", data.attrs).items():
+            self._add_datum(own, dims, value.values, self._keep_attributes(own, value.attrs))
+        for name, attribute in self._keep_attributes("", data.attrs).items():
             array = np.asarray(attribute)
             self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
 
@@ -147,11 +147,12 @@ class _Collected:
             name, dims = f"{prefix}{key}", tuple(f"{prefix}{dim}" for dim in data.dims)
             for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
                 _check_name(kind, each)
-            datum = Datum(dims, _check_array(name, data.values), self._kept(name, data.attrs))
+            datum = Datum(dims, _check_array(name, data.values), self._keep_attributes(name, data.attrs))
             if datum.values.dtype.kind == "c":
                 raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
-            known = self.coordinates.setdefault(name, datum)
-            if known.dims != dims or not _equal(known.values, datum.values):
+            known, has_nan = self.coordinates.setdefault(name, datum), datum.values.dtype.kind in "fMm"
+            is_same = known.dims == dims and known.values.dtype == datum.values.dtype
+            if not is_same or not np.array_equal(known.values, datum.values, equal_nan=has_nan):
                 raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
 
     def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
@@ -173,7 +174,7 @@ class _Collected:
                 raise ReturnError(f"the function returned `{own}` twice. Rename one")
             self.variables[own] = Datum(dims, part, attributes)
 
-    def _kept(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    def _keep_attributes(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the attributes that a file can have, and note the others as left out."""
         kept = {}
         for key, value in attributes.items():
@@ -196,7 +197,7 @@ def _is_of_scipy(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
 
 
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a result object; private ones of SciPy are left out."""
     found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
     if is_dataclass(value):
@@ -206,7 +207,7 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
             yield str(name), part
 
 
-def _groups(value: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_groups(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a Dataset, or the groups of a DataTree, each with the beginning of its names."""
     if not hasattr(value, "subtree"):
         yield "", value
@@ -217,13 +218,13 @@ def _groups(value: Any) -> Iterator[tuple[str, Any]]:
         yield (f"{group}_" if group else ""), node.to_dataset(inherit=False)
 
 
-def _split(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
+def _split_pair(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
     """Return the dimensions and the values of a ``(dims, array)`` pair, or of an array without dimension names."""
     if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str):
         names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
         if all(isinstance(each, str) for each in names):
             return tuple(names), value[1]
-    array = _array(name, value)
+    array = _to_array(name, value)
     return tuple(f"{name}_{number}" for number in range(array.ndim)), array
 
 
@@ -232,19 +233,19 @@ def _split(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
 
 def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
     """Return the values as an array of numbers, booleans, strings, dates or durations."""
-    array = _array(name, value)
+    array = _to_array(name, value)
     kind = array.dtype.kind
     if kind == "U" and not all(map(_is_text, array.ravel())):
         raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
     if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
         return array
     if kind in "Mm":
-        return _nanoseconds(name, array)
+        return _to_nanoseconds(name, array)
     found = f"type {type(array.ravel()[0]).__name__}" if kind == "O" and array.size else f"dtype {array.dtype}"
     raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
 
 
-def _array(name: str, value: Any) -> npt.NDArray[Any]:
+def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
     if np.ma.is_masked(value):
         if value.dtype.kind != "f":  # only floats have NaN
             raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats")
@@ -285,7 +286,7 @@ def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return dates or durations in nanoseconds.  Raises ReturnError if this would change them."""
     target = np.dtype(f"{array.dtype.kind}8[ns]")
     if array.dtype == target:
@@ -301,10 +302,6 @@ def _nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             f"the function returned `{name}` of dtype {array.dtype}, which nanoseconds from 1678 to 2262 cannot hold"
         )
     return converted
-
-
-def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind in "fMm")
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

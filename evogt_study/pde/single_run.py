@@ -11,7 +11,7 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import named_code
+from evogt_study.methods.code import find_named_code
 from evogt_study.pde.baselines.references import FunctionReference, make_reference
 from evogt_study.pde.baselines.stored_solution import (
     COEFFICIENTS,
@@ -217,7 +217,7 @@ def _find_reference(
     if name.endswith(".nc"):
         return read_solution(name)
     if ".py:" in name:
-        file = named_code(name, Path())
+        file = find_named_code(name, Path())
         return FunctionReference(file.load(), file.fingerprint)
     return make_reference(name, problem, run, points, dt)
 

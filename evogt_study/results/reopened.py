@@ -19,7 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError
-from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, named_code
+from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, find_named_code
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import find_planned_seeds
@@ -129,7 +129,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     texts = [text for path in results if (text := read_declaration(path))]
 
     def named(reference: str, depends: Sequence[str]) -> UserCode:
-        now = named_code(reference, file.parent, depends).fingerprint
+        now = find_named_code(reference, file.parent, depends).fingerprint
         for text in texts:
             with suppress(ValueError, LookupError, TypeError):
                 for name in parse_json(text)["codes"]:  # the study may name the same code otherwise
@@ -206,11 +206,11 @@ def find_code(
         raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
     try:
         if code is None or code.is_dir() or is_program:
-            found = named_code(reference, folder if code is None or not code.is_dir() else code, depends)
+            found = find_named_code(reference, folder if code is None or not code.is_dir() else code, depends)
         elif str(code) in (file, reference) and not file.endswith(".py"):
-            found = named_code(reference, folder, depends)
+            found = find_named_code(reference, folder, depends)
         else:
-            found = named_code(f"{code.name}:{attribute}", code.parent, depends)
+            found = find_named_code(f"{code.name}:{attribute}", code.parent, depends)
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
     recorded, now = dict(declared.files), dict(found.files)

@@ -18,7 +18,7 @@ import numpy as np
 import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, shorten
-from evogt_study.methods.code import CodeKind, UserCode, code_of, named_code, pickle_object
+from evogt_study.methods.code import CodeKind, UserCode, find_named_code, make_code, pickle_object
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.local_files import hash_depends
 from evogt_study.methods.problem_kind import is_problem, states_problem
@@ -315,7 +315,7 @@ class Study:
             text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(files, indent=2)}"
             model = read_toml(text, file)
         folder = Path(file).parent
-        code = named or (lambda reference, depends: named_code(reference, folder, depends))
+        code = named or (lambda reference, depends: find_named_code(reference, folder, depends))
         return _make(**vars(_read(model, file, code, warn=not recorded)) | {"text": text})
 
     @property
@@ -527,7 +527,7 @@ class _Stated:
             return {name: to_plain(each) for name, each in value.table.items()}
         if not callable(value):
             return value if isinstance(value, str) else _to_toml(key, value)
-        code = code_of(value, Path.cwd())
+        code = make_code(value, Path.cwd())
         self.codes[code.reference] = code
         return code.reference
 
@@ -592,7 +592,7 @@ class _Stated:
         def named(reference: str, depends: Sequence[str]) -> UserCode:
             code = self.codes.get(reference)
             if code is None or code.kind is not CodeKind.OBJECT:
-                return replace(named_code(reference, folder, depends), objects=objects)
+                return replace(find_named_code(reference, folder, depends), objects=objects)
             return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
 
         return _read(model, file, named, warn=True)

@@ -10,7 +10,7 @@ import pytest
 from evogt_study.errors import StudyError
 from evogt_study.methods import code as user_code
 from evogt_study.methods import loading
-from evogt_study.methods.code import named_code
+from evogt_study.methods.code import find_named_code
 from evogt_study.study.study import Study
 
 FILES = {
@@ -163,19 +163,19 @@ def test_a_function_of_the_standard_library_is_no_method(tmp_path, text):
     with pytest.raises(
         StudyError, match=r"`own.py:f` must be code of the study .*, got the module .* standard library"
     ):
-        named_code("own.py:f", tmp_path).load()
+        find_named_code("own.py:f", tmp_path).load()
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_any_other_function_is(tmp_path, name):
     (tmp_path / "own.py").write_text(OWN[name] + "\n")
-    assert callable(named_code("own.py:f", tmp_path).load())
+    assert callable(find_named_code("own.py:f", tmp_path).load())
 
 
 @pytest.mark.parametrize("reference", ["json:loads", "xml.etree.ElementTree:parse", "os.path:os.system", "sys:exit"])
 def test_a_module_of_the_standard_library_is_refused_by_its_name(tmp_path, reference):
     with pytest.raises(StudyError, match="of Python's standard library; write a function that calls it"):
-        named_code(reference, tmp_path)
+        find_named_code(reference, tmp_path)
 
 
 def test_finding_a_module_imports_no_package(tmp_path, monkeypatch):
@@ -183,4 +183,4 @@ def test_finding_a_module_imports_no_package(tmp_path, monkeypatch):
     (tmp_path / "toy_found/__init__.py").write_text("raise SystemExit('imported')\n")
     (tmp_path / "toy_found/part.py").write_text("def f(seed): return 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert [name for name, _ in named_code("toy_found.part:f", tmp_path).files] == ["", "toy_found/__init__.py"]
+    assert [name for name, _ in find_named_code("toy_found.part:f", tmp_path).files] == ["", "toy_found/__init__.py"]

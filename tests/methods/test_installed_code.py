@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.code import named_code
+from evogt_study.methods.code import find_named_code
 from evogt_study.study.study import Study
 
 FILES = {
@@ -68,7 +68,7 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
 
 def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(site)
-    code = named_code("toy_walk", tmp_path)
+    code = find_named_code("toy_walk", tmp_path)
     assert (code.module, code.attribute, [name for name, _ in code.files]) == (
         "toy_walks.walk", "walk", ["", "toy_walks/__init__.py", "toy_walks/steps.py"]
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
     path = site / "toy_walks" / "walk.py"
     for old, new, same in (("return 0", "return 1", True), ("sum(", "max(", False)):
         path.write_text(FILES["toy_walks/walk.py"].replace(old, new))
-        assert (named_code("toy_walk", tmp_path).content == code.content) is same
+        assert (find_named_code("toy_walk", tmp_path).content == code.content) is same
     path.write_text(FILES["toy_walks/walk.py"])
 
 
@@ -104,7 +104,7 @@ def test_a_package_under_development_is_imported_anew(tmp_path, monkeypatch):
     (package / "part.py").write_text("from toy_growing.other import A\ndef f(seed):\n    return A * seed\n")
     for factor in (2, 30):
         (package / "other.py").write_text(f"A = {factor}\n")
-        code = named_code("toy_growing.part:f", tmp_path)
+        code = find_named_code("toy_growing.part:f", tmp_path)
         assert code.load()(1) == factor
     (package / "part.py").write_text("def f(seed):\n    return -seed\n")
     with pytest.raises(StudyError, match="toy_growing.part has other code on a worker than here"):

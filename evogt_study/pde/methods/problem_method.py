@@ -121,7 +121,7 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
 
     def make(**values: Any) -> Problem:
         try:
-            with code.importable():
+            with code.enable_imports():
                 problem = factory(**{each: to_argument(value, objects) for each, value in values.items()})
         except InputError:
             raise
