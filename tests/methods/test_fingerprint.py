@@ -27,7 +27,6 @@ from hypothesis.extra import numpy as arrays
 from evogt_study.errors import CodeWarning, StudyError
 from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint
 from evogt_study.methods.local_files import with_depends
-from evogt_study.methods.syntax import list_cells
 from evogt_study.study.study import Study
 
 SOURCE = '''
@@ -113,19 +112,13 @@ SAME = {
     "a new function": ("UNUSED = 7", "UNUSED = 7\ndef third():\n    return RATE"),
     "an import that is not used": ("import numpy as np", "import numpy as np, os"),
     "the type of a constant": ("RATE = 2.0", "RATE: float = 2.0"),
-    ""
     "the order of definitions": (
         'class Grid:\n    """A class."""\n    points = 4\n\ndef inner(x, y=OTHER):\n    return RATE * x\n',
         "def inner(x, y=OTHER):\n    return RATE * x\n\nclass Grid:\n    points = 4\n",
     ),
 }  # fmt: skip
-HELPER_CHANGED = {
-    "what is used": ("FACTOR * x", "FACTOR + x", True),
-    "a constant behind it": ("FACTOR = 2", "FACTOR = 3", True),
-    "another function": ("return 0", "return 1", False),
-    "a constant of the same name": ("OTHER = 1", "OTHER = 2", False),
-    "a comment": ("FACTOR = 2", "FACTOR = 2  # two", False),
-}
+HELPER_CHANGED = (("FACTOR * x", "FACTOR + x"), ("FACTOR = 2", "FACTOR = 3"))
+HELPER_SAME = (("return 0", "return 1"), ("OTHER = 1", "OTHER = 2"), ("FACTOR = 2", "FACTOR = 2  # two"))
 
 
 @pytest.fixture
@@ -154,11 +147,10 @@ def test_what_leaves_it(fingerprint, name):
     assert fingerprint(SOURCE.replace(old, new)) == fingerprint()
 
 
-@pytest.mark.parametrize("name", HELPER_CHANGED)
-def test_the_used_part_of_a_helper_counts(fingerprint, name):
-    old, new, changes = HELPER_CHANGED[name]
-    assert HELPER.replace(old, new) != HELPER
-    assert (fingerprint(helper=HELPER.replace(old, new)) != fingerprint()) is changes
+def test_the_used_part_of_a_helper_counts(fingerprint):
+    changed = [fingerprint(helper=HELPER.replace(*each)) for each in HELPER_CHANGED]
+    assert len({fingerprint(), *changed}) == 3
+    assert {fingerprint(helper=HELPER.replace(*each)) for each in HELPER_SAME} == {fingerprint()}
 
 
 def test_the_name_and_the_folder_of_the_file_do_not_count(fingerprint):
@@ -218,40 +210,104 @@ def test_files_on_which_it_depends_count_wherever_the_study_is(tmp_path):
 _numbers = itertools.count()
 
 
-def cell(source, *earlier, **names):
-    """A function `f` of a notebook's cells, whose texts are known."""
+def run_cells(*texts, **names):
+    """The names of a notebook after these cells, whose texts are known."""
     module = types.ModuleType("__main__")
-    vars(module).update(names)
-    for text in map(textwrap.dedent, (*earlier, source)):
+    vars(module).update(names, In=[""])
+    for text in map(textwrap.dedent, texts):
         name = f"<cell {next(_numbers)}>"
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        vars(module)["In"].append(text)
         exec(compile(text, name, "exec"), vars(module))
-    return module.f
+    return vars(module)
 
 
-def value_fingerprint(value):
-    return object_fingerprint(value)[0]
+def cell(*texts, **names):
+    """The function `f` of these cells."""
+    return run_cells(*texts, **names)["f"]
 
 
-def content(function):
+def content(value):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CodeWarning)
-        return object_fingerprint(function)[0]
+        return object_fingerprint(value)[0]
 
 
 USES = "def f(seed):\n    return helper(seed) + RATE\ndef helper(x):\n    return 2 * x\n"
+USE = "def f(seed):\n    return g(seed)\n"
+CACHE = f"import functools\nRATE = 2\n@functools.lru_cache(maxsize=8)\ndef g(x):\n    return x + RATE\n{USE}"
+FIRST, SECOND = "A = 2\ndef g(x):\n    return A * x\n", "A = 3\ndef g(x):\n    return A + x\n"
+MAKE = "def make(a):\n    return lambda seed: a * seed\nf = make(k)\n"
+CLASS = """
+class Meta(type):
+    RATE = 2
+class Base:
+    def fit(self, x):
+        return x
+class Model(Base, metaclass=Meta):
+    scale = 2
+    def __init__(self, rate=1):
+        self.rate = rate
+    def run(self, seed):
+        return self.fit(seed) * self.rate
+    def fit(self, x):
+        return super().fit(x) * type(self).RATE * self.scale
+f = Model(3).run
+"""
+IN_FUNCTION = "def make():\n" + textwrap.indent(CLASS, "    ") + "    return f\nf = make()\n"
+JSON = "import json\nRATE = 2\ndef f(seed):\n    return json.dumps(RATE)\n"
+CLASS_CHANGES = (
+    ("RATE = 2", "RATE = 3"), ("return x\n", "return -x\n"), ("rate=1", "rate=2"), ("scale = 2", "scale = 3"),
+    ("Model(3)", "Model(4)"), ("self.rate\n", "-self.rate\n"),
+)  # fmt: skip
+CELLS_THAT_DIFFER = {
+    **{f"behind a cache: {new}": ((CACHE,), (CACHE.replace(old, new),)) for old, new in (
+        ("RATE = 2", "RATE = 3"), ("x + RATE", "x - RATE"), ("maxsize=8", "maxsize=9"))},
+    **{f"a class: {new}": ((CLASS,), (CLASS.replace(old, new),)) for old, new in CLASS_CHANGES},
+    **{f"a class in a function: {new}": (
+        (IN_FUNCTION,), (IN_FUNCTION.replace(old, new),)) for old, new in CLASS_CHANGES},
+    "a cell that was run again": ((FIRST, SECOND, USE), (FIRST, USE)),
+    "a name that a later cell binds again": (("k = 1", MAKE, "k = 2"), ("k = 2", MAKE)),
+    "an enclosed value": (("k = 1\n" + MAKE,), ("k = 2\n" + MAKE,)),
+    "a type of enclosed value": (("k = 1\n" + MAKE,), ("k = 1.0\n" + MAKE,)),
+    "lambdas of one line": (
+        ("g, f = lambda s: s + 2, lambda s: s + 1",), ("g, f = lambda s: s + 1, lambda s: (lambda x: x)(s)",)
+    ),
+    "a list that another cell changes": (("B = [1]\n" + USE.replace("g(seed)", "B"), "B.append(2)"), (
+        "B = [1]\n" + USE.replace("g(seed)", "B"),)),
+}  # fmt: skip
+EQUAL_CELLS = {
+    "a cell that was run again": ((FIRST, SECOND, USE), (SECOND, USE)),
+    "other cells before it": (("k = 2", MAKE), ("x = 1", "k = 2\n" + MAKE)),
+    **{f"a later cell: {later}": ((JSON,), (JSON, later)) for later in (
+        "f", "print(f(3))", "len([f])", "json.dumps(f(1))", "x = f(2)", "RATE")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CELLS_THAT_DIFFER)
+def test_cells_that_change_a_fingerprint(name):
+    one, other = CELLS_THAT_DIFFER[name]
+    assert content(cell(*one)) == content(cell(*one)) != content(cell(*other))
+
+
+@pytest.mark.parametrize("name", EQUAL_CELLS)
+def test_cells_that_leave_a_fingerprint(name):
+    one, other = EQUAL_CELLS[name]
+    assert content(cell(*one)) == content(cell(*other))
+
+
 VALUES = {
-    ""
     "a number": (1.0, 1.5), "a type of number": (1, 1.0), "a boolean": (1, True),
-    "an array": (np.arange(3), np.arange(1, 4)),
+    "an array": (np.arange(3), np.arange(1, 4)), "a text": ("a", "b"),
     "a type of array": (np.arange(3), np.arange(3.0)), "a list": ([1, 2], [2, 1]), "a tuple": ((1,), [1]),
     "a dict": ({"a": 1}, {"a": 2}), "a set": ({1, 2}, {1, 3}), "a frozen set": (frozenset({1}), frozenset({2})),
     "a frame": (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})), "a NumPy number": (np.float64(1), 1.0),
     "None": (None, 0), "infinity": (float("inf"), float("nan")), "a sign": (0.0, -0.0),
     "a partial": (functools.partial(min, 1), functools.partial(min, 2)), "a module": (np, pd),
-    "a lambda": (lambda x: x, lambda x: x + 1), "a text": ("a", "b"), "objects in an array": (
+    "a lambda": (lambda x: x, lambda x: x + 1), "objects in an array": (
         np.array([1, "a"], dtype=object), np.array([1, "b"], dtype=object)
-    ),
+    ), "masked entries": (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0])),
+    "a class of a package": (pd.Series, pd.DataFrame),
 }  # fmt: skip
 
 
@@ -291,7 +347,7 @@ def shown(value):
 @settings(max_examples=100)
 @given(NESTED, NESTED)
 def test_two_values_have_one_fingerprint_only_if_they_are_the_same(one, other):
-    assert (value_fingerprint(one) == value_fingerprint(other)) is (shown(one) == shown(other))
+    assert (content(one) == content(other)) is (shown(one) == shown(other))
 
 
 @settings(max_examples=50)
@@ -303,34 +359,7 @@ def test_a_captured_literal_counts_as_its_text(value):
     except (NameError, SyntaxError, TypeError):
         is_literal = False
     if is_literal:
-        assert content(cell(USES, f"RATE = {text}\ndef g(): pass")) == content(cell(USES, RATE=value))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("RATE = 2", "RATE = 3"), ("x + RATE", "x - RATE"), ("maxsize=8", "maxsize=9")]
-)
-def test_what_is_behind_a_cache_counts(old, new):
-    source = (
-        "import functools\nRATE = 2\n@functools.lru_cache(maxsize=8)\ndef g(x):\n    return x + RATE\n"
-        "def f(seed):\n    return g(seed)\n"
-    )
-    assert content(cell(source)) == content(cell(source))
-    assert content(cell(source)) != content(cell(source.replace(old, new)))
-
-
-def test_a_cell_that_was_run_again_counts_as_it_is_now():
-    first, second = "A = 2\ndef g(x):\n    return A * x\n", "A = 3\ndef g(x):\n    return A + x\n"
-    use = "def f(seed):\n    return g(seed)\n"
-    assert content(cell(use, first, second)) == content(cell(use, second)) != content(cell(use, first))
-
-
-@pytest.mark.parametrize("later", ["f", "print(f(3))", "len([f])", "import json\njson.dumps(f(1))", "x = f(2)", "RATE"])
-def test_later_cells_that_only_use_a_function_leave_its_fingerprint(later):
-    names = cell("import json\nRATE = 2\ndef f(seed):\n    return json.dumps(RATE)\n").__globals__
-    before = content(names["f"])
-    names["In"] = [*list_cells(names), later]
-    exec(later, names)
-    assert content(names["f"]) == before
+        assert content(cell(f"RATE = {text}", USES)) == content(cell(USES, RATE=value))
 
 
 SCRIPT = """
@@ -350,10 +379,6 @@ for box in [Box(1), Box(2)]:
     def h(seed, box=box):
         return box.value
     found += [object_fingerprint(f)[0], object_fingerprint(h)[0]]
-k = make(Box(1))
-found.append(object_fingerprint(k)[0])
-k = make(Box(2))
-found.append(object_fingerprint(k)[0])
 print(json.dumps([*found, object_fingerprint(g)[0]]))
 """
 
@@ -366,24 +391,7 @@ def test_a_script_that_binds_a_name_again_has_other_fingerprints(tmp_path):
     ]
     one, other = (json.loads(line.stdout) for line in lines)
     assert len(set(one[:4])) == 4
-    assert one[4] != one[5]
     assert one[-1] != other[-1]
-
-
-def test_a_name_that_a_later_cell_binds_again_is_no_part_of_a_closure():
-    def of(*cells):
-        module = types.ModuleType("__main__")
-        vars(module)["In"] = [""]
-        for text in cells:
-            name = f"<cell {next(_numbers)}>"
-            vars(module)["In"].append(text)
-            linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-            exec(compile(text, name, "exec"), vars(module))
-        return content(module.f)
-
-    make = "def make(a):\n    return lambda seed: a * seed\nf = make(k)\n"
-    assert of("k = 1\n", make, "k = 2\n") != of("k = 2\n", make)
-    assert of("k = 2\n", make) == of("x = 1\n", "k = 2\n" + make)
 
 
 def test_a_value_that_differs_from_the_text_counts():
@@ -397,6 +405,9 @@ def test_a_value_that_differs_from_the_text_counts():
     function.__globals__["B"].pop()
     function.__defaults__ = (7,)
     assert len({before, changed, other, content(function)}) == 4
+    method = cell(CLASS)
+    before, method.__self__.rate = content(method), 5
+    assert content(method) != before
 
 
 def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_path, monkeypatch):
@@ -407,8 +418,7 @@ def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_
     before = content(toy_stale.f)
     (tmp_path / "toy_stale.py").write_text("def f(seed):\n    return 2 * seed\n")
     with pytest.warns(CodeWarning, match="the source of `f` is not known, or has changed since it was imported"):
-        stale = value_fingerprint(toy_stale.f)
-    assert before != stale
+        assert before != object_fingerprint(toy_stale.f)[0]
     del sys.modules["toy_stale"]
 
 
@@ -416,7 +426,7 @@ def test_functions_without_a_source_count_by_their_code():
     names = {"RATE": 2}
     exec("def f(seed):\n    return RATE * seed\ndef g(seed):\n    return RATE + seed\n", names)
     with pytest.warns(CodeWarning, match="the source of `f` is not known"):
-        one = value_fingerprint(names["f"])
+        one = object_fingerprint(names["f"])[0]
     assert one == content(names["f"]) != content(names["g"])
     names["RATE"] = 3
     assert content(names["f"]) != one
@@ -424,50 +434,7 @@ def test_functions_without_a_source_count_by_their_code():
 
 def test_an_object_without_a_literal_form_counts_with_a_warning():
     with pytest.warns(CodeWarning, match=r"type pandas\.\S*DataFrame has no literal form"):
-        value_fingerprint(pd.DataFrame({"a": [1]}))
-
-
-CLASS = """
-class Model:
-    scale = 2
-    def __init__(self, rate):
-        self.rate = rate
-    def run(self, seed):
-        return self.other(seed) * self.rate
-    def other(self, seed):
-        return seed * self.scale
-f = Model(RATE).run
-"""
-
-
-def test_methods_of_objects_count_with_their_object_and_class():
-    assert content(cell(CLASS, RATE=1)) == content(cell(CLASS, RATE=1))
-    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS, RATE=2))
-    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS.replace("scale = 2", "scale = 3"), RATE=1))
-    assert content(cell(CLASS, RATE=1)) != content(cell(CLASS.replace("seed * self", "seed + self"), RATE=1))
-    changed = cell(CLASS, RATE=1)
-    changed.__self__.rate = 5
-    assert content(changed) != content(cell(CLASS, RATE=1))
-    type(changed.__self__).scale = 3
-    assert content(types.MethodType(type(changed.__self__).run, changed.__self__)) != content(changed.__func__)
-
-
-def test_lambdas_of_one_line_differ():
-    functions = [lambda seed: seed + 1, lambda seed: seed + 2, lambda seed: (lambda x: x)(seed)]
-    assert len({content(function) for function in functions}) == 3
-
-
-def test_enclosed_variables_count():
-    source = "def make(a):\n    return lambda seed: seed + a\nf = make({})"
-    assert content(cell(source.format(1))) != content(cell(source.format(2)))
-    made = [(lambda a: lambda seed: seed + a)(value) for value in (1, 2, 1.0)]
-    assert len({content(each) for each in made}) == 3
-
-
-def test_cycles_end():
-    cycle = [1]
-    cycle.append(cycle)
-    assert content(cell(USES, RATE=cycle))
+        object_fingerprint(pd.DataFrame({"a": [1]}))
 
 
 class Square:
@@ -530,11 +497,6 @@ def test_an_object_whose_pickled_content_always_differs_is_refused_by_name():
 # --- what is installed, and many definitions --------------------------------------------------------------------------
 
 
-def made(source):
-    """The names of a notebook's cell."""
-    return cell(f"{textwrap.dedent(source)}\ndef f(): pass\n").__globals__
-
-
 def chain_of_classes(length):
     kind = object
     for number in range(length):
@@ -555,7 +517,7 @@ def functions_that_call_each_other(count, in_closures=False):
     )
     if in_closures:
         text = "def make():\n" + textwrap.indent(text, "    ") + "    return f0\nf0 = make()\n"
-    return made(text)["f0"]
+    return run_cells(text)["f0"]
 
 
 INSTALLED = {
@@ -571,10 +533,10 @@ MANY = {
     "classes one from the other": lambda: chain_of_classes(1000),
     "functions that call each other": lambda: functions_that_call_each_other(2000),
     "functions in a function that call each other": lambda: functions_that_call_each_other(1000, in_closures=True),
-    "names that follow from each other": lambda: made(
+    "names that follow from each other": lambda: run_cells(
         "def g(*x): return x\na = b = g(1)\n" + "a, b = g(a, b)\n" * 500 + "def h(): return a, b\n"
     )["h"],
-    "values of two names that follow from both": lambda: made(
+    "values of two names that follow from both": lambda: run_cells(
         "def g(*x): return lambda: x\na0 = g(1)\nb0 = g(2)\n"
         + "".join(f"a{i + 1} = g(a{i}, b{i})\nb{i + 1} = g(a{i}, b{i})\n" for i in range(30))
         + "def h(): return a30, b30\n"
@@ -585,6 +547,7 @@ MANY = {
     "shared classes": lambda: diamond(object, lambda value: type("D", (), {"left": value, "right": value})),
     "shared closures": lambda: diamond(abs, lambda value: lambda x: value(x) + value(-x)),
     "shared objects": lambda: diamond(None, lambda value: types.SimpleNamespace(left=value, right=value)),
+    "a list in itself": lambda: (lambda entries: entries.append(entries) or entries)([1]),
     "deep lists": lambda: diamond([object], lambda value: [value], 400),
 }
 
@@ -601,10 +564,7 @@ def test_a_fingerprint_takes_about_a_second_at_most(name):
 def test_what_is_installed_counts_by_its_name():
     values = [content(make()) for make in INSTALLED.values()]
     assert len({*values}) == len(values)
-    assert content(pd.Series) == content(copy.copy(pd.Series)) == object_fingerprint(pd.core.series.Series)[0]
-    use = "import pandas as pd\ndef f(seed):\n    return helper(seed)\n"
-    assert content(cell(use, helper=pd.Series)) == content(cell(use, helper=pd.Series))
-    assert content(cell(use, helper=pd.Series)) != content(cell(use, helper=pd.DataFrame))
+    assert content(pd.Series) == content(copy.copy(pd.Series)) == content(pd.core.series.Series)
 
 
 @pytest.mark.parametrize("depth", [1, 5, 12])
@@ -624,30 +584,3 @@ def test_the_innermost_part_of_a_large_value_counts(name):
     inner = {"shared lists of numbers": (1.5, 2.5)}.get(name, (int, float))
     assert content(diamond([inner[0]], join, depth)) == content(diamond([inner[0]], join, depth))
     assert content(diamond([inner[0]], join, depth)) != content(diamond([inner[1]], join, depth))
-
-
-CLASSES = """
-class Meta(type):
-    RATE = 2
-class Base:
-    def fit(self, x):
-        return x
-class Model(Base, metaclass=Meta):
-    def __init__(self, rate=1):
-        self.rate = rate
-    def fit(self, x):
-        return super().fit(x) * type(self).RATE
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("RATE = 2", "RATE = 3"), ("return x\n", "return -x\n"), ("rate=1", "rate=2")]
-)
-@pytest.mark.parametrize("made_by", ["its text", "a function"])
-def test_a_class_counts_with_those_that_it_follows_from(old, new, made_by):
-    source = CLASSES
-    if made_by == "a function":
-        source = "def make():\n" + textwrap.indent(source, "    ") + "    return Model\nModel = make()\n"
-    assert content(made(source)["Model"]) == content(made(source)["Model"])
-    assert content(made(source)["Model"]) != content(made(source.replace(old, new))["Model"])
-    assert content(made(source)["Model"]()) != content(made(source.replace(old, new))["Model"]())

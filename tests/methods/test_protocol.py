@@ -1,7 +1,6 @@
 """The contract of a method: what it must have, and that everything else may be left out."""
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,15 +8,7 @@ import pytest
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.operations.forecast import worker_memory
 from evogt_study.pde.pipeline import afresh
-from evogt_study.schema.parameters import (
-    Parameter,
-    anything,
-    declared_parameters,
-    integer,
-    make_typed,
-    parameter_field,
-    real,
-)
+from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text
 from evogt_study.study import plan as plan_module
@@ -97,22 +88,6 @@ def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     assert (plan.work, plan.longest, plan.group, peak_memory(plan)) == (None, 0.0, 1, 0.0)
     assert worker_memory(plan) == 0.0
     assert plan.method.required({}) == ("i",)
-
-
-def test_a_field_is_the_one_declaration_of_a_parameter():
-    @dataclass(frozen=True, kw_only=True)
-    class Parameters:
-        points: int = parameter_field("an integer >= 1", integer(1), "points")
-        ridge: float = parameter_field("a number", real(), default=0.5)
-        word: str | None = parameter_field("a word", anything, optional=True)
-
-    known = declared_parameters(Parameters)
-    assert {name: (part.name, part.default, part.optional) for name, part in known.items()} == {
-        "points": ("points", None, False), "ridge": ("ridge", 0.5, False), "word": ("word", None, True),
-    }  # fmt: skip
-    assert make_typed(Parameters, {"points": 3, "other": 1}) == Parameters(points=3, ridge=0.5, word=None)
-    with pytest.raises(TypeError, match="points"):
-        make_typed(Parameters, {})
 
 
 @pytest.mark.parametrize("value", [1, -3, 0.1, 1e-12, 2.0, True, "a", 'é"', (1, 2.5), 10**18, 1e300])
