@@ -6,7 +6,6 @@ second.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from evogt_study.results.table import RunTable
     from evogt_study.study.phases import Precision
     from evogt_study.study.study import Study
-
-START_MINUTES = 2
-"""Minutes of a job beside its runs."""
 
 
 @click.command(
@@ -142,12 +138,17 @@ def submit(
     KEY=VALUE changes the study as in `evogt run`.  Each task is `evogt run --task I/N`, without a scheduler.  Its
     output goes to the folder RESULT.jobs.  The same command again runs the missing cases.
     """
-    from evogt_study.workers.batch_systems import make_jobs_folder, submit_script
+    from evogt_study.study.plan import count_needs
+    from evogt_study.workers.batch_systems import make_job_scripts, make_jobs_folder, submit_script
 
     study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
     # first: it refuses a system or a directive before anything is written
-    scripts = list(_make_scripts(study, [str(study_file), *assignments], path, tasks, workers, cluster, directives))
+    table, given = study.model.resources, [str(study_file), *assignments]
+    scripts = make_job_scripts(
+        cluster, given, path, tasks, count_needs(study), workers=workers, directives=directives,
+        retries=table is not None and table.retry_memory,
+    )  # fmt: skip
     # before any task starts: SLURM does not make the folder of their output
     make_jobs_folder(path)
     for script in scripts:
@@ -155,27 +156,6 @@ def submit(
             print_text(script.rstrip("\n"))
         else:
             print_line(submit_script(cluster, script))
-
-
-def _make_scripts(
-    study: Study, given: list[str], path: Path, tasks: int, workers: int, cluster: str, directives: tuple[str, ...]
-) -> Iterator[str]:
-    """Yield a script for each class of needs, or one script for a study without [resources]."""
-    from evogt_study.study.plan import count_needs
-    from evogt_study.workers.batch_systems import SYSTEMS, describe_needs, job_script
-
-    classes, table = count_needs(study), study.model.resources
-    if not classes or table is None or cluster not in SYSTEMS:
-        yield job_script(cluster, given, path, tasks, workers=workers, directives=directives)
-        return
-    for number, (needs, n_runs) in enumerate(classes.items(), 1):
-        n_tasks = min(tasks, n_runs)
-        minutes = needs.minutes * math.ceil(n_runs / (n_tasks * workers)) + START_MINUTES
-        own = describe_needs(cluster, needs, minutes, workers, retries=table.retry_memory)
-        yield job_script(
-            cluster, given, path, n_tasks, workers=workers, cores=needs.cores, number_of_class=number,
-            directives=(*own, *directives),
-        )  # fmt: skip
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:

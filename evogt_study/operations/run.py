@@ -303,9 +303,8 @@ def run_task(
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
-        classes = list(count_needs(study))
-        if number_of_class:
-            classes = classes[number_of_class - 1 : number_of_class]
+        every = list(count_needs(study))
+        classes = every[number_of_class - 1 : number_of_class] if number_of_class else every
         task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end, classes)
         share = StudyRun(study, output, task, options)
         share.tables()

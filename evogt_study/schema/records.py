@@ -52,13 +52,32 @@ class Record:
         return size + sum([datum.values.nbytes for datum in self.coordinates.values()])
 
 
+class Needs(NamedTuple):
+    """What a run needs: megabytes of memory, cores, minutes and a queue; 0 or "" if the study does not say it."""
+
+    memory: int = 0
+    cores: int = 0
+    minutes: int = 0
+    queue: str = ""
+
+    @property
+    def worker_resources(self) -> dict[str, float]:
+        """Resources of a Dask worker that the run takes."""
+        amounts = {"cores": self.cores, "memory": self.memory * 1e6}
+        return {name: amount for name, amount in amounts.items() if amount}
+
+
+NO_NEEDS = Needs()
+
+
 @dataclass(frozen=True)
 class Case:
-    """One combination of parameter values: its number, its parameters and its run key."""
+    """One combination of parameter values: its number, its parameters, its run key, and what its run needs."""
 
     index: int
     values: dict[str, Value]
     key: str
+    needs: Needs = NO_NEEDS
 
 
 @dataclass(frozen=True)

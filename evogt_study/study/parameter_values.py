@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -240,14 +240,35 @@ def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[For
 
 
 def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Formula:
-    from evogt_study.formulas import evaluate_formula, parse  # with SymPy, which a study without formulas does not need
-
     place, known = declared.place(f"constants.{name}"), declared.method.parameters
     declared.check_name(name, place)
     text = raw[_FORMULA]
     if set(raw) != {_FORMULA} or not isinstance(text, str):
         raise place.mistake('{ formula = "..." }', raw)
     place = place.at(_FORMULA)
+    names, compute = compile_formula(name, text, place, declared)
+
+    def value(values: Values) -> Value:
+        """The value in a case.  Raises StudyError if there is none."""
+        number = compute(values)
+        # 80.0 is no number of features: an integer, if the parameter or all operands are integers
+        if not (number.is_integer() and all(isinstance(values[each], (int, np.integer)) for each in names)):
+            try:
+                return known[name].value(number)
+            except ParameterError:
+                pass
+        return declared.value(name, int(number) if number.is_integer() else number, place)
+
+    return Formula(name, names, value)
+
+
+def compile_formula(
+    name: str, text: str, place: SourceLocation, declared: Declared
+) -> tuple[tuple[str, ...], Callable[[Values], float]]:
+    """Return the parameters of a formula, and the function of the values of a case that it is.  Raises StudyError."""
+    from evogt_study.formulas import evaluate_formula, parse  # with SymPy, which a study without formulas does not need
+
+    known = declared.method.parameters
     try:
         expression = parse(text)
     except FormulaError as error:
@@ -257,8 +278,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
         if each not in known:
             raise StudyError(f"unknown parameter `{each}` in {text!r} ({place}). {suggest(each, tuple(known))}")
 
-    def value(values: Values) -> Value:
-        """The value in a case.  Raises StudyError if there is none."""
+    def compute(values: Values) -> float:
         given: dict[str, Any] = {each: values.get(each) for each in names}
         for each, found in given.items():
             if not is_number(found):
@@ -270,12 +290,6 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
             at = ", ".join(f"{each} = {text_label(found)}" for each, found in given.items())
             message = f"`{name}` must be a finite number, got {number} from {text!r}"
             raise place.error(f"{message}{' for ' if at else ''}{at}")
-        # 80.0 is no number of features: an integer, if the parameter or all operands are integers
-        if not (number.is_integer() and all(isinstance(found, (int, np.integer)) for found in given.values())):
-            try:
-                return known[name].value(number)
-            except ParameterError:
-                pass
-        return declared.value(name, int(number) if number.is_integer() else number, place)
+        return number
 
-    return Formula(name, names, value)
+    return names, compute

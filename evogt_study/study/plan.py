@@ -19,14 +19,14 @@ from evogt_study.errors import InputError
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, hash_setup, make_entry
-from evogt_study.schema.records import Case
+from evogt_study.schema.records import NO_NEEDS, Case, Needs
 from evogt_study.schema.values import KEY_DIGITS, Value, Values
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Keys, ParameterTable
 from evogt_study.study.phases import SEED, Phase
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
-    from evogt_study.study.resources import Needs, Resources
+    from evogt_study.study.resources import Resources
     from evogt_study.study.study import Study
 
 Order = npt.NDArray[np.int64]
@@ -118,8 +118,6 @@ class Plan:
     """Folder for the folders and checkpoints of its runs; "" if it has no result."""
     resources: Resources | None = None
     """What its runs need, if the study says so."""
-    needs: Needs | None = None
-    """What each of the runs that are computed now needs."""
 
     @property
     def method(self) -> Method:
@@ -206,7 +204,8 @@ class Plan:
             keys = self.keys[block].astype(str).tolist()
             for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
                 if values is not None:
-                    yield Case(index, values, key)
+                    needs = NO_NEEDS if self.resources is None else self.resources.needs_of(values)
+                    yield Case(index, values, key, needs)
 
     def trials(self, numbers: Order) -> Order:
         """The first of these cases for each user function."""
@@ -245,16 +244,10 @@ def phase_plan(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()
 
 
 def count_needs(study: Study) -> dict[Needs, int]:
-    """Return the classes of needs of all phases, the smallest first, each with its largest number of runs in a phase.
-
-    Array tasks name a class by its position.
-    """
+    """Return the classes of needs, the smallest first, each with its largest number of runs in a phase."""
     found: dict[Needs, int] = {}
-    resources = study.resources
-    if resources is None:
-        return found
-    for plan in provisional_plans(study):
-        for needs, count in Counter(resources.needs_of(case.values) for case in plan.cases()).items():
+    for plan in provisional_plans(study) if study.resources is not None else ():
+        for needs, count in Counter(case.needs for case in plan.cases()).items():
             found[needs] = max(count, found.get(needs, 0))
     return dict(sorted(found.items()))
 

@@ -7,109 +7,55 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
-from evogt_study.errors import FormulaError, StudyError, shorten
-from evogt_study.schema.values import Values, is_number
+from evogt_study.schema.records import Needs
+from evogt_study.schema.values import Values
+from evogt_study.study.model import ResourcesTable
+from evogt_study.study.parameter_values import Declared, SourceLocation, compile_formula
 
-if TYPE_CHECKING:  # workers need no pydantic
-    from evogt_study.study.model import ResourcesTable
-
-_UNITS = {"MB": 10**6, "GB": 10**9}
-_MEMORY = re.compile(rf"(.+?)\s*({'|'.join(_UNITS)})")
-
-
-@dataclass(frozen=True, order=True)
-class Needs:
-    """What each run of a class needs: bytes of memory, cores, minutes and a queue; 0 or "" if the study is silent."""
-
-    memory: int = 0
-    cores: int = 1
-    minutes: int = 0
-    queue: str = ""
-
-    @property
-    def dask(self) -> dict[str, int]:
-        """Resources of a Dask worker that a run takes."""
-        return {"cores": self.cores} | ({"memory": self.memory} if self.memory else {})
-
-    def describe(self) -> str:
-        """Describe the class: "2 cores, 4000 MB, 30 minutes, queue long"."""
-        parts = [f"{self.cores} cores", f"{self.memory / 1e6:.0f} MB" * bool(self.memory)]
-        parts += [f"{self.minutes} minutes" * bool(self.minutes), f"queue {self.queue}" * bool(self.queue)]
-        return ", ".join(filter(None, parts))
+_MEMORY = re.compile(r"(.+?)\s*([MG])B")
 
 
 @dataclass(frozen=True, eq=False)
 class Resources:
-    """The section ``[resources]`` of a study whose method has the `parameters`."""
+    """The section ``[resources]`` of a study, at `place`: a function of the values of a case for each of its needs."""
 
-    table: ResourcesTable
-    parameters: tuple[str, ...]
-    file: str
+    formulas: Mapping[str, Callable[[Values], float]]
+    queue: str
+    retry_memory: bool
+    place: SourceLocation
 
-    @cached_property
-    def _formulas(self) -> Mapping[str, Callable[[Values], float]]:
-        """Functions of the values of a case.  Raises StudyError for text that is no formula of parameters."""
-        table, found = self.table, dict[str, Callable[[Values], float]]()
+    @staticmethod
+    def of(table: ResourcesTable, declared: Declared) -> Resources:
+        """Read the section.  Raises StudyError."""
+        place, texts = declared.place("resources"), {"cores": str(1 if table.cores is None else table.cores)}
         if table.memory is not None:
             match = _MEMORY.fullmatch(table.memory.strip())
             if match is None:
-                raise self._mistake("memory", "a number or formula with the unit MB or GB, such as 4 GB", table.memory)
-            found["memory"] = self._read("memory", match[1], _UNITS[match[2]])
-        for name in ("cores", "minutes"):
-            if (raw := getattr(table, name)) is not None:
-                found[name] = self._read(name, str(raw), 1)
-        return found
-
-    def _mistake(self, name: str, wanted: str, got: object) -> StudyError:
-        return StudyError(f"`{name}` must be {wanted}, got {shorten(got)} ({self.file}, resources.{name})")
-
-    def _read(self, name: str, text: str, unit: int) -> Callable[[Values], float]:
-        try:
-            number = float(text) * unit  # most are plain: a formula imports SymPy
-            return lambda values: number
-        except ValueError:
-            from evogt_study.formulas import evaluate_formula, parse
-        try:
-            expression = parse(text)
-        except FormulaError as error:
-            raise StudyError(f"{error} ({self.file}, resources.{name})") from None
-        names = sorted(map(str, expression.free_symbols))
-        for each in names:
-            if each not in self.parameters:
-                raise self._mistake(name, f"a formula of {', '.join(self.parameters)}", text)
-
-        def evaluate(values: Values) -> float:
-            given: dict[str, Any] = {each: values.get(each) for each in names}
-            if wrong := [each for each, found in given.items() if not is_number(found)]:
-                raise self._mistake(name, f"a formula of numbers, and `{wrong[0]}` is none", text)
-            return float(evaluate_formula(expression, {each: float(found) for each, found in given.items()})) * unit
-
-        return evaluate
+                wanted = "a number or formula with the unit MB or GB, such as 4 GB"
+                raise place.at("memory").mistake(wanted, table.memory)
+            texts["memory"] = match[1] if match[2] == "M" else f"1000*({match[1]})"
+        if table.minutes is not None:
+            texts["minutes"] = str(table.minutes)
+        formulas = {name: _read_amount(name, text, place.at(name), declared) for name, text in texts.items()}
+        return Resources(formulas, table.queue or "", table.retry_memory, place)
 
     def needs_of(self, values: Values) -> Needs:
-        """Return what a case needs, rounded up to MB, cores and minutes.  Raises StudyError if it is not positive."""
+        """Return what a case needs, rounded up.  Raises StudyError if it is not positive."""
         found = dict[str, int]()
-        for name, evaluate in self._formulas.items():
-            number, step, text = evaluate(values), 10**6 if name == "memory" else 1, str(getattr(self.table, name))
-            if not 0.0 < number < math.inf:
-                at = ", ".join(f"{each} = {value}" for each, value in values.items() if re.search(rf"\b{each}\b", text))
-                raise self._mistake(name, f"positive for every case, {text!r} at {at}", number)
-            found[name] = math.ceil(round(number / step, 6)) * step
-        memory, cores, minutes = found.get("memory", 0), found.get("cores", 1), found.get("minutes", 0)
-        return Needs(memory, cores, minutes, self.table.queue or "")
+        for name, formula in self.formulas.items():
+            if not (amount := formula(values)) > 0.0:
+                at = ", ".join(f"{each} = {value}" for each, value in values.items())
+                raise self.place.at(name).error(f"`{name}` must be positive for every case, got {amount} for {at}")
+            found[name] = math.ceil(round(amount, 6))
+        return Needs(**found, queue=self.queue)
 
 
-def double_memory(needs: Needs) -> Needs:
-    """Return the needs with twice the memory."""
-    return replace(needs, memory=2 * needs.memory)
-
-
-def largest_needs(classes: Iterable[Needs]) -> Needs:
-    """Return needs that cover all of these."""
-    each: list[Any] = list(classes)
-    return Needs(*(max(getattr(needs, name) for needs in each) for name in ("memory", "cores", "minutes", "queue")))
+def _read_amount(name: str, text: str, place: SourceLocation, declared: Declared) -> Callable[[Values], float]:
+    with suppress(ValueError):  # most are plain numbers: a formula imports SymPy
+        number = float(text)
+        return lambda values: number
+    return compile_formula(name, text, place, declared)[1]

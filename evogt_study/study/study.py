@@ -42,6 +42,7 @@ from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_files, sections
 from evogt_study.study.model import StudyModel, check_model, read_toml, suggest_reader, write_toml
+from evogt_study.study.parameter_values import Declared
 from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
 from evogt_study.study.resources import Resources
@@ -330,11 +331,11 @@ class Study:
         given = {*space.names, *space.columns, *space.dependent_parameters, *space.constants}
         return self.method.has_streams and RNG not in given
 
-    @property
+    @cached_property
     def resources(self) -> Resources | None:
         """What its runs need, if the study says so."""
         table = self.model.resources
-        return None if table is None else Resources(table, tuple(self.method.parameters), self.file)
+        return None if table is None else Resources.of(table, Declared(self.method, self.file))
 
     @property
     def pilot(self) -> Pilot | None:

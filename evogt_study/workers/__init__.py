@@ -6,7 +6,6 @@
 - `runner`: the interpreters that compute runs, started and watched by a worker
 - `runner_process`: such an interpreter, seen from inside
 - `executor`: `Executor`, batch sizes, computation in this process
-- `unequal_runs`: runs of different needs side by side; another attempt with more memory
 - `dask_executor`: batches on any Dask client, a limited number in flight
 - `folder_executor`: parts of a plan that array tasks claim in a folder, without a scheduler
 - `clusters`: a given client, or a cluster inside this process

@@ -25,10 +25,18 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import software_set
-from evogt_study.schema.records import Case, Record, RunRecords, Stack, concatenate_records, stack_records
+from evogt_study.schema.records import (
+    NO_NEEDS,
+    Case,
+    Needs,
+    Record,
+    RunRecords,
+    Stack,
+    concatenate_records,
+    stack_records,
+)
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
-from evogt_study.study.resources import Needs
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 SEND_SECONDS = 0.25
@@ -52,7 +60,7 @@ class Batch:
     They are packed, since a scheduler would unpack and pack every value that it passes on, but not bytes.
 
     strict: a run that returns what cannot be stored is an error of the study, not of the run.  folder: for the
-    folders and checkpoints of the runs, or "".  needs: of each of the runs.
+    folders and checkpoints of the runs, or "".  needs: what each of the runs needs.
     """
 
     spec: MethodSpec
@@ -60,13 +68,11 @@ class Batch:
     packed: bytes
     strict: bool = False
     folder: str = ""
-    needs: Needs | None = None
+    needs: Needs = NO_NEEDS
 
     @staticmethod
-    def of(
-        spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "", needs: Needs | None = None
-    ) -> Batch:
-        """Return a batch of these cases."""
+    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
+        """Return a batch of these cases, which have equal needs."""
         common = cases[0].values
         for case in cases[1:]:
             own = case.values
@@ -78,7 +84,7 @@ class Batch:
         packed = [
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
         ]
-        return Batch(spec, common, pickle.dumps(packed), strict, folder, needs)
+        return Batch(spec, common, pickle.dumps(packed), strict, folder, cases[0].needs)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -153,13 +159,9 @@ def _compute_part(
     """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
     rows, process = list[_Row](), os.getpid()
-    n_threads = 1 if batch.needs is None else batch.needs.cores
     end, size = time.monotonic() + SEND_SECONDS, 0
-    with (
-        _libraries(len(sys.modules)).limit(limits=n_threads),
-        np.errstate(all="ignore"),
-        isolate_global_draws() as seed_draws,
-    ):
+    threads = _libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
+    with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws:
         for number, (key, own) in enumerate(cases[start:]):
             status, message, record = Status.ok, "", None
             seed_draws(key)

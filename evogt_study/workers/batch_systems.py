@@ -12,98 +12,76 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evogt_study.errors import InputError, ResultError
+from evogt_study.schema.records import NO_NEEDS, Needs
 from evogt_study.storage.atomic import check_result_place, make_folder
 from evogt_study.storage.paths import jobs_folder
-from evogt_study.study.resources import Needs
 
 SUBMIT_SECONDS = 120
 """Seconds for an answer of the batch system.  The commands of SLURM ask a busy server again for up to a minute."""
-
-
-_TASK_MEGABYTES = 500
-"""Memory of a task beside its runs: itself, and interpreters that compute runs."""
+_TASK_MEGABYTES, _START_MINUTES = 500, 2
+"""Memory and time of a task beside its runs: itself, and interpreters that compute runs."""
+_KEY = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
 class BatchSystem:
     """Names and commands of a batch system.
 
-    submit: command that reads a script.  mark: beginning of its lines in the script.  lines: those for an array.
-    number: variable with the number of a task.  needs: directives for memory, time and queue.
+    submit: command that reads a script.  mark: beginning of its lines in the script.  lines: those for an array, and
+    those for memory, time and queue, which a job has if its study states them.  number: variable with the number of a
+    task.
     """
 
     submit: str
     mark: str
     lines: tuple[str, ...]
     number: str
-    needs: tuple[str, str, str]
 
 
 SYSTEMS: Mapping[str, BatchSystem] = {
     "slurm": BatchSystem(
-        "sbatch",
-        "#SBATCH",
-        ("--job-name={name}", "--array=1-{tasks}", "--cpus-per-task={workers}", "--output={folder}/%A_%a.out"),
+        "sbatch", "#SBATCH",
+        ("--job-name={name}", "--array=1-{tasks}", "--cpus-per-task={cores}", "--output={folder}/%A_%a.out",
+         "--mem={memory}M", "--time={minutes}", "--partition={queue}"),
         "SLURM_ARRAY_TASK_ID",
-        ("--mem={memory}M", "--time={minutes}", "--partition={queue}"),
     ),
     "pbs": BatchSystem(
-        "qsub",
-        "#PBS",
-        ("-N {name}", "-J 1-{tasks}", "-l select=1:ncpus={workers}", "-j oe", "-o {folder}/"),
+        "qsub", "#PBS",
+        ("-N {name}", "-J 1-{tasks}", "-l select=1:ncpus={cores}", "-j oe", "-o {folder}/",
+         "-l mem={memory}mb", "-l walltime={hours}", "-q {queue}"),
         "PBS_ARRAY_INDEX",
-        ("-l mem={memory}mb", "-l walltime={hours}", "-q {queue}"),
     ),
     # parallel environments of SGE have names of the site's own: --directive requests more processors
     "sge": BatchSystem(
-        "qsub",
-        "#$",
-        ("-N {name}", "-t 1-{tasks}", "-j y", "-o {folder}/"),
+        "qsub", "#$",
+        ("-N {name}", "-t 1-{tasks}", "-j y", "-o {folder}/", "-l h_vmem={memory}M", "-l h_rt={hours}", "-q {queue}"),
         "SGE_TASK_ID",
-        ("-l h_vmem={memory}M", "-l h_rt={hours}", "-q {queue}"),
     ),
     "lsf": BatchSystem(
-        "bsub",
-        "#BSUB",
-        ('-J "{name}[1-{tasks}]"', "-n {workers}", "-o {folder}/%J_%I.out"),
+        "bsub", "#BSUB",
+        ('-J "{name}[1-{tasks}]"', "-n {cores}", "-o {folder}/%J_%I.out", "-M {memory}MB", "-W {minutes}",
+         "-q {queue}"),
         "LSB_JOBINDEX",
-        ("-M {memory}MB", "-W {minutes}", "-q {queue}"),
     ),
-}
+}  # fmt: skip
 
 
-def describe_needs(system: str, needs: Needs, minutes: int, workers: int, *, retries: bool) -> list[str]:
-    """Return the directives of a job whose `workers` run cases with these needs, for so many minutes.
-
-    retries: a run may be tried again with twice the memory.
-    """
-    memory = math.ceil(needs.memory * (1 + retries) / 1e6) * workers + _TASK_MEGABYTES
-    values = {
-        "memory": memory,
-        "minutes": minutes,
-        "hours": f"{minutes // 60}:{minutes % 60:02}:00",
-        "queue": needs.queue,
-    }
-    is_given = (needs.memory, needs.minutes, needs.queue)
-    return [line.format(**values) for line, given in zip(SYSTEMS[system].needs, is_given, strict=True) if given]
-
-
-def job_script(
+def make_job_scripts(
     system: str,
     study: Sequence[str],
     result: Path,
     tasks: int,
+    classes: Mapping[Needs, int],
     *,
     workers: int = 1,
-    cores: int = 1,
-    number_of_class: int = 0,
+    retries: bool = False,
     directives: Sequence[str] = (),
-) -> str:
-    """Return the script of an array of `tasks` tasks that compute the study for `result`, in this working folder.
+) -> list[str]:
+    """Return a script for each class of needs: an array of `tasks` tasks that compute the study for `result`, here.
 
-    study: the study file and its assignments.  cores: of each worker.  number_of_class: the class of needs of its runs,
-    or 0.  directives: further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown
-    system, or a directive of more than one line.
+    study: the study file and its assignments.  classes: number of runs of each class; none: one script for all runs.
+    retries: a run may be tried again with twice the memory.  directives: further lines for the batch system, such as
+    "--time=4:00:00".  Raises InputError for an unknown system, or a directive of more than one line.
     """
     if system not in SYSTEMS:
         raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
@@ -115,21 +93,25 @@ def job_script(
     for text in map(str, (*study, result, folder, Path.cwd(), sys.executable)):  # a line end would end its line
         if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", text):
             raise InputError(f"paths and assignments in a job script must have no control characters, got {text!r}")
-    name = "".join(letter if letter.isalnum() else "_" for letter in result.stem)
-    values = {"name": name, "tasks": tasks, "workers": workers * cores, "folder": shlex.quote(str(folder))}
-    command = [sys.executable, "-m", "evogt_study", "run", *study, "-o", str(result)]
-    command += ["--workers", str(workers * cores)] if workers * cores > 1 else []
-    task = f"{tasks}:{number_of_class}" if number_of_class else f"{tasks}"
-    return "\n".join(
-        [
-            "#!/bin/sh",
-            *(f"{known.mark} {line.format(**values)}" for line in known.lines),
-            *(f"{known.mark} {directive}" for directive in directives),
-            f"cd {shlex.quote(str(Path.cwd()))} || exit",
-            f'exec {shlex.join(command)} --task "${known.number}/{task}"',  # exec: signals of the system reach it
-            "",
-        ]
-    )
+    scripts = []
+    for number, (needs, n_runs) in enumerate((classes or {NO_NEEDS: tasks}).items(), 1):
+        n_tasks, cores = min(tasks, n_runs), workers * max(1, needs.cores)
+        minutes = needs.minutes and needs.minutes * math.ceil(n_runs / (n_tasks * workers)) + _START_MINUTES
+        values = {
+            "name": "".join(letter if letter.isalnum() else "_" for letter in result.stem),
+            "tasks": n_tasks, "cores": cores, "folder": shlex.quote(str(folder)), "queue": needs.queue,
+            "memory": needs.memory and needs.memory * (1 + retries) * workers + _TASK_MEGABYTES,
+            "minutes": minutes, "hours": minutes and f"{minutes // 60}:{minutes % 60:02}:00",
+        }  # fmt: skip
+        own = [line.format(**values) for line in known.lines if all(values[key] for key in _KEY.findall(line))]
+        command = [sys.executable, "-m", "evogt_study", "run", *study, "-o", str(result)]
+        command += ["--workers", str(cores)] if cores > 1 else []
+        task = f"{known.number}/{n_tasks}:{number}" if classes else f"{known.number}/{n_tasks}"
+        lines = ["#!/bin/sh", *(f"{known.mark} {line}" for line in (*own, *directives))]
+        lines.append(f"cd {shlex.quote(str(Path.cwd()))} || exit")
+        lines.append(f'exec {shlex.join(command)} --task "${task}"\n')  # exec: signals of the system reach it
+        scripts.append("\n".join(lines))
+    return scripts
 
 
 def make_jobs_folder(result: Path) -> None:

@@ -27,10 +27,9 @@ from distributed.worker import Worker
 
 from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.provenance import package_code
-from evogt_study.schema.records import Case, RunRecords, concatenate_records
+from evogt_study.schema.records import NO_NEEDS, Case, Needs, RunRecords, concatenate_records
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
-from evogt_study.study.resources import Needs
 from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, one_line, without_values
 from evogt_study.workers.executor import BatchSize, Executor
@@ -51,6 +50,11 @@ COUNTED_SECONDS = 1.0
 """Seconds between two counts of the workers; each is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
+MEMORY_SIGNS = (
+    "MemoryError", "of memory, more than the limit of", "signal 9, SIGKILL", "bad_alloc", "allocate memory",
+    "out of memory",
+)  # fmt: skip
+"""Text in the message of a run that failed for memory.  The kernel sends SIGKILL if memory is short."""
 MAX_WORKER_LOSSES = 2
 """Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
 _SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
@@ -105,8 +109,6 @@ class DaskExecutor(Executor):
     print_line: gets a line while there is no worker.  environment: environment variables of the runs.
     """
 
-    is_parallel = True
-
     def __init__(
         self,
         client: Client,
@@ -134,7 +136,7 @@ class DaskExecutor(Executor):
         workers: list[Any] = []
         with suppress(Exception):  # `check_connection` says that it is lost
             workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        wanted = needs.dask.items()
+        wanted = needs.worker_resources.items()
         return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
 
     def close(self) -> None:
@@ -151,11 +153,15 @@ class DaskExecutor(Executor):
 
 @dataclass(frozen=True)
 class BatchAttempt:
-    """A batch on its way: its cases, how often it lost its workers, and whether it is a trial."""
+    """A batch on its way: its cases, how often it lost its workers, and whether it is a trial.
+
+    earlier: attempts of its run that failed for memory.
+    """
 
     cases: Sequence[Case]
     losses: int = 0
     is_trial: bool = False
+    earlier: int = 0
 
 
 class _Flow:
@@ -171,6 +177,7 @@ class _Flow:
         self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
         self.n_trials = len(trials)  # that have no record yet
         self.in_flight: dict[Future[Any], BatchAttempt] = {}
+        self.offered = {NO_NEEDS}  # needs that a worker meets
         # in keys: studies share a client, and a batch that is tried again is a new task to Dask
         self.name, self.numbers = f"evogt-{uuid.uuid4().hex}", itertools.count()
         self.ended: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
@@ -222,23 +229,36 @@ class _Flow:
         n_wanted = self.n_wanted()
         attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
         while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
-            attempts.append(BatchAttempt(cases))
-        if attempts:  # in one message: 20 at once take the client 0.9 ms each, one by one 2.4
-            plan = self.plan
-            batches = (
-                Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder, needs=plan.needs)
-                for each in attempts
-            )
-            needs = None if plan.needs is None else plan.needs.dask
-            packed = [pickle.dumps(each, protocol=5) for each in batches]
-            name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
-            keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
-            futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=needs)
-            for future, attempt in zip(futures, attempts, strict=True):
-                self.in_flight[future] = attempt
-                future.add_done_callback(self.ended.put)
+            classes: dict[Needs, list[Case]] = {}
+            for case in cases:
+                classes.setdefault(case.needs, []).append(case)
+            attempts += [BatchAttempt(each) for each in classes.values()]
+        # in one message for each class of needs: 20 at once take the client 0.9 ms each, one by one 2.4
+        for needs in dict.fromkeys(each.cases[0].needs for each in attempts):
+            self.submit_class(needs, [each for each in attempts if each.cases[0].needs == needs])
         self.n_most = max(self.n_most, len(self.in_flight))
         return bool(self.in_flight)
+
+    def submit_class(self, needs: Needs, attempts: Sequence[BatchAttempt]) -> None:
+        """Submit batches of cases with these needs.  Raises SweepError if no worker has what they need."""
+        plan, resources = self.plan, needs.worker_resources
+        if needs not in self.offered and not self.executor.can_offer(needs):
+            text = " ".join(f"{name}={amount:g}" for name, amount in resources.items())
+            raise SweepError(
+                f"no worker has {text} for a run of this study ({plan.phase}). Start workers of a cluster with "
+                f'--resources "{text}"'
+            )
+        self.offered.add(needs)
+        batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
+        packed = [pickle.dumps(each, protocol=5) for each in batches]
+        name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
+        keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
+        futures = self.client.map(
+            compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources or None
+        )
+        for future, attempt in zip(futures, attempts, strict=True):
+            self.in_flight[future] = attempt
+            future.add_done_callback(self.ended.put)
 
     def n_wanted(self) -> int:
         """Number of batches to submit now."""
@@ -300,9 +320,11 @@ class _Flow:
             known = {key for records in found for key in records.keys}
             rest = [case for case in attempt.cases if case.key not in known]  # of a worker that is closing
             if rest:
-                self.again.append(BatchAttempt(rest, attempt.losses, attempt.is_trial))
-            self.n_trials -= attempt.is_trial and not rest
-            return found
+                self.again.append(replace(attempt, cases=rest))
+            n_again = len(self.again)
+            found = [self.retry_memory(attempt, records) for records in found]
+            self.n_trials -= attempt.is_trial and not rest and len(self.again) == n_again
+            return [records for records in found if len(records.keys)]
         error = future.exception() if future.status == "error" else parts
         if isinstance(error, EvogtError):
             raise error
@@ -322,6 +344,23 @@ class _Flow:
         check_connection(self.client)
         self.again.append(attempt)
         return []
+
+    def retry_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
+        """Return the records without runs that lacked memory.  These are submitted once more, with twice as much."""
+        resources = self.plan.resources
+        if attempt.earlier:
+            return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
+        if resources is None or not resources.retry_memory:
+            return records
+        cases, final = {case.key: case for case in attempt.cases}, list[int]()
+        for row, (key, message) in enumerate(zip(records.keys, records.messages, strict=True)):
+            larger = cases[key].needs._replace(memory=2 * cases[key].needs.memory)
+            if any(sign in message for sign in MEMORY_SIGNS) and larger.memory and self.executor.can_offer(larger):
+                case, earlier = replace(cases[key], needs=larger), int(records.attempts[row])
+                self.again.append(replace(attempt, cases=[case], earlier=earlier))
+            else:
+                final.append(row)
+        return records.select_rows(np.array(final, dtype=np.int64))
 
 
 def _take_joined(several: list[RunRecords]) -> RunRecords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -13,12 +14,10 @@ import numpy as np
 
 from evogt_study.errors import SweepError
 from evogt_study.results.table import RunTable
-from evogt_study.schema.records import Case, RunRecords, concatenate_records
+from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_records
 from evogt_study.study.plan import Order, Plan
-from evogt_study.study.resources import Needs
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.stage_cache import BoundedStageCache
-from evogt_study.workers.unequal_runs import compute_classes
 
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
@@ -42,8 +41,6 @@ class Executor(ABC):
 
     is_shared = False
     """True if other processes compute cases of the same plan."""
-    is_parallel = False
-    """True if it computes several plans at the same time, from several threads."""
     workers = 1
     """Number of runs that are computed at the same time."""
 
@@ -54,17 +51,13 @@ class Executor(ABC):
         result shows whether results can be stored.  Raises StudyError if a trial returns what cannot be stored, and
         SweepError if the study cannot go on.
         """
-        if plan.resources is not None:
-            return compute_classes(self, plan, numbers, trials)
         rest = numbers[~np.isin(numbers, trials)]
+        if plan.resources is not None:
+            rest = spread_classes(plan, rest)
         return self.compute_cases(plan, list(plan.cases(trials)), plan.cases(rest), len(rest))
 
     def begin(self) -> None:  # noqa: B027  # optional
         """Prepare for a plan whose finished runs are read now."""
-
-    def can_offer(self, needs: Needs) -> bool:
-        """Return False if no worker has what a run needs."""
-        return True
 
     def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if the table lacks runs that other processes have computed since it was read."""
@@ -75,6 +68,20 @@ class Executor(ABC):
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
         """Yield the records as `compute` does, of `trials` and of `cases`, which are at most `n_cases`."""
+
+
+# A class whose runs fit on few workers at a time takes no longer, and the other classes keep the other workers busy.
+def spread_classes(plan: Plan, numbers: Order) -> Order:
+    """Return the cases in an order that spreads each class of needs evenly, the largest needs first."""
+    classes: dict[Needs, list[int]] = {}
+    for case in plan.cases(numbers):
+        classes.setdefault(case.needs, []).append(case.index)
+    ranked = [
+        (rank / len(classes[needs]), case)
+        for needs in sorted(classes, reverse=True)
+        for rank, case in enumerate(classes[needs])
+    ]
+    return np.array([case for _, case in sorted(ranked, key=operator.itemgetter(0))], dtype=np.int64)
 
 
 class InProcess(Executor):
@@ -91,14 +98,12 @@ class InProcess(Executor):
         if trials:
             yield concatenate_records(
                 [
-                    compute_here(
-                        Batch.of(plan.spec, [case], strict=True, folder=plan.folder, needs=plan.needs), self.stages
-                    )
+                    compute_here(Batch.of(plan.spec, [case], strict=True, folder=plan.folder), self.stages)
                     for case in trials
                 ]
             )
         while batch := size.take(cases):
-            records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder, needs=plan.needs), self.stages)
+            records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder), self.stages)
             size.measured(records)
             yield records
 
@@ -111,25 +116,16 @@ class LazyExecutor(Executor):
         self._executor: Executor | None = None
         self._opening = threading.Lock()
 
-    is_parallel = True
-
-    def _open(self) -> Executor:
+    def compute_cases(
+        self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
+    ) -> Iterator[RunRecords]:
+        """Yield the records; see `Executor.compute`."""
         with self._opening:
             if self._is_closed:
                 raise SweepError("stopped because another study could not go on; finished runs are kept")
             if self._executor is None:
                 self._executor = self._context.__enter__()
-            return self._executor
-
-    def compute_cases(
-        self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
-    ) -> Iterator[RunRecords]:
-        """Yield the records; see `Executor.compute`."""
-        return self._open().compute_cases(plan, trials, cases, n_cases)
-
-    def can_offer(self, needs: Needs) -> bool:
-        """Return False if no worker has what a run needs."""
-        return self._open().can_offer(needs)
+        return self._executor.compute_cases(plan, trials, cases, n_cases)
 
     @property
     def workers(self) -> int:  # type: ignore[override]

@@ -15,16 +15,14 @@ import numpy.typing as npt
 from evogt_study.errors import ResultError
 from evogt_study.results.shards import ShardFolder, shard_folder
 from evogt_study.results.table import RunTable
-from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.records import Case, Needs, RunRecords
 from evogt_study.storage.atomic import identity
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, claims_in, writer_of
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
-from evogt_study.study.resources import Needs, largest_needs
 from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
-from evogt_study.workers.unequal_runs import compute_with_retry, with_needs
 
 _MAX_PARTS = 4_000
 """Largest number of parts of a plan: each is two files, and every file server lists some thousand files quickly."""
@@ -78,13 +76,12 @@ class FolderExecutor(Executor):
         waits = not (plan.phase == self.last.name and self.last.precision is None)
         order = plan.order
         if plan.resources is not None:
-            own = [case.index for case in plan.cases(order) if plan.resources.needs_of(case.values) in self.classes]
+            own = [case.index for case in plan.cases(order) if case.needs in self.classes]
             order, numbers = order[np.isin(order, own)], numbers[np.isin(numbers, own)]
             if not len(numbers):  # tasks of other classes compute the rest
                 self.is_complete, self.is_outdated = False, waits
                 time.sleep(_LOOK_SECONDS if waits else 0.0)
                 return
-            plan, trials = with_needs(plan, largest_needs(self.classes)), numbers[: len(trials)]
         share, writer = _Share(self, plan, numbers, order), writer_of(self.path)
         is_written, was_done = writer is not None and writer.lives, share.is_done()
         if (is_written or was_done) and self.reads_again != share.digest:
@@ -166,7 +163,7 @@ class _Share:
                 if first is not None:
                     trials = [first] if has_trial and len(self.plan.trials(np.array([first.index]))) else []
                     cases = claimed if trials else itertools.chain([first], claimed)
-                    for records in compute_with_retry(self.task.inner, self.plan, trials, cases, self.n_missing):
+                    for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
                         yield records
                         for key in records.keys:  # the caller has written them
                             self.finish(self.part_of.pop(key))

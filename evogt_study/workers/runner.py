@@ -360,10 +360,11 @@ class RunnerPool:
         if self.is_closed:
             runner.stop()
         limits, environment, needs = self.limits, self.environment, batch.needs
-        if needs is not None:
+        if needs.cores:
             environment = environment | dict.fromkeys(BLAS_THREADS, str(needs.cores))
-            if needs.memory:
-                limits = RunnerLimits(limits.seconds, needs.memory + _INTERPRETER_BYTES, counts_children=True)
+        if needs.memory:
+            memory = needs.memory * 10**6 + _INTERPRETER_BYTES
+            limits = RunnerLimits(limits.seconds, memory, counts_children=True)
         runner.prepare(limits, environment)
         try:
             return runner.compute(batch)

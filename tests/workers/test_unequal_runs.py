@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
@@ -13,7 +14,8 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import InputError, SweepError
 from evogt_study.study.plan import count_needs, study_plan
-from evogt_study.study.resources import Needs
+from evogt_study.workers.executor import spread_classes
+from evogt_study.schema.records import Needs
 
 WORK = """
 import os, time
@@ -48,8 +50,8 @@ def classes(study):
 
 def test_formulas_of_parameters_give_classes(work):
     study = work(memory="1.5*n GB", cores="n", minutes="10*n**2 + 0.5", queue="long")
-    assert classes(study) == [Needs(1_500_000_000, 1, 11, "long"), Needs(3_000_000_000, 2, 41, "long")]
-    assert classes(work(memory="300 MB")) == [Needs(300_000_000)]
+    assert classes(study) == [Needs(1500, 1, 11, "long"), Needs(3000, 2, 41, "long")]
+    assert classes(work(memory="300 MB")) == [Needs(300, 1)]
     plain = work()
     assert study_plan(study).keys.tolist() == study_plan(plain).keys.tolist(), "needs are no part of a run key"
     study.to_file("work.toml")
@@ -61,12 +63,12 @@ def test_formulas_of_parameters_give_classes(work):
     [
         ({"memory": "4"}, "`memory` must be a number or formula with the unit MB or GB, such as 4 GB, got '4'"),
         ({"memory": "4 MiB"}, "with the unit MB or GB"),
-        ({"cores": "m"}, "`cores` must be a formula of n, seed, seconds, got 'm' .*resources.cores"),
-        ({"cores": "n - 1"}, "`cores` must be positive for every case, 'n - 1' at n = 1"),
+        ({"cores": "m"}, "unknown parameter `m` in 'm' .*resources.cores"),
+        ({"cores": "n - 1"}, "`cores` must be positive for every case, got 0.0 for .*n = 1.*resources.cores"),
         ({"minutes": "__import__('os')"}, "resources.minutes"),
         ({"core": 1}, "unknown key `resources.core`.*Did you mean `cores`"),
-        ({"cores": 64}, "no worker has 64 cores for a run of this study"),
-        ({"memory": "9000 GB"}, "no worker has 1 cores, 9000000 MB"),
+        ({"cores": 64}, "no worker has cores=64 for a run of this study"),
+        ({"memory": "9000 GB"}, "no worker has cores=1 memory=9e.12"),
     ],
 )
 def test_a_mistake_is_one_line(work, resources, message):
@@ -86,12 +88,18 @@ def test_a_run_that_needs_two_cores_takes_two_slots(work):
         assert cores == 1 or others == 0
 
 
+def test_classes_are_spread_evenly_so_that_none_keeps_the_workers_from_another(work):
+    plan = study_plan(work(axes={"n": [1, 2], "seed": range(4)}, memory="n GB"))
+    needs = [case.values["n"] for case in plan.cases(spread_classes(plan, np.arange(2, 8)))]
+    assert needs == [2, 1, 2, 2, 1, 2]
+
+
 def test_workers_of_a_cluster_declare_resources(work):
     study = work(axes={"n": [1, 2], "seed": range(3)}, cores="n", memory="100*n MB")
     small = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
     with LocalCluster(**small, resources={"cores": 2, "memory": 4e8}) as cluster, Client(cluster) as client:
         assert evs.run(study, client=client).run_status.values.tolist() == [["ok"] * 3] * 2
-    refusal = pytest.raises(SweepError, match='with --resources "cores=4 memory=16e9"')
+    refusal = pytest.raises(SweepError, match='with --resources "cores=1 memory=1e.08"')
     with LocalCluster(**small) as cluster, Client(cluster) as client, refusal:
         evs.run(study, client=client)
 
