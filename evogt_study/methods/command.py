@@ -240,7 +240,7 @@ class Program:
         changed = [name for name, content in self.hash_files().items() if (name, content) not in self.expected]
         if changed:  # a run must not have the key of another program
             raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again")
-        folder = make_own_folder(keeps=self.command.keep)
+        folder = make_own_folder()
         self._fill_folder(folder, values)
         with (folder / STDOUT).open("wb") as output:
             code = _call(self._make_arguments(values), folder, output)

@@ -1,7 +1,7 @@
 """The run that this process computes: its own folder, its checkpoint, and the progress that it reports.
 
-They are in a folder beside the result, under the run key: KEY, KEY.checkpoint and KEY.progress.  So the next attempt of
-a run finds the checkpoint of the last one.
+They are in a folder beside the result, under the run key.  So the next attempt of a run finds the checkpoint of the
+last one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ STEP = "step"
 """Dimension of the values that a run reports."""
 CHECKPOINT = "checkpoint"
 """Parameter of a function that receives the folder of its checkpoint."""
-CHECKPOINT_SUFFIX, PROGRESS_SUFFIX = ".checkpoint", ".progress"
+CHECKPOINT_NAME, PROGRESS_NAME = ".checkpoint", ".progress"
+"""Names in the folder of a run."""
 _TRAJECTORY = "_trajectory"
 """Ending of the name of a reported value, if the run returns a variable of this name too."""
 _WAIT_SECONDS = 60.0
@@ -41,90 +43,88 @@ still compute the run."""
 class _Run:
     key: str
     values: Values
-    folder: Path | None
-    keeps: bool = False
-    temporary: str = ""
-    locks: list[int] = field(default_factory=list)
-    progress: int | None = None
+    parent: str
+    lock: int | None = None
+    has_reported: bool = False
 
-    def find_path(self, suffix: str = "") -> Path:
-        """Return the path of a file or folder of this run.  Its parent is made."""
-        if self.folder is None:  # a run without a result, as in `evogt try`
-            self.temporary = self.temporary or tempfile.mkdtemp(prefix="evogt-run-")
-            return Path(self.temporary) / f"{self.key}{suffix}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / f"{self.key}{suffix}"
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of the run, which this process holds as long as it computes the run."""
+        # a run without a result, as in `evogt try`, has a temporary one
+        folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        end = time.monotonic() + _WAIT_SECONDS
+        while (lock := _lock(folder)) is None:
+            if time.monotonic() > end:
+                raise RunError(f"another process computes this run in {folder}")
+            time.sleep(0.1)
+        self.lock = lock
+        return folder
 
-    def make_folder(self, suffix: str = "") -> Path:
-        """Make a folder of this run, and hold it as long as this process computes the run."""
-        path, end = self.find_path(suffix), time.monotonic() + _WAIT_SECONDS
-        path.mkdir(exist_ok=True)
-        self.locks.append(os.open(path, os.O_RDONLY))
-        while True:
-            try:
-                fcntl.flock(self.locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise RunError(f"another process computes this run in {path}") from None
-                time.sleep(0.1)
-            except OSError:  # a file system without locks
-                return path
-            else:
-                return path
+
+def _lock(folder: Path) -> int | None:
+    """Return a file descriptor that locks the folder; None if another process has locked it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # a file system without locks
+        pass
+    return descriptor
 
 
 _current: list[_Run] = []
 
 
-def begin_run(key: str, values: Values, folder: str) -> None:
-    """Begin a run.  folder: the folder of the runs of its study, or "" for a run without a result."""
-    _current.append(_Run(key, values, Path(folder) if folder else None))
+def begin_run(key: str, values: Values, parent: str) -> None:
+    """Begin a run.  parent: the folder of the runs of its study, or "" for a run without a result."""
+    _current.append(_Run(key, values, parent))
 
 
-def end_run(*, is_ok: bool) -> None:
-    """End the run, and remove its own folder if it is ok.  Its checkpoint is removed when its record is on disk."""
+def end_run() -> None:
+    """End the run.  Its folder stays until its record is on disk."""
     run = _current.pop()
-    if run.temporary:
-        shutil.rmtree(run.temporary, ignore_errors=True)
-    elif run.folder is not None and run.locks and is_ok and not run.keeps:
-        shutil.rmtree(run.folder / run.key, ignore_errors=True)
-    for descriptor in (*run.locks, *([] if run.progress is None else [run.progress])):
+    if run.lock is not None:
         with suppress(OSError):  # a run may have closed it
-            os.close(descriptor)
+            os.close(run.lock)
+        if not run.parent:
+            shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def remove_run_files(folder: Path, key: str, *, is_ok: bool, keeps: bool = True) -> None:
+def remove_run_files(folder: Path, *, is_ok: bool, keeps: bool) -> None:
     """Remove what no later attempt of a run and no user needs.  Reports of progress belong to a checkpoint."""
-    if not keeps:
-        shutil.rmtree(folder / key, ignore_errors=True)
     if is_ok:
-        shutil.rmtree(folder / f"{key}{CHECKPOINT_SUFFIX}", ignore_errors=True)
-    if not (folder / f"{key}{CHECKPOINT_SUFFIX}").exists():
-        (folder / f"{key}{PROGRESS_SUFFIX}").unlink(missing_ok=True)
+        shutil.rmtree(folder / CHECKPOINT_NAME if keeps else folder, ignore_errors=True)
+    if not (folder / CHECKPOINT_NAME).exists():
+        (folder / PROGRESS_NAME).unlink(missing_ok=True)
+    with suppress(OSError):  # of a run that failed
+        folder.rmdir()
 
 
-def clean_runs_folder(folder: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
+def clean_runs_folder(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
     """Remove what killed processes have left of runs that are ok, or not in `is_ok`; keeps: the folders of ok runs."""
     with suppress(OSError):
-        for key in {name.partition(".")[0] for name in os.listdir(folder)}:
-            if is_ok.get(key, True):
-                remove_run_files(folder, key, is_ok=True, keeps=keeps and key in is_ok)
-        folder.rmdir()  # unless it is not empty
+        for key in os.listdir(parent):
+            remove_run_files(parent / key, is_ok=is_ok.get(key, True), keeps=keeps and key in is_ok)
+        parent.rmdir()  # unless it is not empty
 
 
-def make_own_folder(*, keeps: bool) -> Path:
+def make_own_folder() -> Path:
     """Return the folder of the run, empty: an earlier attempt may have left files."""
-    run = _current[-1]
-    run.keeps = keeps
-    path = run.make_folder()
-    for each in path.iterdir():
-        shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
-    return path
+    folder = _current[-1].folder
+    for path in folder.iterdir():
+        if path.name not in (CHECKPOINT_NAME, PROGRESS_NAME):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    return folder
 
 
 def make_checkpoint_folder() -> Path:
     """Return the folder that survives the attempts of the run until it is ok."""
-    return _current[-1].make_folder(CHECKPOINT_SUFFIX)
+    path = _current[-1].folder / CHECKPOINT_NAME
+    path.mkdir(exist_ok=True)
+    return path
 
 
 def report_progress(*, step: float, **values: float) -> None:
@@ -154,17 +154,16 @@ def report_progress(*, step: float, **values: float) -> None:
     line = {name: _to_number(name, value) for name, value in {STEP: step, **values}.items()}
     if not _current:
         return
-    run = _current[-1]
-    text = json.dumps(line) + "\n"
-    if run.progress is None:
-        continues = run.find_path(CHECKPOINT_SUFFIX).exists()
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (0 if continues else os.O_TRUNC)
-        run.progress = os.open(run.find_path(PROGRESS_SUFFIX), flags, 0o666)
-        with suppress(OSError):  # it shows that the run is being computed
-            fcntl.flock(run.progress, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.lseek(run.progress, 0, os.SEEK_END):
-            text = json.dumps({name: text_label(value) for name, value in run.values.items()}) + "\n" + text
-    os.write(run.progress, text.encode())  # at once: a kill loses nothing that a checkpoint relies on
+    run, text = _current[-1], json.dumps(line) + "\n"
+    path = run.folder / PROGRESS_NAME
+    if not run.has_reported:
+        run.has_reported = True
+        if (run.folder / CHECKPOINT_NAME).exists() and path.exists():
+            text = "\n" + text  # a killed process may have left half a line
+        else:
+            path.write_text(json.dumps({name: text_label(value) for name, value in run.values.items()}) + "\n")
+    with path.open("a") as file:
+        file.write(text)
 
 
 def _to_number(name: str, value: Any) -> int | float | bool:
@@ -177,24 +176,22 @@ def _to_number(name: str, value: Any) -> int | float | bool:
 def add_trajectory(record: Record) -> Record:
     """Return the record with the numbers that the run reported.  Raises ReturnError if `step` has another meaning."""
     run = _current[-1]
-    if run.progress is None and not (run.locks and run.find_path(PROGRESS_SUFFIX).exists()):
+    if run.lock is None or not (run.folder / PROGRESS_NAME).exists():
         return record
-    reports = {line.pop(STEP): line for line in _read_lines(run.find_path(PROGRESS_SUFFIX))[1:]}
-    steps = sorted(reports)
+    reports = {line.pop(STEP): line for line in _read_lines(run.folder / PROGRESS_NAME)[1:]}
+    steps, names = sorted(reports), dict.fromkeys(name for step in sorted(reports) for name in reports[step])
     dims = {dim for datum in record.variables.values() for dim in datum.dims}
     if STEP in {*run.values, *record.variables, *record.coordinates, *dims}:
         raise ReturnError(f"the function reports progress along `{STEP}`, and a parameter or variable has this name")
-    variables, names = dict(record.variables), dict.fromkeys(name for step in steps for name in reports[step])
-    for name in names:
-        array = np.array([reports[step].get(name, np.nan) for step in steps])
-        variables[f"{name}{_TRAJECTORY}" if name in {*variables, *run.values} else name] = Datum((STEP,), array)
-    return replace(
-        record, variables=variables, coordinates={**record.coordinates, STEP: Datum((STEP,), np.array(steps))}
-    )
+    found = {name: Datum((STEP,), np.array([reports[step].get(name, np.nan) for step in steps])) for name in names}
+    known = {*record.variables, *run.values}
+    renamed = {name + _TRAJECTORY * (name in known): datum for name, datum in found.items()}
+    coordinates = {**record.coordinates, STEP: Datum((STEP,), np.array(steps))}
+    return replace(record, variables={**record.variables, **renamed}, coordinates=coordinates)
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parameters of a run, and then its reports.  A killed process may have left half a line."""
+    """Return the parameters of a run, and then its reports, without half a line of a killed process."""
     found = []
     for line in read_bytes(path).decode(errors="replace").splitlines():
         with suppress(ValueError):
@@ -202,16 +199,16 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def describe_running(folder: Path) -> list[str]:
+def describe_running(parent: Path) -> list[str]:
     """Describe the runs that are being computed, the latest report first: "x=3, seed=1: step 120, loss 0.25"."""
     found = []
-    for path in folder.glob(f"*{PROGRESS_SUFFIX}"):
-        with suppress(OSError, ValueError, TypeError), path.open() as file:  # it has just ended
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                values, *_, report = _read_lines(path)
-                at = ", ".join(f"{name}={value}" for name, value in values.items())
-                text = ", ".join(f"{name} {value:.6g}" for name, value in report.items())
-                found.append((-path.stat().st_mtime, f"{at}: {text}"))
+    for path in parent.glob(f"*/{PROGRESS_NAME}"):
+        with suppress(OSError, ValueError, TypeError):  # it has just ended
+            if (lock := _lock(path.parent)) is not None:
+                os.close(lock)
+                continue
+            values, *_, report = _read_lines(path)
+            at = ", ".join(f"{name}={value}" for name, value in values.items())
+            text = ", ".join(f"{name} {value:.6g}" for name, value in report.items())
+            found.append((-path.stat().st_mtime, f"{at}: {text}"))
     return [line for _, line in sorted(found)]

@@ -481,7 +481,7 @@ class StudyRun:
             write_shard(self.shards, records)
             if self.runs.exists():
                 for key, status in zip(records.keys, records.status, strict=True):
-                    remove_run_files(self.runs, key, is_ok=status == Status.ok)
+                    remove_run_files(self.runs / key, is_ok=status == Status.ok, keeps=self.study.model.keep)
             new = table.add(records)
             if self.stop.is_set():
                 raise SweepError("stopped because another study could not go on; finished runs are kept")

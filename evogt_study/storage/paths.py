@@ -35,8 +35,7 @@ def store_folder(result: Path) -> Path:
 
 def runs_folder(result: Path) -> Path:
     """Return the folder of the folders and checkpoints of runs, beside a result file."""
-    result = resolve_link(result)
-    return result.with_name(result.name + ".runs")
+    return _beside(result, ".runs")
 
 
 def description_path(result: Path) -> Path:

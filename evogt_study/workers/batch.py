@@ -188,7 +188,7 @@ def _compute_part(
                 message = one_line(error)
                 surroundings.raised(error)
             finally:
-                end_run(is_ok=record is not None)
+                end_run()
             seconds = stages.own_seconds()
             output = surroundings.end()
             if message:

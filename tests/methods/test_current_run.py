@@ -55,7 +55,7 @@ def test_a_run_that_needs_three_times_its_time_limit_finishes(walk, tmp_path):
     evs.run(study, output="a.nc", workers=2, run_timeout=0.7)
     states = []
     while (ds := evs.open("a.nc").load()).run_status.values.tolist() != ["ok", "ok"]:
-        states.append(len(list((tmp_path / "a.nc.runs").glob("*.checkpoint"))))
+        states.append(len(list((tmp_path / "a.nc.runs").glob("*/.checkpoint"))))
         assert len(states) < 10
         evs.run(study, output="a.nc", workers=2, run_timeout=0.7, retry_failed=True)
     assert len(states) >= 2
@@ -140,7 +140,7 @@ def test_status_shows_the_progress_of_runs_that_are_being_computed(walk, tmp_pat
     command = [sys.executable, "-m", "evogt_study"]
     with subprocess.Popen([*command, "run", "-q", "walk.toml", "-o", "a.nc", "--workers", "2"]) as process:
         end = time.monotonic() + 60.0
-        while len(list(Path("a.nc.runs").glob("*.progress"))) < 2:
+        while len(list(Path("a.nc.runs").glob("*/.progress"))) < 2:
             assert time.monotonic() < end
             time.sleep(0.05)
         shown = subprocess.run([*command, "status", "a.nc"], capture_output=True, text=True, check=False).stdout
