@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from evogt_study.results.finished import FinishedRuns, Kept
     from evogt_study.study.study import Study
 
-_MAX_RUNNING = 10
-"""Runs whose progress is shown."""
 _WATCH_SECONDS = 5.0
 """Seconds between two displays.  A display of a million runs takes about as long, of a thousand 0.1 s."""
 PAGE_SECONDS = 60.0
@@ -76,7 +74,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
     computation, begun = computation_of(path), description_path(path).exists()
     if not as_json and (begun or computation.runs):
         print_line(f"{path}: {computation.describe()}")
-        display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:_MAX_RUNNING])
+        display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:10])
     # before the first run is finished, no study is on disk
     waits = computation.runs and not begun and not path.exists()
     with ExitStack() as stack:

@@ -35,7 +35,7 @@ import cloudpickle
 import numpy as np
 
 from evogt_study.errors import StudyError, shorten
-from evogt_study.methods.command import CommandSpec, Program, is_command
+from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint
 from evogt_study.methods.local_files import (
     Contents,
@@ -122,8 +122,8 @@ class UserCode:
         if self.kind is CodeKind.OBJECT:
             return _unpickle(self.payload, self.files)
         if self.kind is CodeKind.COMMAND:
-            depends = tuple(name for name, _ in self.depends)
-            return Program(CommandSpec.of(self.reference), Path(self.folder), depends, self.files)
+            depends = [name for name, _ in self.depends]
+            return Program.of(self.reference, Path(self.folder), depends=depends, expected=self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{place} has other code on a worker than here; install the same on both")
@@ -223,7 +223,13 @@ class UserCode:
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
     """Find ``file.py:attribute``, ``package.module:attribute``, an entry point or a command.  Raises StudyError."""
     if is_command(reference):
-        return _find_command(reference, folder.resolve(), depends)
+        program = Program.of(reference, folder.resolve(), depends=depends)
+        program.check()
+        return UserCode(
+            kind=CodeKind.COMMAND, reference=reference, attribute=program.name, folder=str(folder.resolve()),
+            depends=hash_depends(depends, folder), files=tuple(sorted(program.hash_files().items())),
+            content=program.content, text=reference,
+        )  # fmt: skip
     file, _, attribute = reference.rpartition(":")
     if not file.endswith(".py"):
         entries = (
@@ -250,15 +256,6 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         folder=str(folder.resolve()), depends=hash_depends(depends, folder),
         files=hash_code_files(path, source, root, package or module, folder, depends), content=content, used=used,
         text=source,
-    )  # fmt: skip
-
-
-def _find_command(reference: str, folder: Path, depends: Sequence[str]) -> UserCode:
-    program, whole = Program(CommandSpec.of(reference), folder, tuple(depends)), hash_depends(depends, folder)
-    program.check()
-    return UserCode(
-        kind=CodeKind.COMMAND, reference=reference, attribute=program.command.name, folder=str(folder), depends=whole,
-        files=tuple(sorted(program.hash_files().items())), content=program.content, text=reference,
     )  # fmt: skip
 
 

@@ -32,8 +32,6 @@ CHECKPOINT = "checkpoint"
 """Parameter of a function that receives the folder of its checkpoint."""
 CHECKPOINT_NAME, PROGRESS_NAME = ".checkpoint", ".progress"
 """Names in the folder of a run."""
-_TRAJECTORY = "_trajectory"
-"""Ending of the name of a reported value, if the run returns a variable of this name too."""
 _WAIT_SECONDS = 60.0
 """Seconds for which a run waits until an earlier attempt leaves its folder.  A worker that lost its connection may
 still compute the run."""
@@ -49,30 +47,24 @@ class _Run:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the run, which this process holds as long as it computes the run."""
-        # a run without a result, as in `evogt try`, has a temporary one
+        """The folder of the run, which this process holds; a run without a result has a temporary one."""
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
-        end = time.monotonic() + _WAIT_SECONDS
-        while (lock := _lock(folder)) is None:
+        self.lock, end = os.open(folder, os.O_RDONLY), time.monotonic() + _WAIT_SECONDS
+        while not _lock(self.lock):
             if time.monotonic() > end:
                 raise RunError(f"another process computes this run in {folder}")
             time.sleep(0.1)
-        self.lock = lock
         return folder
 
 
-def _lock(folder: Path) -> int | None:
-    """Return a file descriptor that locks the folder; None if another process has locked it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _lock(descriptor: int) -> bool:
+    """Lock a folder; return False if another process has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:  # a file system without locks
-        pass
-    return descriptor
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)  # a file system without locks
+    return True
 
 
 _current: list[_Run] = []
@@ -93,22 +85,16 @@ def end_run() -> None:
             shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def remove_run_files(folder: Path, *, is_ok: bool, keeps: bool) -> None:
-    """Remove what no later attempt of a run and no user needs.  Reports of progress belong to a checkpoint."""
-    if is_ok:
-        shutil.rmtree(folder / CHECKPOINT_NAME if keeps else folder, ignore_errors=True)
-    if not (folder / CHECKPOINT_NAME).exists():
-        (folder / PROGRESS_NAME).unlink(missing_ok=True)
-    with suppress(OSError):  # of a run that failed
-        folder.rmdir()
-
-
-def clean_runs_folder(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
-    """Remove what killed processes have left of runs that are ok, or not in `is_ok`; keeps: the folders of ok runs."""
-    with suppress(OSError):
-        for key in os.listdir(parent):
-            remove_run_files(parent / key, is_ok=is_ok.get(key, True), keeps=keeps and key in is_ok)
-        parent.rmdir()  # unless it is not empty
+def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
+    """Remove what no later attempt of these runs and no user needs.  Reports of progress belong to a checkpoint."""
+    for key, run_is_ok in is_ok.items():
+        folder = parent / key
+        if run_is_ok:
+            shutil.rmtree(folder / CHECKPOINT_NAME if keeps else folder, ignore_errors=True)
+        if not (folder / CHECKPOINT_NAME).exists():
+            (folder / PROGRESS_NAME).unlink(missing_ok=True)
+        with suppress(OSError):  # of a run that failed
+            folder.rmdir()
 
 
 def make_own_folder() -> Path:
@@ -185,7 +171,7 @@ def add_trajectory(record: Record) -> Record:
         raise ReturnError(f"the function reports progress along `{STEP}`, and a parameter or variable has this name")
     found = {name: Datum((STEP,), np.array([reports[step].get(name, np.nan) for step in steps])) for name in names}
     known = {*record.variables, *run.values}
-    renamed = {name + _TRAJECTORY * (name in known): datum for name, datum in found.items()}
+    renamed = {name + "_trajectory" * (name in known): datum for name, datum in found.items()}
     coordinates = {**record.coordinates, STEP: Datum((STEP,), np.array(steps))}
     return replace(record, variables={**record.variables, **renamed}, coordinates=coordinates)
 
@@ -204,11 +190,12 @@ def describe_running(parent: Path) -> list[str]:
     found = []
     for path in parent.glob(f"*/{PROGRESS_NAME}"):
         with suppress(OSError, ValueError, TypeError):  # it has just ended
-            if (lock := _lock(path.parent)) is not None:
-                os.close(lock)
-                continue
-            values, *_, report = _read_lines(path)
-            at = ", ".join(f"{name}={value}" for name, value in values.items())
-            text = ", ".join(f"{name} {value:.6g}" for name, value in report.items())
-            found.append((-path.stat().st_mtime, f"{at}: {text}"))
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            is_free = _lock(descriptor)
+            os.close(descriptor)
+            if not is_free:
+                values, *_, report = _read_lines(path)
+                at = ", ".join(f"{name}={value}" for name, value in values.items())
+                text = ", ".join(f"{name} {value:.6g}" for name, value in report.items())
+                found.append((-path.stat().st_mtime, f"{at}: {text}"))
     return [line for _, line in sorted(found)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import difflib
 import inspect
+import os
 import shutil
 import tempfile
 import threading
@@ -31,7 +32,7 @@ from evogt_study.errors import (
     warn,
 )
 from evogt_study.methods.code import check_no_import
-from evogt_study.methods.current_run import clean_runs_folder, remove_run_files
+from evogt_study.methods.current_run import remove_run_files
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
@@ -303,8 +304,7 @@ def run_task(
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
-        every = list(count_needs(study))
-        classes = every[number_of_class - 1 : number_of_class] if number_of_class else every
+        classes = list(count_needs(study))[max(0, number_of_class - 1) : number_of_class or None]
         task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end, classes)
         share = StudyRun(study, output, task, options)
         share.tables()
@@ -407,10 +407,12 @@ class StudyRun:
             self.summary = summarize(whole)
             write_result(self.path, whole, tables, self.summary)
         self.known.discard_shards()
-        is_ok = dict[str, bool]()
-        for table in tables.values() if self.runs.exists() else ():
-            is_ok |= dict(zip(table.plan.keys.astype(str).tolist(), (table.status == Status.ok).tolist(), strict=True))
-        clean_runs_folder(self.runs, is_ok, keeps=self.study.model.keep)
+        if self.runs.exists():  # killed processes have left folders of runs that are ok, or no part of the study
+            failed = {key for each in tables.values() for key in each.plan.keys[each.status != Status.ok].astype(str)}
+            is_ok = {key: key not in failed for key in os.listdir(self.runs)}
+            remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
+            with suppress(OSError):  # it is not empty
+                self.runs.rmdir()
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
@@ -480,8 +482,8 @@ class StudyRun:
             # on disk before it counts: a run that is reported as finished survives a crash
             write_shard(self.shards, records)
             if self.runs.exists():
-                for key, status in zip(records.keys, records.status, strict=True):
-                    remove_run_files(self.runs / key, is_ok=status == Status.ok, keeps=self.study.model.keep)
+                is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
+                remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
             new = table.add(records)
             if self.stop.is_set():
                 raise SweepError("stopped because another study could not go on; finished runs are kept")

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
-from evogt_study.methods.command import CommandSpec, is_command
+from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.local_files import find_imported_files, read_source
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import open_phases
@@ -199,8 +199,8 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         name: rows_of(lines, name, SourceLocation(study.file, SECTION))
         for name, lines in stated.get(SECTION, {}).items()
     }
-    commands = [CommandSpec.of(code.reference) for code in study.spec.codes if is_command(code.reference)]
-    words = [word for command in commands for word in command.words if not word.startswith("/")]
+    programs = [Program.of(code.reference, folder) for code in study.spec.codes if is_command(code.reference)]
+    words = [word for program in programs for word in program.words if not word.startswith("/")]
     for text in dict.fromkeys([*_texts(stated | {SECTION: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         if not _is_file(path):

@@ -165,21 +165,12 @@ def code_to_run(
     folder = folder or Path(study.file).parent
     for each in declared:
         if is_command(each.reference):
-            base = code if code is not None and code.is_dir() else folder
-            _check_command(path, each.reference, base / Path(study.file).name)
+            # a hash of files does not cover the text of a command: a result alone must not have a program executed
+            file = (code if code is not None and code.is_dir() else folder) / Path(study.file).name
+            text = read_text(file, "the study file", ResultError, max_bytes=MAX_STUDY_BYTES)
+            if read_toml(text, str(file)).method_reference != each.reference:
+                raise ResultError(f"{file} has another command than {path}, so nothing was executed")
     return {each.reference: find_code(path, each, code, folder, depends) for each in declared}
-
-
-# a hash of files does not cover the text of a command: a result alone must not have a program executed
-def _check_command(path: Path, reference: str, file: Path) -> None:
-    """Raise ResultError unless the study file has the command of a result."""
-    try:
-        model = read_toml(read_text(file, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES), str(file))
-        reason = "" if model.method_reference == reference else f"{file} has another command"
-    except StudyError as error:
-        reason = str(error)
-    if reason:
-        raise ResultError(f"nothing was executed, since the command of {path} must be in its study file: {reason}")
 
 
 def find_code(

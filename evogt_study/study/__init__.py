@@ -1,11 +1,10 @@
 """A study, its cases and its plan.
 
 - `model`: `StudyModel`, the pydantic model of a study, and its TOML
-- `parameter_values`: values of declared parameters, given or computed by a formula; the place of a mistake
+- `parameter_values`: values of declared parameters, given or computed by a formula; needs of runs; mistakes
 - `case_space`: axes, constants, rules and tables; the parameter values of one case
 - `sampled`: samples: rules, distributions, growth
 - `designs`: points and ranges that a study lists; all designs; `evs.sample`, `evs.table`, `evs.zip_axes`
-- `resources`: what runs need: memory, cores, minutes and a queue
 - `phases`: the pilot and its choice; seeds until the target precision is reached
 - `reading`: from the model to a method specification and phases with checked values
 - `study`: `Study`: its arguments as the model, or read from TOML, written, displayed, compared

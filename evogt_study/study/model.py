@@ -7,6 +7,7 @@ the file, the key, the value and the remedy.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +20,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import ParameterError, StudyError, shorten, suggest
-from evogt_study.methods.command import CommandSpec
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import MAX_CASES
@@ -180,11 +180,11 @@ class ResourcesTable(TomlTable):
 
     memory: str | None = None
     """Memory, with a unit: `4 GB`, `2*N MB`."""
-    cores: str | int | None = None
+    cores: str | int = 1
     """Number of cores."""
     minutes: str | int | float | None = None
     """Minutes, for a batch system."""
-    queue: str | None = None
+    queue: str = ""
     """Queue or partition of a batch system."""
     retry_memory: bool = False
     """Run a case that fails for memory once more, with twice as much."""
@@ -348,12 +348,11 @@ class StudyModel(TomlTable):
 
     @property
     def method_reference(self) -> str:
-        """The method, or the reference of the command in its place."""
+        """The method, or the text of the command in its place."""
         if self.command is None:
             return self.method
-        templates = (self.template,) if isinstance(self.template, str) else tuple(self.template)
-        read = tuple(self.read.items())
-        return CommandSpec(self.command, templates, read, self.shell, self.container, self.keep).reference
+        keys = {name: getattr(self, name) for name in ("command", "read", "shell", "container")}
+        return json.dumps({**keys, "template": [self.template] if isinstance(self.template, str) else self.template})
 
     @property
     def given(self) -> dict[str, Any]:

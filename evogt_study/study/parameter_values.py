@@ -6,18 +6,21 @@ Every error message names the file and the key.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shorten, suggest
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.records import Needs
 from evogt_study.schema.values import (
     FINGERPRINT,
     OBJECT,
@@ -36,12 +39,16 @@ from evogt_study.schema.values import (
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Formula
 
+if TYPE_CHECKING:
+    from evogt_study.study.model import ResourcesTable
+
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere
 DIGITS = 12
 """Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 _LARGEST = sys.float_info.max
 """Largest number that can be stored.  An integer of Python may be larger."""
+_MEMORY = re.compile(r"(.+?)\s*([MG])B")
 _FORMULA = "formula"
 """Key of a constant that a formula gives."""
 
@@ -293,3 +300,46 @@ def compile_formula(
         return number
 
     return names, compute
+
+
+# What runs need decides where and when they are computed.  It is no part of a run key.
+@dataclass(frozen=True, eq=False)
+class Resources:
+    """The section ``[resources]`` of a study, at `place`: a function of the values of a case for each of its needs."""
+
+    formulas: Mapping[str, Callable[[Values], float]]
+    queue: str
+    retry_memory: bool
+    place: SourceLocation
+
+    @staticmethod
+    def of(table: ResourcesTable, declared: Declared) -> Resources:
+        """Read the section.  Raises StudyError."""
+        place, texts = declared.place("resources"), {"cores": str(table.cores)}
+        if table.memory is not None:
+            match = _MEMORY.fullmatch(table.memory.strip())
+            if match is None:
+                wanted = "a number or formula with the unit MB or GB, such as 4 GB"
+                raise place.at("memory").mistake(wanted, table.memory)
+            texts["memory"] = match[1] if match[2] == "M" else f"1000*({match[1]})"
+        if table.minutes is not None:
+            texts["minutes"] = str(table.minutes)
+        formulas = {name: _read_amount(name, text, place.at(name), declared) for name, text in texts.items()}
+        return Resources(formulas, table.queue, table.retry_memory, place)
+
+    def needs_of(self, values: Values) -> Needs:
+        """Return what a case needs, rounded up.  Raises StudyError if it is not positive."""
+        found = dict[str, int]()
+        for name, formula in self.formulas.items():
+            if not (amount := formula(values)) > 0.0:
+                at = ", ".join(f"{each} = {value}" for each, value in values.items())
+                raise self.place.at(name).error(f"`{name}` must be positive for every case, got {amount} for {at}")
+            found[name] = math.ceil(round(amount, 6))
+        return Needs(**found, queue=self.queue)
+
+
+def _read_amount(name: str, text: str, place: SourceLocation, declared: Declared) -> Callable[[Values], float]:
+    with suppress(ValueError):  # most are plain numbers: a formula imports SymPy
+        number = float(text)
+        return lambda values: number
+    return compile_formula(name, text, place, declared)[1]

@@ -26,7 +26,7 @@ from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Keys, Parameter
 from evogt_study.study.phases import SEED, Phase
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
-    from evogt_study.study.resources import Resources
+    from evogt_study.study.parameter_values import Resources
     from evogt_study.study.study import Study
 
 Order = npt.NDArray[np.int64]

@@ -42,10 +42,9 @@ from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, missing_files, sections
 from evogt_study.study.model import StudyModel, check_model, read_toml, suggest_reader, write_toml
-from evogt_study.study.parameter_values import Declared
+from evogt_study.study.parameter_values import Declared, Resources
 from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
-from evogt_study.study.resources import Resources
 
 MAX_CHECKED = 5_000
 """Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem.

@@ -244,10 +244,7 @@ class _Flow:
         plan, resources = self.plan, needs.worker_resources
         if needs not in self.offered and not self.executor.can_offer(needs):
             text = " ".join(f"{name}={amount:g}" for name, amount in resources.items())
-            raise SweepError(
-                f"no worker has {text} for a run of this study ({plan.phase}). Start workers of a cluster with "
-                f'--resources "{text}"'
-            )
+            raise SweepError(f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start one.')
         self.offered.add(needs)
         batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
         packed = [pickle.dumps(each, protocol=5) for each in batches]
@@ -347,20 +344,19 @@ class _Flow:
 
     def retry_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
         """Return the records without runs that lacked memory.  These are submitted once more, with twice as much."""
-        resources = self.plan.resources
         if attempt.earlier:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
-        if resources is None or not resources.retry_memory:
+        resources, needs = self.plan.resources, attempt.cases[0].needs
+        larger = needs._replace(memory=2 * needs.memory)
+        lacks = np.array([any(sign in message for sign in MEMORY_SIGNS) for message in records.messages])
+        is_retried = resources is not None and resources.retry_memory and needs.memory and lacks.any()
+        if not is_retried or not self.executor.can_offer(larger):
             return records
-        cases, final = {case.key: case for case in attempt.cases}, list[int]()
-        for row, (key, message) in enumerate(zip(records.keys, records.messages, strict=True)):
-            larger = cases[key].needs._replace(memory=2 * cases[key].needs.memory)
-            if any(sign in message for sign in MEMORY_SIGNS) and larger.memory and self.executor.can_offer(larger):
-                case, earlier = replace(cases[key], needs=larger), int(records.attempts[row])
-                self.again.append(replace(attempt, cases=[case], earlier=earlier))
-            else:
-                final.append(row)
-        return records.select_rows(np.array(final, dtype=np.int64))
+        cases = {case.key: replace(case, needs=larger) for case in attempt.cases}
+        for row in np.flatnonzero(lacks):
+            earlier = int(records.attempts[row])
+            self.again.append(replace(attempt, cases=[cases[records.keys[row]]], earlier=earlier))
+        return records.select_rows(np.flatnonzero(~lacks))
 
 
 def _take_joined(several: list[RunRecords]) -> RunRecords:

@@ -72,10 +72,7 @@ serve(*map(int, sys.argv[2:]))
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Limits of a run: its seconds, and the bytes of memory of its process; None means no limit.
-
-    counts_children: the memory of processes that the run starts counts too.
-    """
+    """Limits of a run: its seconds, and the bytes of memory of its process or of its children too; None: no limit."""
 
     seconds: float | None = None
     memory: int | None = None

@@ -299,9 +299,12 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
     ("given", "message"),
     [
         ({"command": "./no {i}"}, "there is no file .*/no; compile it"),
-        ({"command": "nosuch_program {i}"}, "nosuch_program, which is not on the PATH"),
+        ({"command": "nosuch_program {i}"}, "nosuch_program; it is not on the PATH"),
         ({"command": "say {i}"}, "not on the PATH; write ./say"),
-        ({"command": "./plain.txt {i}"}, "cannot be executed; make it executable with `chmod .x ./plain.txt`"),
+        (
+            {"command": "./plain.txt {i}"},
+            "can be executed, got ./plain.txt; make it executable with `chmod .x ./plain.txt`",
+        ),
         ({"command": "{i}"}, "must begin with the name of a program"),
         ({"command": "./say '{i}"}, "No closing quotation"),
         ({"command": "./say {i} {j}"}, "`j` must be given"),
@@ -310,7 +313,7 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
         ({"command": "./say"}, "unknown parameter|no parameter|`i`"),
         ({"command": "./say {i}", "read": {"x": "out.csv"}}, "`x` must be FILE.csv:COLUMN, .* got 'out.csv'"),
         ({"command": "./say {i}", "read": {"x": "../out.json"}}, "in the folder of the run"),
-        ({"command": "./say {i}", "template": "no.tmpl"}, "`template` must name readable text files, got no.tmpl"),
+        ({"command": "./say {i}", "template": "no.tmpl"}, "cannot read the template .*no.tmpl: No such file"),
         ({"command": "./say {i}", "container": "no.sif"}, "`container` must be the file of an image"),
         ({"command": 'echo "$(echo {i})"', "shell": True}, "must have no parameter in"),
         ({"command": "./say {i}", "method": "evolution"}, "in place of `method`, got both"),

@@ -13,9 +13,9 @@ from distributed import Client, LocalCluster
 import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import InputError, SweepError
+from evogt_study.schema.records import Needs
 from evogt_study.study.plan import count_needs, study_plan
 from evogt_study.workers.executor import spread_classes
-from evogt_study.schema.records import Needs
 
 WORK = """
 import os, time
@@ -67,8 +67,8 @@ def test_formulas_of_parameters_give_classes(work):
         ({"cores": "n - 1"}, "`cores` must be positive for every case, got 0.0 for .*n = 1.*resources.cores"),
         ({"minutes": "__import__('os')"}, "resources.minutes"),
         ({"core": 1}, "unknown key `resources.core`.*Did you mean `cores`"),
-        ({"cores": 64}, "no worker has cores=64 for a run of this study"),
-        ({"memory": "9000 GB"}, "no worker has cores=1 memory=9e.12"),
+        ({"cores": 64}, 'no worker has --resources "cores=64" for a run of this study'),
+        ({"memory": "9000 GB"}, 'no worker has --resources "cores=1 memory=9e.12"'),
     ],
 )
 def test_a_mistake_is_one_line(work, resources, message):
@@ -99,7 +99,7 @@ def test_workers_of_a_cluster_declare_resources(work):
     small = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
     with LocalCluster(**small, resources={"cores": 2, "memory": 4e8}) as cluster, Client(cluster) as client:
         assert evs.run(study, client=client).run_status.values.tolist() == [["ok"] * 3] * 2
-    refusal = pytest.raises(SweepError, match='with --resources "cores=1 memory=1e.08"')
+    refusal = pytest.raises(SweepError, match='no worker has --resources "cores=1 memory=1e.08"')
     with LocalCluster(**small) as cluster, Client(cluster) as client, refusal:
         evs.run(study, client=client)
 
