@@ -1,5 +1,6 @@
 """Small studies, and what tests do with results again and again; fixtures are in `conftest`."""
 
+import os
 import time
 
 import pytest
@@ -23,6 +24,11 @@ PILOTED = """
     by = ["target"]
     candidates = [1, 4, 6]
 """
+
+
+def examples(number):
+    """Number of examples of a property: a quarter, and at least 2; all if HYPOTHESIS_PROFILE is full."""
+    return number if os.environ.get("HYPOTHESIS_PROFILE") == "full" else max(2, number // 4)
 
 
 def section(name, entries):

@@ -1,6 +1,6 @@
 """Compute the shipped studies again and compare every value with data/results, bit for bit.
 
-    python tests/judge.py [--workers N] [--keep FOLDER] [--baseline FOLDER] [--new-keys]
+    python tests/judge.py [--workers N] [--keep FOLDER] [--baseline FOLDER]
 
 The last digits depend on the kernels of OpenBLAS, which a result records.  The judge computes with the kernels of the
 stored results (OPENBLAS_CORETYPE).  If the processor or the versions of NumPy and SciPy do not give the same digits,
@@ -23,12 +23,6 @@ import xarray as xr
 
 ROOT = Path(__file__).parents[1]
 
-RENAMED = {
-    "status": "run_status", "message": "run_message", "attempts": "run_attempts", "wall_seconds": "run_seconds",
-    "case_key": "run_key", "software": "run_software", "study": "main", "1.1": "2.0",
-}  # fmt: skip
-"""Old name to new name: phases, variables, dimensions, attributes and texts of attributes of the stored results."""
-KEYS = "run_key"
 EXCLUDED_VARIABLES = {
     "run_seconds": "time, which differs from run to run",
     "run_software": "versions that computed a run",
@@ -43,21 +37,11 @@ EXCLUDED_ATTRIBUTES = {
     "pilot_group": "name of a group",
     "plan_digest": "digest that includes the code", "content_digests": "digests of the values, which are compared",
 }  # fmt: skip
-"""Variables and global attributes, by their old or new names, that are not compared, each with the reason."""
+"""Variables and global attributes that are not compared, each with the reason."""
 
 
-def counted(number, what):
+def count_of(number, what):
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
-def renamed(value):
-    return RENAMED.get(value, value) if isinstance(value, str) else value
-
-
-def compared(mapping, excluded):
-    """The entries of a mapping that are compared, under their new names."""
-    left_out = {*excluded, *map(renamed, excluded)}
-    return {renamed(name): each for name, each in mapping.items() if not {name, renamed(name)} & left_out}
 
 
 def read_phases(path):
@@ -67,8 +51,9 @@ def read_phases(path):
     found = {}
     for group in groups:
         with xr.open_dataset(path, group=group, engine="netcdf4", decode_times=False) as data:
-            variables = compared(data.load().variables, EXCLUDED_VARIABLES)
-            found[renamed(data.attrs["phase"])] = variables, compared(data.attrs, EXCLUDED_ATTRIBUTES)
+            variables = {name: each for name, each in data.load().variables.items() if name not in EXCLUDED_VARIABLES}
+            attributes = {name: each for name, each in data.attrs.items() if name not in EXCLUDED_ATTRIBUTES}
+            found[data.attrs["phase"]] = variables, attributes
     return found
 
 
@@ -76,42 +61,27 @@ def form_of(variable):
     """Dimensions, shape and type of a variable in its file."""
     dtype = variable.encoding.get("dtype", variable.dtype)
     dtype = "string" if dtype in (str, object) or dtype.kind in "SU" else str(dtype)
-    return tuple(map(renamed, variable.dims)), variable.shape, dtype
+    return variable.dims, variable.shape, dtype
 
 
-class Judge:
-    """Compares files of results.  new_keys: keys may be other ones, if the same cases share a key."""
+def find_differences(stored, now):
+    """Yield one line for each difference of two files."""
+    old, new = read_phases(stored), read_phases(now)
+    yield from missing("phase", old, new)
+    for phase in (phase for phase in old if phase in new):
+        (old_variables, old_attributes), (variables, attributes) = old[phase], new[phase]
+        lines = [*missing("variable", old_variables, variables), *unequal_attributes(old_attributes, attributes)]
+        for name in (name for name in old_variables if name in variables):
+            lines += [f"{name}: {line}" for line in unequal_variables(old_variables[name], variables[name])]
+        yield from (f"{phase}: {line}" for line in lines)
 
-    def __init__(self, new_keys=False):
-        self.new_keys = new_keys
-        self.partners = {"": ""}, {"": ""}  # of stored keys and of computed ones; "" is no planned run
 
-    def differences(self, stored, now):
-        """Yield one line for each difference of two files."""
-        old, new = read_phases(stored), read_phases(now)
-        yield from missing("phase", old, new)
-        for phase in (phase for phase in old if phase in new):
-            (old_variables, old_attributes), (variables, attributes) = old[phase], new[phase]
-            lines = [*missing("variable", old_variables, variables), *unequal_attributes(old_attributes, attributes)]
-            for name in (name for name in old_variables if name in variables):
-                lines += [f"{name}: {line}" for line in self.unequal(name, old_variables[name], variables[name])]
-            yield from (f"{phase}: {line}" for line in lines)
-
-    def unequal(self, name, stored, now):
-        yield from unequal_attributes(stored.attrs, now.attrs)
-        if form_of(stored) != form_of(now):
-            yield f"dims, shape and type {form_of(stored)}, now {form_of(now)}"
-        elif name == KEYS and self.new_keys:
-            split = [self.is_split(*pair) for pair in zip(stored.values.flat, now.values.flat, strict=True)]
-            if any(split):
-                yield f"{sum(split)} of {stored.size} keys group other cases"
-        else:
-            yield from unequal_values(stored.values, now.values)
-
-    def is_split(self, stored, now):
-        """Return True if one of the two keys had another partner before."""
-        there, back = self.partners
-        return there.setdefault(stored, now) != now or back.setdefault(now, stored) != stored
+def unequal_variables(stored, now):
+    yield from unequal_attributes(stored.attrs, now.attrs)
+    if form_of(stored) != form_of(now):
+        yield f"dims, shape and type {form_of(stored)}, now {form_of(now)}"
+    else:
+        yield from unequal_values(stored.values, now.values)
 
 
 def missing(what, stored, now):
@@ -120,7 +90,7 @@ def missing(what, stored, now):
 
 
 def unequal_attributes(stored, now):
-    old, new = ({renamed(name): repr(renamed(value)) for name, value in each.items()} for each in (stored, now))
+    old, new = ({name: repr(value) for name, value in each.items()} for each in (stored, now))
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
             yield f"attribute {name} {old.get(name)}, now {new.get(name)}"
@@ -156,12 +126,11 @@ def use_kernels_of(path):
             print(f"the stored results have {name} {recorded[name]}, this machine {here[name]}: last digits may differ")
 
 
-def parsed(arguments):
+def parse_options(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder for the computed results")
     parser.add_argument("--baseline", type=Path, metavar="FOLDER", default=ROOT / "data" / "results")
-    parser.add_argument("--new-keys", action="store_true", help="compare which cases share a key, not the keys")
     options = parser.parse_args(arguments)
     studies = sorted((ROOT / "studies" / "paper").glob("*.toml"))
     options.studies = [path for path in studies if (options.baseline / f"{path.stem}.nc").is_file()]
@@ -173,27 +142,27 @@ def parsed(arguments):
 
 
 def main(arguments=None):
-    options = parsed(arguments)
+    options = parse_options(arguments)
     use_kernels_of(options.baseline / f"{options.studies[0].stem}.nc")
     from evogt_study.errors import EvogtError
     from evogt_study.operations.run import run_all
     from evogt_study.study.study import Study
     from evogt_study.workers.options import RunOptions
 
-    judge, found = Judge(options.new_keys), 0
+    found = 0
     with tempfile.TemporaryDirectory() as folder:
         try:
             studies = [Study.from_file(path) for path in options.studies]
             # all before the first is read: HDF5 does not read in one thread what it writes in another
             paths = sorted(run_all(studies, options.keep or Path(folder), options=RunOptions(workers=options.workers)))
             for path in paths:
-                lines = list(judge.differences(options.baseline / path.name, path))
-                print("\n    ".join([f"{path.stem}: {counted(len(lines), 'difference')}", *lines]), flush=True)
+                lines = list(find_differences(options.baseline / path.name, path))
+                print("\n    ".join([f"{path.stem}: {count_of(len(lines), 'difference')}", *lines]), flush=True)
                 found += len(lines)
         except (EvogtError, OSError) as error:
             print(f"judge: {error}", file=sys.stderr)
             return 2
-    print(f"all studies: {counted(found, 'difference')}")
+    print(f"all studies: {count_of(found, 'difference')}")
     return 1 if found else 0
 
 

@@ -335,6 +335,7 @@ def test_the_page_of_returned_values_shows_what_its_code_prints(capsys, monkeypa
         assert capsys.readouterr().out == shown
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_study_of_a_compiled_program_needs_one_command_to_compile(tmp_path, monkeypatch):
     """The tutorial of docs/tutorials/own_program.md, with fewer seeds: the program conserves the population."""

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from evogt_study.formulas import (
     prepare,
 )
 
+TEXTS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8"))
 EPS = 2.0**-52
 VALUES = {"x": 0.37, "y": 0.81, "z": 0.12, "t": 0.6, "k": 2.5, "epsilon": 0.1, "long_name2": 1.25, "E": 0.7, "I": 1.9}
 
@@ -52,23 +55,7 @@ def refused(text, key="the_key"):
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1", "1.5", ".5", "3.", "1e-3", "2E+2", "0", "0.0", "00", "1e99", "1e-99",
-        "x", "y", "z", "t", "pi", "k", "epsilon", "long_name2", "E", "I",
-        "x + y - z*t/k", "x - y - z", "x/y/z", "x*y/z*t", "2 - -x", "+x", "--x", "-x**2", "(-x)**2", "2**-1", "x**0.5",
-        "2**3**2", "2**x**y", "x**y", "x**-2", "x**64", "x**-64", "(x + y)*(x - y)", "((x))", "  x  ", "1/3",
-        "(1 + x)**(1 + y)", "-x**-y", "4*x**2*(1 - x)", "1e-3*x", "x*1e-3",
-        "sin(x)", "cos(x)", "tan(x)", "asin(x)", "acos(x)", "atan(x)", "sinh(x)", "cosh(x)", "tanh(x)", "exp(x)",
-        "log(x)", "sqrt(x)", "abs(x - y)", "abs(-3)", "sqrt(2)", "exp(-t)*sin(16*pi*x)", "1 + cos(2*pi*x/epsilon)/2",
-        "sin(pi)", "cos(pi/3)", "tan(pi/5)", "asin(1)", "acos(0.5)", "atan(1)", "exp(1)", "log(2)", "sinh(1)",
-        "log(10)/log(2)", "exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)", "sin(cos(tan(x)))", "exp(-(x - 0.5)**2/0.02)",
-        "log(exp(x))", "sqrt(x**2)", "sqrt(x)**3", "(x**2)**3", "(x**0.5)**4", "exp(log(x))", "x - x", "x/x", "0*x",
-        "x**0", "0.1 + 0.2 - 0.3", "1e50*1e49/1e98",
-        "(1 + (1 + sin(2*pi*t/k)/2)*cos(2*pi*x/epsilon)*cos(2*pi*y/epsilon)/4)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", TEXTS["valid"])
 def test_an_admitted_formula_has_the_value_that_python_gives_it(text):
     # decimals are exact in the package, and constants are folded: the two round differently in the last bits
     assert by_package(text) == pytest.approx(by_python(text), rel=32 * EPS, abs=4 * EPS)
@@ -92,35 +79,7 @@ def test_sizes_are_admitted_up_to_their_bounds():
     assert parse("sin(" * MAX_DEPTH + "x" + ")" * MAX_DEPTH).has(sympy.Symbol("x", real=True))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "__import__('os').system('true')", "__import__", "().__class__.__bases__[0].__subclasses__()", "x.__class__",
-        "sin.__class__", "sin.__globals__", "(1).real", "x.real", "1..real", "getattr(x, 'real')", "eval('1')",
-        "exec('1')", "open('f')", "compile('1', '', 'eval')", "globals()", "print(1)", "breakpoint()", "sympify('x')",
-        "lambda: 1", "(lambda: 1)()", "lambda x: x", "[1]", "[x][0]", "x[0]", "x[0:1]", "(1, 2)", "()", "x,", "{}",
-        "{1}", "{1: 2}", "[x for x in y]", "{x for x in y}", "(x for x in y)", "{x: x for x in y}", "f'{x}'", "f'x'",
-        "'x'", '"x"', "b'x'", "'''x'''", "x := 1", "(x := 1)", "x = 1", "x == y", "x < 1", "x != y", "x < y < z",
-        "x is y", "x in y", "not x", "x and y", "x or y", "True", "False", "None", "...", "1j", "1 + 2j", "x % 2",
-        "x // 2", "x @ y", "x & y", "x | y", "x ^ y", "x << 1", "x >> 1", "~x", "x if t else y", "*x", "**x", "sin(*x)",
-        "sin(**x)", "sin(x=1)", "sin(x, k=1)", "sin(x, **y)", "sin(x, y)", "sin()", "sin", "sin + 1", "await x",
-        "yield", "(yield x)", "await sin(x)", "x; y", "x\ny", "x\n+ y", "import os", "x + import os", "del x", "pass",
-        "return x", "raise x", "assert x", "x: int", "x++", "x--", "x y", "2x", "2 x", "x(2)", "(x)(y)", "sin(x)(y)",
-        "pi(2)", "sin cos(x)", "(x", "x)", ")(", "", " ", "\n", "+", "*", "x +", "* x", "x ** ", "x***2", ".", "x .y",
-        "$x", "x!", "x?", "x`", "\\", "@x", "#", "integrate(x)", "diff(x)", "Symbol(x)", "S(1)", "max(x, y)", "erf(x)",
-        "Sin(x)", "SIN(x)", "ln(x)", "np.sin(x)", "math.sin(x)", "_x", "__x__", "_", "x'", "x²", "√2", "x·y", "x×y",
-        "−x", "x–y", "½", "∞", "2π",
-        # numbers of other forms or sizes
-        "0x10", "0b1", "0o7", "1_000", "1e1_0", "1e400", "1e100", "1e101", "-1e400", "1e-100", "1e-400", "01", "1ex",
-        "1e", "x\0", "\0", "x + \0y", "\ud800", "x\udfff", "x\x07", "\x1b[31mx",
-        # constants and powers that leave the range of ordinary numbers
-        "9**9**9**9", "9**9**9", "2**2**2**2**2**2", "(9**9)**(9**9)", "10**100", "10**99*10**99", "exp(exp(exp(100)))",
-        "exp(1000)", "exp(-exp(100))**-1", "x**65", "x**-65", "x**1e9", "x**(8*9)", "2**(1e99)", "(x**64)**64",
-        "(x**64)**5", "((x + 1)**64)**64", "1/0", "x/0", "0/0", "x/(1 - 1)", "0**-1", "log(0)", "log(-1)", "sqrt(-1)",
-        "asin(2)", "acos(-1.5)", "(-1)**0.5", "(-8)**(1/3)", "tan(1e99)**64*1e99*1e99", "1e99*1e99", "cosh(1000)",
-        "sinh(-1e5)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [*TEXTS["refused"], "\ud800", "x\udfff"])
 def test_everything_else_is_refused_by_the_name_of_its_key(text):
     refused(text)
 

@@ -1,7 +1,7 @@
 """Nonhomogeneous Dirichlet data through a lifting u = u_b + phi~ . alpha (remark nonhomo), on manufactured solutions.
 
-What is compared with shares neither the parser nor the symbolic derivatives with the package: liftings are plain
-functions here, and their derivatives are taken by complex steps.
+The reference has neither the parser nor the symbolic derivatives of the package: liftings are plain functions here, and
+their derivatives are complex steps.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""The paper's numbers, computed afresh from the study files by this code and judged one by one.
+"""The paper's numbers, computed from the study files by this code and judged one by one.
 
-The default run computes a representative part: the one-dimensional table with its pilot, every kind of diagnostic, the
-two-dimensional benchmarks, Allen-Cahn, the baselines and the references.  What takes longest (`LONG`) is marked slow;
-`evogt reproduce` computes and judges everything.
+`test_shipped_results` judges the stored results in the default run, and computes runs of them again.  Studies that take
+longest (`LONG`) are marked slow; `evogt reproduce` computes and judges everything.
 """
 
 from pathlib import Path
@@ -31,7 +30,7 @@ LONG = {"target_1d", "nonseparable_3d", "refined_nonseparable_3d", "allen_cahn_r
 
 # Numbers that do not round to the printed digits.  All but the last were rounded twice by the authors, to four digits
 # and then to three: 0.27547 -> 0.2755 -> 0.276.  The naive transcription of the algorithm in specification.py gives the
-# first two values as well, and one-ulp changes of the features move them by 1e-10 only.  The last is told as a bound.
+# first two values as well, and one-ulp changes of the features move them by 1e-10 only.  The last is a printed bound.
 ONE_UNIT_OFF = {
     ("oscillatory_1d", "0.2 uniform_elm error std"): 0.2754689,
     ("oscillatory_1d", "0.05 transnet error std"): 0.05024901,
@@ -52,7 +51,7 @@ def slow_if(long):
 
 @pytest.fixture(scope="session")
 def result(tmp_path_factory, client):
-    """A study's result by its name, run in full when it is first asked for; by "NAME/pilot" its pilot's runs."""
+    """Returns the result of a study, computed at the first call; "NAME/pilot" names its pilot."""
     folder = tmp_path_factory.mktemp("published")
     known = {}
 
@@ -67,8 +66,8 @@ def result(tmp_path_factory, client):
     return of
 
 
-class OnDemand(dict):
-    """Results that are computed when a reading asks for them."""
+class LazyResults(dict):
+    """Results that are computed when they are read."""
 
     def __init__(self, result, studies):
         super().__init__(dict.fromkeys(studies))
@@ -91,7 +90,7 @@ ROWS = [
 @pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_published_number(result, row):
-    (entry,) = judge_numbers([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)
+    (entry,) = judge_numbers([row], LazyResults(result, TABLES[row.file].studies(row.labels)), KNOWN)
     place = (row.file, " ".join(row.labels.values()))
     assert entry.n_ok == entry.n_planned > 0
     if entry.known:
@@ -112,13 +111,8 @@ def test_every_published_number_is_judged():
     assert files == set(TABLES) | {"gamma_candidates", "known_differences", "board"}
 
 
-SECONDS = {"oscillatory_1d", "operator_2d", "nonseparable_2d", "allen_cahn_2d", "space_time_regression"}
-STUDIES = [
-    pytest.param(name, marks=slow_if(name in LONG) or ([pytest.mark.long] if name in SECONDS else [])) for name in RUNS
-]
-
-
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.long
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_if(name in LONG)) for name in RUNS])
 def test_all_runs_are_ok(result, name):
     status = result(name).run_status.values
     assert (status == Status.ok).all()
@@ -129,46 +123,31 @@ def test_there_is_a_study_for_each_of_these():
     assert {path.stem for path in (ROOT / "studies" / "paper").glob("*.toml")} == set(RUNS)
 
 
-PILOTED = [pytest.param("oscillatory_1d", marks=pytest.mark.long), pytest.param("target_1d", marks=pytest.mark.slow)]
-
-
-@pytest.mark.parametrize("name", PILOTED)
-def test_pilot_tried_the_published_candidates(result, name):
-    gamma = result(f"{name}/pilot").gamma
-    for dictionary in gamma.dictionary.values:
-        tried = gamma.sel(dictionary=dictionary).values
-        wanted = [
-            float(row["gamma"])
-            for row in read_csv(PUBLISHED / "gamma_candidates.csv")
-            if row["study"] == name and row["dictionary"] == dictionary
-        ]
-        np.testing.assert_array_equal(tried[~np.isnan(tried)], wanted)
-
-
-@pytest.mark.parametrize("name", PILOTED)
-def test_pilot_ran_whole_on_its_own_seeds(result, name):
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "runs"), [("oscillatory_1d", 600), pytest.param("target_1d", 570, marks=pytest.mark.slow)]
+)
+def test_the_pilot_computed_the_published_candidates_on_its_own_seeds(result, name, runs):
     pilot = result(f"{name}/pilot")
-    runs = {"oscillatory_1d": 600, "target_1d": 570}[name]
     assert int((status_codes(pilot.run_status) == Status.ok).sum()) == int((pilot.run_key != "").sum()) == runs
     assert set(pilot.seed.values.tolist()) == {100, 101, 102, 103, 104}
+    for dictionary in pilot.dictionary.values:
+        rows = read_csv(PUBLISHED / "gamma_candidates.csv")
+        expected = [float(row["gamma"]) for row in rows if (row["study"], row["dictionary"]) == (name, dictionary)]
+        gamma = pilot.gamma.sel(dictionary=dictionary).values
+        np.testing.assert_array_equal(gamma[~np.isnan(gamma)], expected)
 
 
 @pytest.mark.slow
-def test_what_explains_the_difference_of_the_fixed_operator():
+def test_half_the_final_time_explains_the_difference_of_the_fixed_operator():
     """Runs that end at half the stated time give the printed number, refined to 48 points as the others are."""
     problem = evs.Study.from_file(ROOT / "studies/paper/refined_operator_2d.toml").spec.problem
     fixed = problem(modulation=0, epsilon=0.1, final_time=0.06)
     features = pde.Dictionary("gaussian_rf", N=150, gamma=4, radius=0.8)
 
     def change(refined, final_time):
-        coarse, fine = (
-            float(
-                pde.solve(
-                    fixed, features, 1, quadrature=n, dt=0.003, final_time=final_time, validation=64, certificates=False
-                ).error
-            )
-            for n in (36, refined)
-        )
+        options = {"dt": 0.003, "final_time": final_time, "validation": 64, "certificates": False}
+        coarse, fine = (float(pde.solve(fixed, features, 1, quadrature=n, **options).error) for n in (36, refined))
         return f"{abs(fine - coarse) / coarse * 1e5:.3f}e-5"
 
     printed = next(row.published for row in read_published(PUBLISHED) if "fixed 2-D" in row.labels.get("variable", ""))

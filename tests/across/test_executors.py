@@ -1,11 +1,12 @@
 """Each executor writes the same result, bit for bit except wall times."""
 
+import itertools
 import subprocess
 import sys
 
 import pytest
 from helpers import PARABOLA, PILOTED
-from judge import Judge
+from judge import find_differences
 
 import evogt_study as evs
 from evogt_study.operations.run import run_task, run_to_file
@@ -37,7 +38,7 @@ EXECUTORS = {
     "a task": lambda study, path, client: run_task(study, path, 1, 1),
     "tasks in a folder": by_tasks,
 }
-LONG = ("this machine", "a task", "tasks in a folder")
+DEFAULT = ("a Dask client", "varied")
 
 
 @pytest.fixture
@@ -51,10 +52,13 @@ def studies(own_study, small_study, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "executor", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXECUTORS]
+    ("executor", "name"),
+    [
+        pytest.param(*pair, marks=pytest.mark.long if pair != DEFAULT else ())
+        for pair in itertools.product(EXECUTORS, ["small", "piloted", "varied"])
+    ],
 )
-@pytest.mark.parametrize("name", ["small", "piloted", "varied"])
 def test_each_executor_writes_the_same_result(studies, result_of, client, tmp_path, name, executor):
     expected, path = result_of(studies[name], tmp_path / "expected" / f"{name}.nc"), tmp_path / "found" / f"{name}.nc"
     EXECUTORS[executor](studies[name], path, client)
-    assert list(Judge().differences(expected, path)) == []
+    assert list(find_differences(expected, path)) == []

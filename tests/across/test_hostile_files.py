@@ -1,14 +1,17 @@
-"""Files that other people made: each ends in one line, at once, in little memory, and executes nothing.
+"""Files of other people: each ends in one line, at once, in little memory, and executes nothing.
 
-Time and memory are measured in a process for each case, which is forked from one that has imported the package.
+`hostile.txt` has the files.  Time and memory are measured in a process for each command, which is forked from one that
+has imported the package.
 """
 
 import hashlib
 import json
 import os
+import re
+import shlex
 import subprocess
-import textwrap
 import zlib
+from pathlib import Path
 
 import netCDF4
 import numpy as np
@@ -22,7 +25,7 @@ from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.storage.arrays import LARGE_BYTES, Packed, checksum
 
 MAX_SECONDS, MAX_MEGABYTES = 2.0, 200.0
-HOSTILE = "open('EXECUTED', 'w')\n"
+STUDY = 'name = "own"\nmethod = "method.py:f"\n[axes]\nseed = [0]\n'
 PROBLEM = """
 [problem]
 dimension = {dimension}
@@ -40,81 +43,22 @@ validation = 60
 final_time = 0.1
 dt = 0.01
 """
-
-
-def study(text, method='method = "method.py:f"\n', name='name = "own"\n', axes="[axes]\nseed = [0]\n"):
-    """A study file; the function in its Python file does nothing."""
-
-    def make(folder):
-        (folder / "method.py").write_text("def f(seed, a=0):\n    return float(seed)\n")
-        (folder / "own.toml").write_bytes(text.encode() if isinstance(text, str) else text)
-
-    text = name + method + text + axes if isinstance(text, str) else text
-    return make, ("run", "own.toml", "-q", "--workers", "1", "-o", "own.nc")
-
-
-def formula(text):
-    return study(PROBLEM.format(dimension=1, formula=json.dumps(text), domain=""), "", axes="")
-
-
-def domain(stated, *files, dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)*x"):
-    text = PROBLEM.format(dimension=dimension, formula=json.dumps(exact), domain=f"domain = {{ {stated} }}")
-    make, command = study(text, "", axes="")
-    return lambda folder: [make(folder), *(each(folder) for each in files)], command
-
-
-def method(reference, source="", cmd="cmd = ['touch EXECUTED']\n"):
-    make, command = study("", f'method = "{reference}"\n', axes=f"[axes]\n{cmd}")
-
-    def with_source(folder):
-        make(folder)
-        if source:
-            (folder / "method.py").write_text(textwrap.dedent(source))
-
-    return with_source, command
-
-
-def pipe(name):
-    return lambda folder: os.mkfifo(made(folder / name))
-
-
-def zero(name, target="/dev/zero"):
-    return lambda folder: os.symlink(target, made(folder / name))
-
-
-def sparse(name, size=2**40):
-    def make(folder):
-        with made(folder / name).open("wb") as file:
-            file.truncate(size)
-
-    return make
-
-
-def content(name, data):
-    return lambda folder: made(folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
-
-
-def made(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    return path
-
-
-def beside(*files, text="", **options):
-    """A study with other files."""
-    make, command = study(text, **options)
-    return lambda folder: [make(folder), *(each(folder) for each in files)], command
-
-
-def reading(*files, command=("status", "own.nc")):
-    return lambda folder: [each(folder) for each in files], command
+SHELL = """
+add() { (head -n 2 own.toml; cat; tail -n +3 own.toml) > new; mv new own.toml; }
+axes() { (head -n 2 $PARTS/study.toml; echo '[axes]'; cat) > own.toml; }
+problem() { sed "s|FORMULA|$1|; s|DOMAIN|$2|" $PARTS/problem.toml > own.toml; }
+repeat() { yes "$1" | head -n $2 | tr -d '\\n'; }
+result() { cp $PARTS/own.nc "$1"; }
+bag() { cp -r $PARTS/bag "$1"; }
+"""
+"""Functions of the lines in `hostile.txt`."""
 
 
 def result(**attributes):
     """A small result with these attributes."""
 
     def make(folder):
-        with netCDF4.Dataset(made(folder / "own.nc"), "w") as file:
+        with netCDF4.Dataset(folder / "own.nc", "w") as file:
             known = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION, "title": "own"}
             file.setncatts(known | attributes)
             file.createDimension("seed", 2)
@@ -223,57 +167,32 @@ def test_runs_may_share_pieces(tmp_path):
     assert np.asarray(found.stacks[0].values).tolist() == [[1.0, 1.0, 1.0]] * 2
 
 
-def bag(*changes, **files):
-    """A bag with correct manifests, changed afterwards."""
-
-    def make(folder):
-        payload = {"data/results/own.nc": b"no result", **{name: data.encode() for name, data in files.items()}}
-        tags = {"bagit.txt": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n", "bag-info.txt": b"A: b\n"}
-
-        def listing(each):
-            return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in each.items()).encode()
-
-        tags["manifest-sha256.txt"] = listing(payload)
-        for name, data in {**payload, **tags, "tagmanifest-sha256.txt": listing(tags)}.items():
-            content(f"bag/{name}", data)(folder)
-        for change in changes:
-            change(folder)
-
-    return make, ("verify", "bag")
+# --- files that hostile.txt makes -------------------------------------------------------------------------------------
 
 
-def append(name, data):
-    def make(folder):
-        with (folder / name).open("ab") as file:
-            file.write(data if isinstance(data, bytes) else data.encode())
+def write_bag(folder):
+    """A bag with correct manifests."""
+    payload = {"data/results/own.nc": b"no result"}
+    tags = {"bagit.txt": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n", "bag-info.txt": b"A: b\n"}
 
-    return make
+    def list_checksums(files):
+        return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items()).encode()
 
-
-def linked_out(folder):
-    (folder / "outside").mkdir()
-    (folder / "bag/data/results").rename(folder / "outside/results")
-    (folder / "bag/data/results").symlink_to(folder / "outside/results")
-
-
-def deep(folder):
-    """More folders than a path may have characters."""
-    here = os.open(folder / "bag/data", os.O_RDONLY)
-    for _ in range(600):
-        os.mkdir("deeper", dir_fd=here)
-        here, before = os.open("deeper", os.O_RDONLY, dir_fd=here), here
-        os.close(before)
-    os.close(here)
+    tags["manifest-sha256.txt"] = list_checksums(payload)
+    for name, data in {**payload, **tags, "tagmanifest-sha256.txt": list_checksums(tags)}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
 
 
-DEEP = 100_000
-NAMES = {"a line end": "a\nb", "an escape": "a\x1b[2Jb", "a folder": "../up", "a null": "a\0b", "too long": "a" * 5000}
-STANDARD = (
-    "subprocess:getoutput", "subprocess:Popen", "os:system", "posix:system", "os:popen", "builtins:eval",
-    "builtins:exec", "importlib:import_module", "runpy:run_path", "code:interact", "pty:spawn", "ctypes:CDLL",
-    "timeit:timeit", "os.path:os.system", "dask.config:os.system", "webbrowser:open", "asyncio.subprocess:Process",
-    "evogt_study.text:click.launch.__globals__", "evogt_study.storage.atomic:os.system", "_posixsubprocess:fork_exec",
-)  # fmt: skip
+def read_cases(text):
+    """The lines of each section, once for each word of its lines with a percent sign."""
+    for title, body in re.findall(r"^## (.*)\n((?:[$%].*\n)*)", text, re.MULTILINE):
+        lines = body.splitlines()
+        for word in " ".join(line[2:] for line in lines if line[0] == "%").split() or [""]:
+            yield f"{title} {word}".strip(), [line[2:].replace("{each}", word) for line in lines if line[0] == "$"]
+
+
+CASES = dict(read_cases(Path(__file__).with_name("hostile.txt").read_text(encoding="utf-8")))
 FORMULAS = {
     "90 nested sines": "sin(" * 90 + "x" + ")" * 90, "4,000 brackets": "(" * 4000, "10 MB": "x+" * 5_000_000,
     "a tower": "9**9**9**9", "an import": "__import__('os').system('touch EXECUTED')", "a dot": "x.__class__",
@@ -282,182 +201,76 @@ FORMULAS = {
     "infinity": "1e999", "wide letters": "\uff58 + 1", "a string": "'x'", "a walrus": "(y := x)", "a star": "sin(*x)",
     "a product": "*".join("x" * 300),
 }  # fmt: skip
-TABLE = '[[table]]\nname = "row"\nfile = "table.csv"\n'
-RESULT_COMMANDS = {
-    "status": ("status", "own.nc"), "verify": ("verify", "own.nc"), "summary": ("summary", "own.nc"),
-    "export": ("export", "own.nc", "-o", "t.csv"), "report": ("report", "own.nc"), "try": ("try", "own.nc"),
-    "merge": ("merge", "own.nc", "own.nc", "-o", "m.nc"),
-    "concat": ("merge", "--along", "x", "a=own.nc", "b=own.nc", "-o", "c.nc"),
-    "publish": ("publish", "own.nc", "-o", "folder"),
-}  # fmt: skip
-JSON = '{"file": "own.toml", "text": "", "study_code": ""}'
-CASES = {
-    # studies
-    "study: a pipe": reading(pipe("own.toml"), command=("run", "own.toml")),
-    "study: endless": reading(zero("own.toml"), command=("run", "own.toml")),
-    "study: a folder": reading(lambda folder: (folder / "own.toml").mkdir(), command=("run", "own.toml")),
-    "study: a circle": reading(zero("own.toml", "own.toml"), command=("run", "-n", "own.toml")),
-    "study: 1 TB": reading(sparse("own.toml"), command=("run", "-n", "own.toml")),
-    "study: status of a pipe": reading(pipe("own.toml"), command=("status", "own.toml")),
-    "study: submit of a pipe": reading(pipe("own.toml"), command=("submit", "own.toml", "--tasks", "2", "--print")),
-    "study: merge with a pipe": reading(
-        pipe("own.toml"), result(), command=("merge", "own.nc", "own.nc", "--study", "own.toml", "-o", "m.nc")
-    ),
-    "study: no UTF-8": study(b"name = '\xff\xfe'"),
-    "study: a null": study("a = '\0'\n"),
-    "study: nested lists": study("a = " + "[" * DEEP + "\n"),
-    "study: nested tables": study("a = " + "{a=" * DEEP + "\n"),
-    "study: dotted keys": study(".".join("a" * 20_000) + " = 1\n"),
-    "study: a long integer": study(f"a = {'1' * DEEP}\n"),
-    "study: too many seeds": study("", axes="[axes]\nseed = { count = 1_000_000_000_000 }\n"),
-    "study: too many values": study("", axes="[axes]\na = { from = 0, to = 1, count = 1_000_000_000 }\n"),
-    "study: a small step": study("", axes="[axes]\na = { from = 0, to = 1, step = 1e-300 }\n"),
-    "study: step nan": study("", axes="[axes]\na = { from = 0, to = 1, step = nan }\n"),
-    "study: from nan": study("", axes="[axes]\na = { from = nan, to = 1, count = 3 }\n"),
-    "study: count nan": study("", axes="[axes]\na = { from = 0, to = 1, count = nan }\n"),
-    "study: a large sample": study(
-        "", axes='[[sample]]\nname = "s"\nrule = "random"\ncount = 1_000_000_000_000\na = { from = 0, to = 1 }\n'
-    ),
-    "study: a large product": study(
-        "", axes="[axes]\nseed = { count = 10_000 }\na = { from = 1, to = 9999, step = 1 }\n"
-    ),
-    **{f"study: the name has {key}": study("", name=f"name = {json.dumps(text)}\n") for key, text in NAMES.items()},
-    **{f"method: {each}": method(each) for each in STANDARD},
-    "method: a standard function by another name": method("method.py:run", "from os import system as run\n"),
-    "method: a partial": method(
-        "method.py:run", "import functools, os\nrun = functools.partial(os.system, 'touch EXECUTED')\n", "a = [1]\n"
-    ),
-    "method: a bound method": method("method.py:run", "import code\nrun = code.InteractiveInterpreter().runcode\n"),
-    "method: a pipe": beside(pipe("method.py")),
-    "method: endless": beside(zero("method.py")),
-    "method: 1 TB": beside(sparse("method.py")),
-    "method: nested": beside(content("method.py", "(" * DEEP)),
-    "method: no UTF-8": beside(content("method.py", b"\xff\xfe\x00")),
-    "method: nulls": beside(content("method.py", b"\0" * 1000)),
-    "method: a helper that is a pipe": beside(
-        content("method.py", "import helper\ndef f(seed): pass"), pipe("helper.py")
-    ),
-    "depends: a pipe": beside(pipe("data"), text='depends = ["data"]\n'),
-    "depends: endless": beside(zero("data"), text='depends = ["data"]\n'),
-    "depends: a null": beside(text='depends = ["a\\u0000"]\n'),
-    "table: a pipe": beside(pipe("table.csv"), text="", axes=TABLE),
-    "table: endless": beside(zero("table.csv"), text="", axes=TABLE),
-    "table: 1 TB": beside(sparse("table.csv"), text="", axes=TABLE),
-    "table: no UTF-8": beside(content("table.csv", b"a\n\xff\n"), text="", axes=TABLE),
-    "table: an open quote": beside(content("table.csv", 'a\n"1\n2\n'), text="", axes=TABLE),
-    "table: nulls": beside(content("table.csv", b"a\n\0\n"), text="", axes=TABLE),
-    "table: many columns": beside(content("table.csv", "a," * 100_000 + "\n"), text="", axes=TABLE),
-    "mesh: a pipe": domain('mesh = "a.msh"', pipe("a.msh")),
-    "mesh: endless": domain('mesh = "a.msh"', zero("a.msh")),
-    "mesh: 1 TB": domain('mesh = "a.msh"', sparse("a.msh")),
-    "mesh: no mesh": domain('mesh = "a.msh"', content("a.msh", b"\xff" * 1000)),
-    "mesh: of a million million nodes": domain(
-        'mesh = "a.msh"',
-        content("a.msh", f"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 {10**12} 1 {10**12}\n2 1 0 {10**12}\n"),
-    ),
-    "mesh: nested": domain('mesh = "a.vtu"', content("a.vtu", "<a>" * DEEP)),
-    "mesh: nan": domain(
-        'mesh = "a.vtk"',
-        content(
-            "a.vtk",
-            "# vtk DataFile Version 3.0\na\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS 3 double\nnan 0 0 1 0 0 0 1 0\n"
-            "CELLS 1 4\n3 0 1 2\nCELL_TYPES 1\n5\n",
-        ),
-    ),
-    "domain: nan": domain("lower = [nan, 0.0], upper = [1.0, 1.0]"),
-    "domain: infinity": domain("lower = [0.0, 0.0], upper = [inf, 1.0]"),
-    "domain: a polygon of nan": domain("polygon = [[nan, 0.0], [1.0, 0.0], [0.0, 1.0]]"),
-    **{f"formula: {key}": formula(text) for key, text in FORMULAS.items()},
-    # paths
-    "path: a line end into a script": beside(text="", axes="[axes]\nseed = [0]\n"),
-    "path: the result is a pipe": beside(pipe("own.nc")),
-    "path: the result is a device": beside(zero("own.nc", "/dev/full")),
-    "path: the result is a circle": beside(zero("own.nc", "own.nc")),
-    # results
-    **{f"result: {key} of a pipe": reading(pipe("own.nc"), command=each) for key, each in RESULT_COMMANDS.items()},
-    **{f"result: {key} of no end": reading(zero("own.nc"), command=each) for key, each in RESULT_COMMANDS.items()},
-    "result: empty": reading(content("own.nc", b"")),
-    "result: a signature": reading(content("own.nc", b"\x89HDF\r\n\x1a\n" + b"\xff" * 5000)),
-    "result: nulls": reading(sparse("own.nc", 2**33)),
-    "result: a seal of any length": reading(content("own.nc", b"\x89HDF\r\n\x1a\n" + b"\xff" * 99 + b"evogt seal 1\n")),
-    **{f"index: {key}": reading(sealed(each), command=("verify", "own.nc")) for key, each in INDICES.items()},
-    "index: a bomb, for a merge": reading(
-        sealed(INDICES["a bomb"]), command=("merge", "own.nc", "own.nc", "-o", "m.nc")
-    ),
-    "result: a nested study": reading(result(study="a = " + "[" * 10_000), command=("verify", "own.nc")),
-    "result: nested code": reading(
-        result(study='name = "own"\nmethod = "m.py:f"\n[axes]\nseed = [0, 1]\n', study_code="[" * 10_000),
-        command=("verify", "own.nc"),
-    ),
-    "result: nested digests": reading(result(content_digests="[" * 10_000), command=("verify", "own.nc")),
-    "result: software nan": reading(result(software_sets="[NaN"), command=("verify", "own.nc")),
-    "description: a pipe": reading(pipe("own.nc.shards/study.json")),
-    "description: endless": reading(zero("own.nc.shards/study.json")),
-    "description: 1 TB": reading(sparse("own.nc.shards/study.json")),
-    "description: nested": reading(content("own.nc.shards/study.json", "[" * DEEP)),
-    "description: nan": reading(content("own.nc.shards/study.json", JSON.replace('""', "NaN"))),
-    "description: no UTF-8": reading(content("own.nc.shards/study.json", b"\xff")),
-    "description: no study": reading(content("own.nc.shards/study.json", JSON)),
-    "description: a standard function": reading(
-        content("own.nc.shards/study.json", json.dumps({"file": "own.toml", "study_code": "", "text":
-                'name = "own"\nmethod = "os:system"\n[axes]\ncommand = ["touch EXECUTED"]\n'}))
-    ),
-    # files beside a result
-    "lock: a pipe": reading(pipe("own.nc.lock"), result(study="a = [["), command=("status", "own.nc")),
-    "lock: a pipe, for a writer": beside(pipe("own.nc.lock")),
-    "shard: a pipe": reading(
-        pipe("own.nc.shards/a.shard"), content("own.nc.shards/study.json", JSON), command=("status", "own.nc")
-    ),
-    "progress: a pipe": reading(
-        pipe("own.nc.shards/progress.json"), content("own.nc.shards/study.json", JSON), command=("status", "own.nc")
-    ),
-    # bags
-    "bag: no result": bag(),
-    "bag: the declaration is a pipe": bag(pipe("bag/bagit.txt")),
-    "bag: the manifest is a pipe": bag(pipe("bag/manifest-sha256.txt")),
-    "bag: the manifest is endless": bag(zero("bag/manifest-sha256.txt")),
-    "bag: the manifest has 1 TB": bag(sparse("bag/manifest-sha256.txt")),
-    "bag: the manifest is no UTF-8": bag(append("bag/manifest-sha256.txt", b"\xff\n")),
-    "bag: the manifest is none": bag(append("bag/manifest-sha256.txt", "NaN data/x\n")),
-    "bag: the tag manifest is a pipe": bag(pipe("bag/tagmanifest-sha256.txt")),
-    "bag: the manifest leads out": bag(append("bag/manifest-sha256.txt", f"{'0' * 64}  data/../../secret\n")),
-    "bag: the manifest lists a device": bag(append("bag/manifest-sha256.txt", f"{'0' * 64}  /dev/zero\n")),
-    "bag: the manifest has a line end": bag(append("bag/manifest-sha256.txt", f"{'0' * 64}  data/a%0Ab\x1b\n")),
-    "bag: a folder leads out": bag(linked_out),
-    "bag: the payload is a link out": bag(
-        lambda folder: (folder / "bag/data").rename(folder / "data"), zero("bag/data", "../data")
-    ),
-    "bag: the result is a pipe": bag(pipe("bag/data/results/own.nc")),
-    "bag: the result is endless": bag(zero("bag/data/results/own.nc")),
-    "bag: the info is a pipe": bag(pipe("bag/bag-info.txt")),
-    "bag: a link that is not listed": bag(zero("bag/data/more")),
-    "bag: a file that is not listed": bag(content("bag/data/more.py", HOSTILE)),
-    "bag: deep folders": bag(deep),
-    "bag: no folder": (lambda folder: None, ("verify", "none")),
-}  # fmt: skip
+RESULTS = {
+    "a nested study": result(study="a = " + "[" * 10_000),
+    "nested code": result(study=STUDY.replace("[0]", "[0, 1]"), study_code="[" * 10_000),
+    "nested digests": result(content_digests="[" * 10_000),
+    "software nan": result(software_sets="[NaN"),
+    **{f"index: {name}": sealed(change) for name, change in INDICES.items()},
+}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Files that the lines copy."""
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "study.toml").write_text(STUDY)
+    problem = PROBLEM.format(dimension=2, formula='"FORMULA"', domain="domain = { DOMAIN }")
+    (folder / "problem.toml").write_text('name = "own"\n' + problem)
+    result()(folder)
+    write_bag(folder / "bag")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with forking(tmp_path_factory.mktemp("said")) as call:
+    with forking(tmp_path_factory.mktemp("printed")) as call:
         yield call
+
+
+@pytest.fixture
+def refused(server, tmp_path):
+    """Calls a command in a folder with a study, which ends in one line."""
+    (tmp_path / "method.py").write_text("def f(seed, a=0):\n    return float(seed)\n")
+    (tmp_path / "own.toml").write_text(STUDY)
+
+    def call(*command):
+        code, seconds, megabytes, lines, _ = server(tmp_path, *command)
+        assert code in (1, 2), (command, lines)
+        # `status` first says whether a process computes the result; `verify` has a line for each mistake
+        assert len(lines) == 1 or command[0] == "verify" or (command[0] == "status" and "not running" in lines[0])
+        assert all(line.isprintable() and "Traceback" not in line for line in lines)
+        assert (seconds < MAX_SECONDS, megabytes < MAX_MEGABYTES) == (True, True), (seconds, megabytes)
+        assert not (tmp_path / "EXECUTED").exists()
+        assert not {"t.csv", "m.nc", "c.nc", "folder", "own.html"} & {each.name for each in tmp_path.iterdir()}
+
+    yield call
+    subprocess.run(["rm", "-rf", tmp_path / "bag"], check=True)  # pytest cannot remove folders that are so deep
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_a_hostile_file_ends_in_one_line(server, tmp_path, name):
-    make, command = CASES[name]
-    make(tmp_path)
-    if name == "path: a line end into a script":
-        command = ("submit", "own.toml", "--tasks", "2", "--print", "-o", "a\ntouch EXECUTED\n.nc")
-    code, seconds, megabytes, lines, _ = server(tmp_path, *command)
-    assert code in (1, 2), lines
-    # `status` first says whether a process computes the result; `verify` has a line for each mistake
-    assert len(lines) == 1 or command[0] == "verify" or (command[0] == "status" and "not running" in lines[0])
-    assert all(line.isprintable() for line in lines)
-    assert not any("Traceback" in line for line in lines)
-    assert (seconds < MAX_SECONDS, megabytes < MAX_MEGABYTES) == (True, True), (seconds, megabytes)
-    assert not (tmp_path / "EXECUTED").exists()
-    subprocess.run(["rm", "-rf", tmp_path / "bag"], check=True)  # pytest cannot remove folders that are so deep
-    written = {"t.csv", "m.nc", "c.nc", "folder", "own.html"} | ({"own.nc.lock"} if "lock" not in name else set())
-    assert not written & {each.name for each in tmp_path.iterdir()}
+def test_a_hostile_file_ends_in_one_line(refused, parts, tmp_path, name):
+    for line in CASES[name]:
+        if line.startswith("evogt "):
+            refused(*(word.encode().decode("unicode_escape") for word in shlex.split(line)[1:]))
+        else:
+            environment = {**os.environ, "PARTS": str(parts)}
+            subprocess.run(["sh", "-ec", SHELL + line], check=True, cwd=tmp_path, env=environment)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_hostile_formula_ends_in_one_line(refused, tmp_path, name):
+    problem = PROBLEM.format(dimension=1, formula=json.dumps(FORMULAS[name]), domain="")
+    (tmp_path / "own.toml").write_text('name = "own"\n' + problem)
+    refused("run", "own.toml", "-q", "--workers", "1", "-o", "own.nc")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_hostile_result_ends_in_one_line(refused, tmp_path, name):
+    RESULTS[name](tmp_path)
+    refused("verify", "own.nc")
+    if name == "index: a bomb":
+        refused("merge", "own.nc", "own.nc", "-o", "m.nc")

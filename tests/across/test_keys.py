@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from evogt_study.schema.values import canonical, canonical_json, text_label
 from evogt_study.study.plan import provisional_plans, study_plan
 
 STUDIES = Path(__file__).parents[2] / "studies"
-LONG = ("large/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")
+LONG = ("large/", "board/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")
 
 
 def keys_of(study):
@@ -114,7 +115,7 @@ def stated(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(axis=SCALARS, constant=st.one_of(SCALARS, st.lists(SCALARS, max_size=3)))
 def test_any_value_has_one_key(folder, axis, constant):
     text = f"[axes]\na = [{stated(axis)}]\n[constants]\nc = {stated(constant)}\n"
@@ -152,7 +153,7 @@ def spaces(draw):
     return f"def f(*, {', '.join(stated)}, seed=0):\n    return 0.0\n", arguments, defaults
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(spaces())
 def test_keys_made_together_are_those_made_one_by_one_for_any_study_of_a_function(folder, space):
     source, arguments, defaults = space

@@ -55,8 +55,8 @@ def folder(tmp_path, monkeypatch, result_of):
     return tmp_path
 
 
-def check(evogt, *named):
-    """Neither check executes anything, and both name these files; `verify` alone has nothing to say."""
+def check_nothing_is_executed(evogt, *named):
+    """Neither check executes anything, and both name these files; `verify` alone finds no mistake."""
     for command in CHECKS.values():
         code, out, err = evogt(*command)
         assert (code, out, len(err.splitlines())) == (2, "", 1), err
@@ -70,7 +70,7 @@ def check(evogt, *named):
 def test_a_changed_file_is_named_and_nothing_is_executed(folder, evogt, name):
     with (folder / name).open("a") as file:
         file.write(STATEMENT)
-    check(evogt, folder / name)
+    check_nothing_is_executed(evogt, folder / name)
 
 
 CHANGES = {
@@ -89,7 +89,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_change_counts_also_if_no_run_depends_on_it(folder, evogt, name):
     CHANGES[name](folder)
-    check(evogt)
+    check_nothing_is_executed(evogt)
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -101,8 +101,8 @@ def test_the_files_that_computed_the_result_are_executed(folder, evogt, name):
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_what_is_compiled_of_a_file_is_not_executed(folder, evogt, name):
-    """Python takes it for the file if its time and size are the file's."""
+def test_compiled_code_beside_a_file_is_not_executed(folder, evogt, name):
+    """Python reads it instead of the file if their times and sizes are equal."""
     file, text = folder / "nested.py", FILES["nested.py"]
     file.write_text("open('EXECUTED', 'w')\n")
     before = file.stat()
@@ -130,12 +130,6 @@ def test_a_module_that_no_text_names_is_not_imported(folder, evogt, name, result
     assert not (folder / "EXECUTED").exists()
 
 
-def test_options_of_a_rerun_need_it(folder, evogt):
-    for option in (("--code", "method.py"), ("--seed", "1")):
-        code, _, err = evogt("verify", "own.nc", *option)
-        assert (code, f"`{option[0][2:]}` must be given with `rerun`" in err) == (2, True)
-
-
 STANDARD = {
     "from os import system as f": "nt, posix or os",
     "import functools, subprocess\nf = functools.partial(subprocess.getoutput, 'touch EXECUTED')": "subprocess",
@@ -145,7 +139,7 @@ STANDARD = {
     "import operator\nf = operator.methodcaller('x')": "operator",
     "import functools, os\nf = functools.partial(functools.partial(os.system), 'touch EXECUTED')": "posix",
 }
-OWN = {
+USER_FUNCTIONS = {
     "a function": "def f(seed): return 1.0",
     "a cached one": "import functools\n@functools.cache\ndef f(seed): return 1.0",
     "a partial": "import functools\ndef g(seed, a): return a\nf = functools.partial(g, a=1.0)",
@@ -166,9 +160,9 @@ def test_a_function_of_the_standard_library_is_no_method(tmp_path, text):
         find_named_code("own.py:f", tmp_path).load()
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_any_other_function_is(tmp_path, name):
-    (tmp_path / "own.py").write_text(OWN[name] + "\n")
+@pytest.mark.parametrize("name", USER_FUNCTIONS)
+def test_any_other_function_is_a_method(tmp_path, name):
+    (tmp_path / "own.py").write_text(USER_FUNCTIONS[name] + "\n")
     assert callable(find_named_code("own.py:f", tmp_path).load())
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray as xr
+from helpers import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as tests
 
 NAN = np.nan
-RELAXED = settings(deadline=None, derandomize=True, max_examples=150)
+RELAXED = settings(deadline=None, derandomize=True, max_examples=examples(600))
 
 
 def labelled(values, names="abcdefghij", name="error", **attrs):
@@ -70,17 +70,6 @@ def test_no_two_parts_of_a_comparison_disagree(seed, estimand, better):
     found = evs.compare(labelled(anything(np.random.default_rng(seed))), "method", estimand=estimand, better=better)
     assert len(set(differences(found).values())) == 1, (differences(found), found.conclusion.item())
     assert "best" not in found.conclusion.item()
-
-
-@pytest.mark.slow
-def test_2000_printed_conclusions_have_no_contradiction():
-    """Last result: 0 of 2,000, 2026-11-26."""
-    rng, wrong = np.random.default_rng(4), 0
-    for _ in range(2000):
-        estimand, better = rng.choice(tests.ESTIMANDS), rng.choice(["lower", "higher"])
-        found = evs.compare(labelled(anything(rng)), "method", estimand=str(estimand), better=str(better))
-        wrong += len(set(differences(found).values())) > 1
-    assert wrong == 0
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01, 0.003])
@@ -175,8 +164,6 @@ def test_a_declared_geometric_mean_is_the_estimand_if_it_exists():
     assert conclude(declared).startswith("a has a lower geometric mean error than b: ratio 0.")
     zero = declared.copy(data=np.where(np.arange(10) == 3, 0.0, declared.values))
     assert evs.compare(zero, "method").attrs["estimand"] == "win"
-    with pytest.raises(ParameterError, match="`estimand` must be win or mean for values that are not positive"):
-        evs.compare(zero, "method", estimand="geometric_mean")
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -198,18 +185,6 @@ def test_a_failed_run_is_a_loss_and_is_counted():
     mean = evs.compare(labelled(x), "method", estimand="geometric_mean")
     assert "in the sample, but a has failed runs, which a mean leaves out. Failed runs, left" in mean.conclusion.item()
     assert np.isnan(mean.p_value)
-
-
-@pytest.mark.parametrize("better", ["lower", "higher"])
-def test_a_method_that_fails_if_its_values_are_bad_does_not_lead(better):
-    """Two methods of one distribution; one fails in 24 % of its runs."""
-    rng, wrong = np.random.default_rng(3), 0
-    for _ in range(60):
-        x = np.exp(rng.standard_normal((2, 50)))
-        x[0] = np.where(x[0] > 2.0, NAN, x[0])
-        found = evs.compare(labelled(x if better == "lower" else 1.0 / x), "method", better=better)
-        wrong += bool(found.significant) and found.leader.item() == "a"
-    assert wrong <= 3
 
 
 def test_runs_that_are_not_planned_neither_win_nor_lose():
@@ -288,35 +263,5 @@ def test_the_effect_over_the_leader_is_there_for_every_value():
     np.testing.assert_allclose(1 / rival.over_leader, found.effect)
 
 
-def test_disjoint_samples_of_ten_are_significant_by_every_estimand():
-    first = [1171, 1291, 1211, 1581, 1146, 1171, 1091, 1126, 1466, 1731]
-    second = [1950, 1885, 1900, 1775, 1875, 1985, 4792, 1985, 1775, 1925]
-    for estimand in ("win", "geometric_mean"):
-        assert evs.compare(labelled([first, second]), "method", estimand=estimand).significant
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
-    [
-        ({"dim": "seed"}, InputError, "`dim` must be one of method, got 'seed'"),
-        ({"dim": "metod"}, InputError, r"got 'metod'. Did you mean `method`\?"),
-        ({"over": "time"}, InputError, "`over` must name dimensions of error"),
-        ({"better": "up"}, ParameterError, '`better` must be "lower", "higher" or "nearest 0.95", got \'up\''),
-        ({"estimand": "mode"}, ParameterError, "`estimand` must be one of win, geometric_mean, mean, got 'mode'"),
-        ({"family": "none"}, ParameterError, "`family` must be one of setup, all"),
-        ({"failures": "drop"}, ParameterError, "`failures` must be one of loss, omit"),
-        ({"confidence": 95}, ParameterError, r"`confidence` must be in \(0, 1\), got 95"),
-    ],
-)
-def test_mistakes_are_reported(options, error, said):
-    with pytest.raises(error, match=said):
-        evs.compare(labelled(apart()), **{"dim": "method", **options})
-    with pytest.raises(InputError, match="`dim` must have at least two values, method has 1"):
-        evs.compare(labelled(apart())[:1], "method")
-
-
-def test_the_axis_may_be_n_and_no_variable_of_the_comparison():
-    x = labelled(apart(2))
-    assert evs.compare(x.rename(method="n"), "n").leader.item() == "a"
-    with pytest.raises(InputError, match="`effect` must be another name, since a table along it has a column"):
-        evs.compare(x.rename(method="effect"), "effect")
+def test_the_axis_may_be_n():
+    assert evs.compare(labelled(apart(2)).rename(method="n"), "n").leader.item() == "a"

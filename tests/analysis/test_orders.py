@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.analysis.orders import observed_orders
-from evogt_study.errors import InputError, ParameterError
 
 NAN = np.nan
 
@@ -46,25 +45,6 @@ def test_a_value_without_logarithm_has_no_order_and_is_counted():
     assert (float(found["slope"]), int(found["n_points"])) == (pytest.approx(2.0), 2)
     assert found["n_ok"].values.tolist() == [1, 1, 1, 0]
     assert np.isnan(observed_orders(along("dt", [0.4, 0.2], [1.0, NAN]), "dt")["slope"])
-
-
-@pytest.mark.parametrize(
-    ("values", "axis", "options", "error", "said"),
-    [
-        (along("family", ["a", "b"], [1.0, 2.0]), "family", {}, InputError,
-         "`along` must be a numeric axis (there is none), got 'family'"),
-        (along("dt", [0.0, 0.1], [1.0, 2.0]), "dt", {}, InputError,
-         "`along` must be an axis of different positive numbers, got dt = [0.0, 0.1]"),
-        (along("dt", [0.1, 0.2], [1.0, 2.0]), "tau", {}, InputError, "`along` must be a numeric axis (dt), got 'tau'"),
-        (along("dt", [0.1, 0.2], [1.0, 2.0]).to_dataset(), "dt", {}, InputError, "`values` must be a DataArray"),
-        (along("dt", [0.1, 0.2], [[1.0] * 2] * 2), "dt", {"over": "seed", "of": "nonsense"}, ParameterError,
-         "`statistic` must be one of mean, std"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_reported(values, axis, options, error, said):
-    with pytest.raises(error) as caught:
-        observed_orders(values, axis, **options)
-    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.filterwarnings("error")

@@ -13,7 +13,7 @@ from SALib.sample import sobol as blocks
 import evogt_study as evs
 from evogt_study.analysis.sensitivity import CornerWarning, sensitivity_table
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError
 from evogt_study.schema.variables import Status
 
 PROBLEM = {"num_vars": 3, "names": ["gamma", "k", "tau"], "bounds": [[2, 30], [0, 1], [-1, 1]]}
@@ -144,22 +144,6 @@ def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
     points = blocks.sample(PROBLEM, 16, seed=1)
     pairs = sensitivity_table(evs.sensitivity(sampled(points, f(points))))
     assert {line.split("  ")[0] for line in pairs.splitlines()[-5:-2]} == {"gamma, k", "gamma, tau", "k, tau"}
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
-    [
-        ({"over": "gamma"}, InputError, "`over` must name dimensions of error (point), got gamma"),
-        ({"parameters": ["N"]}, InputError, "`parameters` must be of gamma, k, tau, got N"),
-        ({"method": "fast"}, ParameterError, "`method` must be one of saltelli, morris, polynomial_chaos, shapley"),
-        ({"method": "morris"}, InputError, "`method` must be one of polynomial_chaos, shapley for the points"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_reported(options, error, said):
-    points = uniform()
-    with pytest.raises(error) as caught:
-        evs.sensitivity(sampled(points, f(points)), **options)
-    assert said in str(caught.value)
 
 
 def test_a_result_without_a_sample_is_refused_with_what_there_is():

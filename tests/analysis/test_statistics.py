@@ -9,7 +9,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.analysis.statistics import IncompleteWarning, Interval, summary
-from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.errors import IncompleteError
 
 NAN = np.nan
 ATTRIBUTES = {"units": "m", "long_name": "error of the run"}
@@ -110,30 +110,6 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(own_study, 
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "error", "said"),
-    [
-        (drawn(2, 3), {"statistics": ["mean", "average"]}, ParameterError,
-         "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile in percent like q25, "
-         "one of these with _ci or _se, or ci, got 'average'"),
-        (drawn(2, 3), {"statistics": ["q101"]}, ParameterError, "or ci, got 'q101'"),
-        (drawn(2, 3), {"missing": "ignore"}, ParameterError, "`missing` must be one of warn, raise, drop, got"),
-        (drawn(2, 3), {"incomplete": "drop"}, ParameterError, "`incomplete` must be one of blocks, setups, omit"),
-        (drawn(2, 3), {"over": "sed"}, InputError, "`over` must name dimensions of error (family, seed), got sed"),
-        (drawn(2, 3), {"over": ["seed", "tau"]}, InputError, "of error (family, seed), got tau"),
-        (drawn(2, 3), {"over": []}, InputError, "of error (family, seed), got no name"),
-        (drawn(2, 3), {"over": None}, InputError, "of error (family, seed), got None"),
-        (drawn(2, 3), {"units": "family"}, InputError, "`units` must be among seed, got family"),
-        (np.array(["a", "b"]), {}, InputError, "`error` must hold numbers, got "),
-        (np.array([None, 1.0]), {}, InputError, "`error` must hold numbers, got object"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_reported_with_what_there_is(values, options, error, said):
-    with pytest.raises(error) as caught:
-        summary(labelled(values), **options)
-    assert said in str(caught.value)
 
 
 def test_over_several_dimensions_in_any_order():
@@ -247,21 +223,3 @@ def test_coordinates_that_remain_are_kept_and_names_and_units_describe_each_numb
         assert label.startswith(f"95% confidence interval ({method}) of the sample")
     plain = summary(xr.DataArray(drawn(2, 3), dims=("a", "b"), name="v"), ["b", "a"])["mean"]
     assert plain.attrs == {"long_name": "mean over b, a of v", "units": "1"}
-
-
-@pytest.mark.parametrize("name", ["mean", "n_ok", "runs_planned", "note"])
-def test_an_axis_with_the_name_of_a_number_is_refused(name):
-    values = labelled(drawn(2, 8), dims=(name, "seed"), **{name: [1.0, 2.0]})
-    with pytest.raises(InputError, match=f"`{name}` must be another name, since a table along it has a column"):
-        summary(values, over="seed")
-    assert summary(values.rename({name: "m"}), over="seed")["mean"].shape == (2,)
-
-
-@pytest.mark.parametrize(
-    ("name", "compute"),
-    [("bias", lambda values: evs.performance(values, 0.0)), ("share", lambda values: evs.variance_shares(values, "n"))],
-)
-def test_no_column_replaces_an_axis_of_its_name(name, compute):
-    values = labelled(drawn(2, 2, 8), dims=(name, "n", "seed"), **{name: [1.0, 2.0]})
-    with pytest.raises(InputError, match=f"`{name}` must be another name, since a table along it has a column"):
-        compute(values)

@@ -12,7 +12,6 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPTS = {
-    "arrays.py": ["large", "trajectories", "--scale", "0.001"],
     "kernels.py": ["--small", "--repeats", "1"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
     "planning.py": ["50"],

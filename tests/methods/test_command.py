@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
+from helpers import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def evogt(*arguments):
 
 @pytest.mark.parametrize("shell", [False, True])
 @pytest.mark.parametrize("command", ["./echo {x} --x={x} 'a b' {y}", "./echo {x} \"--x={x}\" 'a b' {y}"])
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(x=TEXT, y=st.one_of(TEXT, st.floats(allow_nan=False), st.integers(-(2**63), 2**63 - 1)))
 def test_values_reach_the_program_exactly(program, shell, command, x, y):
     program("echo", ECHO)

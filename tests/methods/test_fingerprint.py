@@ -20,6 +20,7 @@ import scipy.interpolate
 import scipy.sparse
 import scipy.stats
 import xarray as xr
+from helpers import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -344,13 +345,13 @@ def shown(value):
     return f"{type(value)}{value!r}"
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(NESTED, NESTED)
 def test_two_values_have_one_fingerprint_only_if_they_are_the_same(one, other):
     assert (content(one) == content(other)) is (shown(one) == shown(other))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(NESTED)
 def test_a_captured_literal_counts_as_its_text(value):
     text = repr(value)
@@ -552,7 +553,16 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("name", [*INSTALLED, *MANY])
+SECONDS = {
+    "functions that call each other",
+    "functions in a function that call each other",
+    "classes one from the other",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in SECONDS else ()) for name in [*INSTALLED, *MANY]]
+)
 def test_a_fingerprint_takes_about_a_second_at_most(name):
     value = (INSTALLED | MANY)[name]()
     start = time.process_time()

@@ -1,4 +1,4 @@
-"""Verdicts on printed numbers: on every edge, for words, bounds and noise, and for any number rounded once."""
+"""Verdicts on printed numbers: strings, bounds, noise, half a unit more or less, and any number rounded once."""
 
 import math
 
@@ -19,57 +19,29 @@ def entry(published, computed, measure=Measure.digits, known="", judged=None):
 @pytest.mark.parametrize(
     ("published", "computed", "expected"),
     [
-        ("4.50e-2", 0.0449683, ALL),
-        ("singular", "singular", ALL),
-        ("singular", "resolved", DIFFERS),
-        ("1e15", "singular", DIFFERS),
-        ("4.50e-2", 0.04495, ALL),  # the half unit below
-        ("4.50e-2", 0.04505, ALL),  # and above
-        ("4.50e-2", 0.045050001, ONE),
-        ("4.50e-2", 0.04515, ONE),  # one and a half units
-        ("4.50e-2", 0.045150001, DIFFERS),
-        ("4.50e-2", 0.04485, ONE),
-        ("4.50e-2", 0.044849999, DIFFERS),
-        ("4.50e-2", -0.045, DIFFERS),
-        ("-1.92e-5", -1.9249e-5, ALL),
-        ("-1.92e-5", -1.9251e-5, ONE),
-        ("-1.92e-5", 1.92e-5, DIFFERS),
-        ("150", 150.0, ALL),
-        ("150", 150.5, ALL),
-        ("150", 149.4, ONE),
-        ("150", 148.4, DIFFERS),
-        ("99.8", 99.75, ALL),
-        ("99.8", 99.74, ONE),
-        ("99.8", 100.0, DIFFERS),
-        ("1e15", 1.49e15, ALL),
-        ("1e15", 0.51e15, ALL),
-        ("1e15", 1.6e15, ONE),
-        ("1e15", 3e15, DIFFERS),
-        ("2.34e-1", 2.34, DIFFERS),
-        ("20", 20, ALL),
-        ("0", 0.0, ALL),
-        ("0", 2.0, DIFFERS),
-        ("2.000", 1.9996, ALL),
+        ("4.50e-2", 0.0449683, ALL), ("singular", "singular", ALL), ("singular", "resolved", DIFFERS),
+        ("1e15", "singular", DIFFERS), ("4.50e-2", 0.04495, ALL), ("4.50e-2", 0.04505, ALL),
+        ("4.50e-2", 0.045050001, ONE), ("4.50e-2", 0.04515, ONE), ("4.50e-2", 0.045150001, DIFFERS),
+        ("4.50e-2", 0.04485, ONE), ("4.50e-2", 0.044849999, DIFFERS), ("4.50e-2", -0.045, DIFFERS),
+        ("-1.92e-5", -1.9249e-5, ALL), ("-1.92e-5", -1.9251e-5, ONE), ("-1.92e-5", 1.92e-5, DIFFERS),
+        ("150", 150.0, ALL), ("150", 150.5, ALL), ("150", 149.4, ONE), ("150", 148.4, DIFFERS),
+        ("99.8", 99.75, ALL), ("99.8", 99.74, ONE), ("99.8", 100.0, DIFFERS), ("1e15", 1.49e15, ALL),
+        ("1e15", 0.51e15, ALL), ("1e15", 1.6e15, ONE), ("1e15", 3e15, DIFFERS), ("2.34e-1", 2.34, DIFFERS),
+        ("20", 20, ALL), ("0", 0.0, ALL), ("0", 2.0, DIFFERS), ("2.000", 1.9996, ALL),
     ],
-)
-def test_digits(published, computed, expected):
+)  # fmt: skip
+def test_a_number_agrees_within_half_a_unit_of_its_last_digit(published, computed, expected):
     assert judge_value(published, computed) is expected
 
 
 @pytest.mark.parametrize(
     ("published", "computed", "expected"),
     [
-        ("1.83e-10", 1.8301e-10, ALL),  # noise may agree in its digits all the same
-        ("1.83e-10", 1.84e-10, ORDER),
-        ("1.83e-10", 5.7e-10, ORDER),  # below half a decade, 3.162
-        ("1.83e-10", 5.9e-10, DIFFERS),
-        ("1.83e-10", 5.9e-11, ORDER),
-        ("1.83e-10", 5.7e-11, DIFFERS),
-        ("1.83e-10", -1.84e-10, DIFFERS),
-        ("1.83e-10", 0.0, DIFFERS),
-        ("-1.83e-10", -3e-10, ORDER),
+        ("1.83e-10", 1.8301e-10, ALL), ("1.83e-10", 1.84e-10, ORDER), ("1.83e-10", 5.7e-10, ORDER),
+        ("1.83e-10", 5.9e-10, DIFFERS), ("1.83e-10", 5.9e-11, ORDER), ("1.83e-10", 5.7e-11, DIFFERS),
+        ("1.83e-10", -1.84e-10, DIFFERS), ("1.83e-10", 0.0, DIFFERS), ("-1.83e-10", -3e-10, ORDER),
     ],
-)
+)  # fmt: skip
 def test_noise_is_judged_by_its_order_of_magnitude(published, computed, expected):
     assert judge_value(published, computed, Measure.order) is expected
 
@@ -77,13 +49,13 @@ def test_noise_is_judged_by_its_order_of_magnitude(published, computed, expected
 @pytest.mark.parametrize(
     ("computed", "expected"), [(431.2, ALL), (500.0, ALL), (1e-9, ALL), (500.001, DIFFERS), (math.nan, DIFFERS)]
 )
-def test_a_bound_holds_or_not(computed, expected):
+def test_a_bound_holds_up_to_its_value(computed, expected):
     assert judge_value("500", computed, Measure.bound) is expected
 
 
 @pytest.mark.parametrize("measure", Measure)
 @pytest.mark.parametrize("computed", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_differs_from_every_number(computed, measure):
+def test_a_value_that_is_not_finite_differs_from_every_number(computed, measure):
     assert judge_value("4.50e-2", computed, measure) is DIFFERS
 
 

@@ -108,6 +108,7 @@ def test_methods_solve_burgers_equation(solvers, name, largest, given):
     assert found["reference_error"] < 1e-12
 
 
+@pytest.mark.long
 def test_the_collocation_code_and_the_elements_solve_the_brusselator(solvers):
     exact = solvers.chebyshev_code(row="brusselator", sizes=[24], steps=[8], level=0)
     assert exact["error"] < 1e-7

@@ -44,7 +44,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory, client):
-    """What the command did, and the folder it wrote to."""
+    """How the command ended, and the folder it wrote to."""
     out = tmp_path_factory.mktemp("reproduction") / "made" / "here"
     command = [COMMAND, "reproduce", *STUDIES, "-o", out, "--scheduler", client.scheduler.address]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -66,7 +66,7 @@ def entries(folder):
 # --- the reproduction itself ------------------------------------------------------------------------------------------
 
 
-def test_it_succeeds_and_says_what_came_of_it(reproduced):
+def test_the_command_succeeds_and_counts_runs_and_numbers(reproduced):
     done, out = reproduced
     assert done.returncode == 0, done.stderr
     assert set(os.listdir(out)) == {f"{name}.nc" for name in NAMES} | {"report.md", "report.csv"}
@@ -100,10 +100,10 @@ def test_the_table_of_entries_is_complete(reproduced):
 def test_the_same_command_computes_nothing_again(reproduced, evogt, no_workers, tmp_path):
     first, out = reproduced
     shutil.copytree(out, tmp_path / "copy")
-    code, told, err = evogt("reproduce", *STUDIES, "-o", tmp_path / "copy")
+    code, printed, err = evogt("reproduce", *STUDIES, "-o", tmp_path / "copy")
     assert code == 0
     assert err.count("all from before") == len(NAMES) == len(err.splitlines())
-    assert told.replace(str(tmp_path / "copy"), str(out)) == first.stdout
+    assert printed.replace(str(tmp_path / "copy"), str(out)) == first.stdout
     assert (tmp_path / "copy" / "report.csv").read_bytes() == (out / "report.csv").read_bytes()
 
 
@@ -111,7 +111,7 @@ def test_the_same_command_computes_nothing_again(reproduced, evogt, no_workers, 
 
 
 @pytest.fixture
-def doctored(reproduced, evogt, tmp_path, no_workers):
+def judge_changed_numbers(reproduced, evogt, tmp_path, no_workers):
     """Changes a text in a copy of a published file, and judges the results again."""
 
     def judge(study, name, old, new):
@@ -132,19 +132,14 @@ def doctored(reproduced, evogt, tmp_path, no_workers):
 @pytest.mark.parametrize(
     ("study", "name", "old", "new", "labels"),
     [
-        (
-            "threshold",
-            "threshold",
-            "1e-12,transnet,error,mean,4.53",
-            "1e-12,transnet,error,mean,4.83",
-            "tau=1e-12; dictionary=transnet",
-        ),
+        ("threshold", "threshold", "1e-12,transnet,error,mean,4.53", "1e-12,transnet,error,mean,4.83",
+         "tau=1e-12; dictionary=transnet"),
         ("p1_fem_oscillatory", "p1_fem", "6.70e-2", "6.30e-2", "epsilon=0.2; problem=oscillatory_1d; dofs=60"),
         ("temporal_autonomous", "temporal_convergence", ",5.25e-4", ",5.25e-5", "dt=1e-2; problem=autonomous"),
     ],
-)
-def test_one_digit_that_differs_is_named_and_exit_code_one(doctored, study, name, old, new, labels):
-    code, out, differing = doctored(study, name, old, new)
+)  # fmt: skip
+def test_one_digit_that_differs_is_named_and_exit_code_one(judge_changed_numbers, study, name, old, new, labels):
+    code, out, differing = judge_changed_numbers(study, name, old, new)
     assert code == 1
     assert len(differing) == 1
     assert differing[0]["file"] == name
@@ -152,8 +147,6 @@ def test_one_digit_that_differs_is_named_and_exit_code_one(doctored, study, name
     assert "1 differs (unexplained)" in out
     assert out.count("  differs  ") == 1
 
-
-# --- interruption -----------------------------------------------------------------------------------------------------
 
 # --- studies without published numbers, and mistakes ------------------------------------------------------------------
 
@@ -174,15 +167,11 @@ def test_a_study_that_no_number_is_printed_of(client, evogt, tmp_path):
     ("arguments", "fragments"),
     [
         (["--published", "nowhere"], ["cannot read the published numbers nowhere/", "No such file or directory"]),
-        (["--published", "README.md"], ["cannot read the published numbers README.md/", "Not a directory"]),
         (["-o", "README.md"], ["cannot write README.md/report.md", "-o"]),
-        (["-o", "x" * 300], ["cannot write xxx", "File name too long", "-o"]),
         ([STUDIES[0]], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
         (["studies/paper"], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
         (["studies/gone.toml"], ["studies/gone.toml"]),
         (["README.md"], ["README.md must be TOML"]),
-        (["--workers", "1", "--scheduler", "tcp://127.0.0.1:1"], ["must not be combined"]),
-        (["--scheduler", "nonsense"], ["`--scheduler` must be the address of a running scheduler", "nonsense"]),
     ],
 )
 def test_a_mistake_costs_one_line_and_exit_code_two(evogt, no_workers, arguments, fragments):

@@ -58,16 +58,13 @@ def test_every_row_is_computed_by_studies_of_the_paper(rows):
     assert {study for study, _ in REFINED.values()} <= names
 
 
-def test_what_is_noise_or_a_bound_is_fixed_beforehand(rows):
+def test_noise_and_bounds_have_measures_of_their_own(rows):
     measures = {}
     for row in rows:
         measures.setdefault(find_measure(row), set()).add(row.labels["variable"])
     assert measures[Measure.bound] == {"augmented scaled condition estimate, upper bound"}
-    assert measures[Measure.order] == {
-        "mass_defect",
-        "identity-mass defect, largest of all runs",
-        "relative change of the final DOP853 coefficient vector when tolerances are tightened",
-    }
+    tightened = "relative change of the final DOP853 coefficient vector when tolerances are tightened"
+    assert measures[Measure.order] == {"mass_defect", "identity-mass defect, largest of all runs", tightened}
 
 
 # --- reading a number off a result ------------------------------------------------------------------------------------
@@ -82,17 +79,12 @@ def data():
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("mean", 2.0), ("std", 1.0), ("median", 2.0), ("max", 3.0)]
-)  # of 1, 2, 3; the standard deviation has n - 1
-def test_statistics_by_the_papers_names(data, name, value):
-    assert compute(data.error.isel(dictionary=0, epsilon=0), name) == Computed(value, 3, 3)
-
-
-def test_runs_that_are_missing_are_counted(data):
-    values = data.error.isel(dictionary=0, epsilon=0).copy(data=[1.0, np.nan, 4.0])
-    assert compute(values, "max") == Computed(4.0, 2, 3)
-    assert compute(values, "mean") == Computed(2.5, 2, 3)
+def test_statistics_by_the_papers_names_count_missing_runs(data):
+    one = data.error.isel(dictionary=0, epsilon=0)  # 1, 2, 3
+    for name, value in (("mean", 2.0), ("std", 1.0), ("median", 2.0), ("max", 3.0)):
+        assert compute(one, name) == Computed(value, 3, 3)
+    assert compute(one.copy(data=[1.0, np.nan, 4.0]), "max") == Computed(4.0, 2, 3)
+    assert compute(one.copy(data=[1.0, np.nan, 4.0]), "mean") == Computed(2.5, 2, 3)
 
 
 def test_a_gain_is_a_ratio_of_statistics_and_not_of_runs(data):
@@ -182,9 +174,6 @@ def test_known_differences_are_read(tmp_path):
     (tmp_path / f"{KNOWN}.csv").write_text("file,entries,computed,explanation\ntreshold,a=1,1.0,why\n")
     with pytest.raises(InputError, match="`file` must be one of .*, got 'treshold'"):
         read_known_differences(tmp_path)
-    (tmp_path / f"{KNOWN}.csv").unlink()
-    with pytest.raises(InputError, match=f"cannot read .*{KNOWN}.csv"):
-        read_known_differences(tmp_path)
 
 
 def test_each_known_difference_of_the_paper_names_one_number(rows):
@@ -194,7 +183,7 @@ def test_each_known_difference_of_the_paper_names_one_number(rows):
         assert len(known.explanation) > 40
 
 
-# --- what cannot be read, or was not computed ------------------------------------------------------------
+# --- files that cannot be read, and numbers that were not computed ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,7 +197,7 @@ def test_each_known_difference_of_the_paper_names_one_number(rows):
         ('table,value\na,"1\n', "must be CSV"),
     ],
 )
-def test_a_malformed_file_is_told_with_its_line(tmp_path, text, message):
+def test_a_malformed_file_is_refused_with_its_line(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(InputError, match=message):
         read_csv(tmp_path / "a.csv", "value")
@@ -226,7 +215,7 @@ def test_a_variable_that_no_run_returned_is_missing_not_absent():
 
 
 @pytest.mark.parametrize("labels", [{"variable": "eror"}, {"statistic": "mode"}])
-def test_a_row_that_nothing_could_compute_is_told(labels):
+def test_a_row_of_an_unknown_variable_or_statistic_is_refused(labels):
     with pytest.raises(InputError, match=r"threshold|unknown variable"):
         judge_numbers([row("1", **labels)], {"threshold": threshold([0.3])})
 
@@ -237,13 +226,9 @@ def test_a_row_that_nothing_could_compute_is_told(labels):
 def test_the_observed_order_is_of_two_step_sizes():
     data = xr.Dataset({"coefficient_error": ("dt", [4.1e-4, 1.0e-4])}, {"dt": [0.01, 0.005]})
     labels = {"dt": "5e-3", "problem": "autonomous"}
-    error, order = judge_numbers(
-        [
-            Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4"),
-            Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"),
-        ],
-        {"temporal_autonomous": data},
-    )
+    rows = [Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4")]
+    rows.append(Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"))
+    error, order = judge_numbers(rows, {"temporal_autonomous": data})
     assert (error.n_ok, order.n_ok) == (1, 2)
     assert order.computed == pytest.approx(np.log2(4.1))
     assert {error.verdict, order.verdict} == {Verdict.all_digits}
@@ -259,10 +244,8 @@ def test_raw_conditions_are_an_order_of_magnitude_or_a_word(resolutions, expecte
     )  # fmt: skip
     labels = {"epsilon": "0.2", "variable": "raw_condition", "statistic": "order_of_magnitude"}
     unresolved = {**labels, "variable": "raw_unresolved", "statistic": "count"}
-    condition, count = judge_numbers(
-        [Row("conditioning", "t", labels, expected), Row("conditioning", "t", unresolved, "0")],
-        {"oscillatory_1d": data},
-    )
+    rows = [Row("conditioning", "t", labels, expected), Row("conditioning", "t", unresolved, "0")]
+    condition, count = judge_numbers(rows, {"oscillatory_1d": data})
     assert (condition.computed, condition.verdict) == (expected, Verdict.all_digits)
     assert count.computed == sum(value <= 2.22e-16 for value in resolutions)
 
@@ -272,20 +255,11 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
         {"gamma": (("dictionary", "epsilon"), [[10.0, 8.0]])}, {"dictionary": ["transnet"], "epsilon": [0.2, 0.1]}
     )
     status = [[[Status.ok, Status.ok], [Status.ok, Status.failed]]]
-    pilot = xr.Dataset(
-        {
-            "run_key": (("dictionary", "epsilon", "seed"), [[["a", "b"], ["c", "d"]]]),
-            "run_status": (("dictionary", "epsilon", "seed"), status),
-        },
-        {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]},
-    )
+    dims, keys = ("dictionary", "epsilon", "seed"), [[["a", "b"], ["c", "d"]]]
+    axes = {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]}
+    pilot = xr.Dataset({"run_key": (dims, keys), "run_status": (dims, status)}, axes)
     labels = {"study": "target_1d", "dictionary": "transnet", "variable": "gamma"}
-    whole, partly = judge_numbers(
-        [
-            Row("gamma_selected", "g", {**labels, "epsilon": "0.2"}, "10"),
-            Row("gamma_selected", "g", {**labels, "epsilon": "0.1"}, "8"),
-        ],
-        {"target_1d": chosen, "target_1d/pilot": pilot},
-    )
+    rows = [Row("gamma_selected", "g", {**labels, "epsilon": e}, gamma) for e, gamma in (("0.2", "10"), ("0.1", "8"))]
+    whole, partly = judge_numbers(rows, {"target_1d": chosen, "target_1d/pilot": pilot})
     assert (whole.computed, whole.n_ok, whole.n_planned, whole.verdict) == ("10", 2, 2, Verdict.all_digits)
     assert (partly.computed, partly.n_ok, partly.n_planned, partly.verdict) == ("8", 1, 2, Verdict.differs)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from functools import lru_cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -244,8 +243,8 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A result in which every text that somebody else may have written is hostile."""
-    data = small().copy(deep=True)
+    """A result in which every text of other people is hostile."""
+    data = small().drop_vars(["field", "exact_field", "singular_values", "energy_history", "norm_history"])
     data = data.assign_coords(dictionary=np.array([HOSTILE, "b" + HOSTILE], dtype=object))
     for name in [*data.data_vars, *data.coords]:
         data[name].attrs |= {"long_name": HOSTILE, "units": HOSTILE, "comment": HOSTILE}
@@ -312,13 +311,10 @@ def luminance(colour):
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def test_evogt_report_and_plot_write_files_and_name_them(evogt, failing, tmp_path):
+def test_report_and_plot_write_files_and_print_their_names(evogt, failing, tmp_path):
     code, out, err = evogt("report", failing, "-o", tmp_path / "new" / "page.html")
     assert (code, out, err) == (0, f"{tmp_path / 'new' / 'page.html'}\n", "")
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8") == page_of(failing)
-    copied = shutil.copy(failing, tmp_path)
-    assert evogt("report", copied)[0] == 0
-    assert (tmp_path / "failing.html").exists()
     code, out, err = evogt("plot", failing, "-o", tmp_path / "plots" / "it.svg")
     assert (code, err) == (0, "")
     names = sorted(path.name for path in (tmp_path / "plots").iterdir())

@@ -11,6 +11,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -214,7 +215,7 @@ def method(seed):
 """
 
 
-@settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, deadline=None, max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(
     dtype=st.sampled_from(["int8", "uint8", "int64", "float32", "bool"]),
     steps=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True), min_size=2, max_size=3),

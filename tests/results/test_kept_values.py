@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from helpers import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -79,7 +80,7 @@ CONTAINERS = {
 
 
 @st.composite
-def examples(draw):
+def draw_examples(draw):
     """A container, labels, and for each run the arrays by name."""
     kind = st.tuples(st.sampled_from(DTYPES), st.sampled_from([0, 1, 2]))
     kinds = draw(st.dictionaries(st.sampled_from("abcd"), kind, min_size=1))
@@ -145,8 +146,10 @@ def assert_labelled(container, data, labels):
 
 
 @pytest.mark.filterwarnings("ignore::evogt_study.errors.ReturnWarning")
-@settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=list(HealthCheck), phases=PHASES)
-@given(example=examples(), failed=st.sampled_from([None, 1]), order=st.permutations(range(SEEDS - 1)))
+@settings(
+    derandomize=True, deadline=None, max_examples=examples(15), suppress_health_check=list(HealthCheck), phases=PHASES
+)
+@given(example=draw_examples(), failed=st.sampled_from([None, 1]), order=st.permutations(range(SEEDS - 1)))
 def test_any_container_comes_back_equal(own_study, tmp_path_factory, example, failed, order):
     container, labels, runs = example
     folder, labels = tmp_path_factory.mktemp("kept"), LABELS[labels]
@@ -180,7 +183,9 @@ RAGGED = {
 
 @pytest.mark.filterwarnings("ignore::evogt_study.errors.ReturnWarning")
 @pytest.mark.parametrize("name", RAGGED)
-@settings(derandomize=True, deadline=None, max_examples=6, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(
+    derandomize=True, deadline=None, max_examples=examples(6), suppress_health_check=list(HealthCheck), phases=PHASES
+)
 @given(
     chosen=st.lists(st.sets(st.sampled_from(range(3)), min_size=1), min_size=SEEDS, max_size=SEEDS),
     dtype=st.sampled_from(["int8", "bool", "float32", "int64", "str", "datetime64[ns]"]),
@@ -235,7 +240,9 @@ def ran(study, path, seeds):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@settings(derandomize=True, deadline=None, max_examples=5, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(
+    derandomize=True, deadline=None, max_examples=examples(5), phases=PHASES, suppress_health_check=list(HealthCheck)
+)
 @given(st.data())
 def test_runs_that_are_added_give_the_type_of_a_fresh_result(own_study, tmp_path_factory, place, data):
     triple = data.draw(st.sampled_from(TRIPLES["attribute" in place :]))

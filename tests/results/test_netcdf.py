@@ -115,6 +115,7 @@ for _ in range(200):
 """
 
 
+@pytest.mark.long
 def test_a_result_is_opened_several_times(small_study, result_of, tmp_path):
     """With a string of any length in it, which an attribute in Greek was too, HDF5 2 crashes."""
     path = result_of(Study.from_text(small_study), tmp_path / "small.nc")

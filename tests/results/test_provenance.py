@@ -10,7 +10,7 @@ from evogt_study.results.provenance import software_set
 from evogt_study.workers.runner import ONE_THREAD
 
 
-@pytest.mark.parametrize("imported", ["json", "scipy.special", "evogt_study.pde.methods.evolution"])
+@pytest.mark.parametrize("imported", ["json", "evogt_study.pde.methods.evolution"])
 def test_the_software_of_a_run_does_not_depend_on_what_else_its_process_has_imported(imported):
     """Workers of a batch system, forked ones and the command itself import different things."""
     code = f"import {imported}\nfrom evogt_study.results.provenance import software_set\nprint(software_set())"

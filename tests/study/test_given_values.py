@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import examples
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -144,7 +145,11 @@ def values_of_an_axis(draw):
 
 
 @settings(
-    derandomize=True, deadline=None, max_examples=15, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    derandomize=True,
+    deadline=None,
+    max_examples=examples(15),
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 @given(
     x=values_of_an_axis(),

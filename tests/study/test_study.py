@@ -117,7 +117,20 @@ def keys(study):
 READABLE = sorted(path for path in STUDIES.rglob("*.toml") if not path.with_suffix(".c").exists())
 
 
-@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+SECONDS = {
+    "allen_cahn_1d",
+    "kuramoto_sivashinsky",
+    "brusselator",
+    "gray_scott",
+    "oscillatory_1d_seeds",
+    "heat_multiscale",
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(each, marks=pytest.mark.long if each.stem in SECONDS else (), id=each.stem) for each in READABLE],
+)
 def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_written_file(path, tmp_path, monkeypatch):
     study = Study.from_file(path)
     assert (study.name, study.file, study.space.size > 0) == (path.stem, str(path), True)

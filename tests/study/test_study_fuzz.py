@@ -6,6 +6,7 @@ import string
 from datetime import date
 
 import pytest
+from helpers import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarn
 quick = settings(
     derandomize=True,
     deadline=None,
-    max_examples=300,
+    max_examples=examples(300),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -186,7 +187,7 @@ def test_the_text_of_a_valid_study_with_mutations(folder, text):
     check(text, folder)
 
 
-@settings(quick, max_examples=100)
+@settings(quick, max_examples=examples(100))
 @given(st.binary(max_size=40))
 def test_any_bytes(folder, content):
     path = folder / "s.toml"

@@ -104,7 +104,7 @@ def test_workers_of_a_cluster_declare_resources(work):
         evs.run(study, client=client)
 
 
-@pytest.mark.parametrize("retry", [False, True])
+@pytest.mark.parametrize("retry", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_run_that_fails_for_memory_is_retried_once_with_twice_as_much(work, retry):
     axes = {"mb": [1, 500, 1500], "seed": [0]}
     ds = evs.run(work("fill", axes=axes, memory="300 MB", retry_memory=retry), workers=2)

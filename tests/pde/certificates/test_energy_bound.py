@@ -60,6 +60,7 @@ def test_the_bound_of_runs_that_are_hard_to_resolve(stated, dictionary, seed, ta
     assert found.bound >= found.energy_error
 
 
+@pytest.mark.long
 def test_the_bound_of_a_pulse_in_time():
     stated = Manufactured(1, "(1 + exp(-((t - 0.275)/0.005)**2))*sin(pi*x)", "1 + x/2", 1.0)
     rule, grid = QuadratureRule("gauss_legendre", 64), TimeGrid.of(1.0, 0.005, 2)

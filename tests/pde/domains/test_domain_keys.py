@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 
 import numpy as np
 import pytest
+from helpers import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def problem_on(domain):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_keys_are_equal_if_type_and_parameters_are(name, data):
     one = data.draw(drawn(name), "one")
@@ -126,7 +127,7 @@ def test_keys_are_equal_if_type_and_parameters_are(name, data):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_a_domain_and_its_problem_are_made_again_from_their_content(name, data):
     domain = data.draw(drawn(name))
