@@ -110,7 +110,7 @@ def test_the_documented_script_runs(tmp_path):
 
 
 @pytest.mark.long
-def test_the_page_on_simulation_studies_prints_what_it_shows(tmp_path):
+def test_the_program_of_the_page_on_simulation_studies_prints_its_table(tmp_path):
     first, *others = code_blocks("docs/how_to/simulation_studies.md", "python")
     functions, line, rest = first.partition("study = ")
     main = "\n".join([line + rest, *others])
@@ -141,7 +141,7 @@ def test_the_documented_questions_have_answers(capsys):
     assert names["found"]["significant"].all()
 
 
-def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
+def test_the_recipes_of_the_page_on_statistics_print_its_output(capsys):
     page = (ROOT / "docs/statistics.md").read_text()
     recipes = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
     assert len(recipes) == 2
@@ -327,7 +327,7 @@ def test_designs(name, result_of, tmp_path):
         assert float(data.error.max()) < 1
 
 
-def test_the_page_of_returned_values_shows_what_its_code_prints(capsys, monkeypatch):
+def test_the_page_on_returned_values_has_the_output_of_its_code(capsys, monkeypatch):
     names = {"__name__": "page"}
     for code, shown in zip(*(code_blocks("docs/returned_values.md", kind) for kind in ("python", "text")), strict=True):
         monkeypatch.setitem(linecache.cache, "<page>", (len(code), None, code.splitlines(keepends=True), "<page>"))

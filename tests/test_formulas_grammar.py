@@ -162,7 +162,7 @@ def test_a_formula_cannot_occupy_the_machine(text, endings):
         ("x y", "must be a formula, got 'x y': invalid syntax"),
     ],
 )  # fmt: skip
-def test_messages_say_what_was_found(text, part):
+def test_a_message_names_the_refused_part(text, part):
     assert part in refused(text, "diffusion")
 
 

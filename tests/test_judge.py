@@ -56,7 +56,7 @@ def test_which_changes_are_differences(tmp_path, name):
     assert len(found) == count, found
 
 
-def test_a_sign_of_zero_is_a_difference_and_another_nan_is_none(tmp_path):
+def test_the_sign_of_zero_differs_and_any_two_nan_are_equal(tmp_path):
     one, other = (
         copy_with_change(STORED, tmp_path / name, put("error", values))
         for name, values in (("a", [0.0, np.nan, 2.0]), ("b", [-0.0, -np.nan, 2.0]))

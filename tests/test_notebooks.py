@@ -45,27 +45,27 @@ def executed(notebooks):
     return notebooks["own_function"]
 
 
-def shown(outputs, kind):
+def outputs_of_type(outputs, kind):
     return [output.data[kind] for output in outputs if kind in output.get("data", {})]
 
 
 def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
-    texts = [text for outputs in executed.values() for text in shown(outputs, "text/plain")]
+    texts = [text for outputs in executed.values() for text in outputs_of_type(outputs, "text/plain")]
     progress = [text for text in texts if re.match(r"main: \d+/\d+ runs, ", text)]
     assert [re.sub(r"done in .*", "done", text) for text in progress] == [
         "main: 42/42 runs, 0 failed, done",
         "main: 80/80 runs, 42 of them from before, 0 failed, done",
         "main: 60/60 runs, 0 failed, done",
     ]
-    bars = [bar for outputs in executed.values() for bar in shown(outputs, "text/html") if "<progress" in bar]
+    bars = [bar for outputs in executed.values() for bar in outputs_of_type(outputs, "text/html") if "<progress" in bar]
     assert ['max="42" value="42"' in bars[0], 'max="80" value="80"' in bars[1], "firebrick" in "".join(bars)] == [
         True, True, False,
     ]  # fmt: skip
     figures = {source: outputs for source, outputs in executed.items() if ".plot(" in source}
     assert len(figures) == 3
     for outputs in figures.values():
-        assert len(shown(outputs, "image/png")) == 1
-        assert shown(outputs, "image/svg+xml")[0].startswith("<?xml")
+        assert len(outputs_of_type(outputs, "image/png")) == 1
+        assert outputs_of_type(outputs, "image/svg+xml")[0].startswith("<?xml")
     errors = [output for outputs in executed.values() for output in outputs if output.get("name") == "stderr"]
     assert errors == []
 
@@ -73,18 +73,18 @@ def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
 def test_the_numbers_of_the_tutorial(executed):
     text = "\n".join(output.get("text", "") for outputs in executed.values() for output in outputs)
     assert "error 5.4e-04 at rank 48" in text
-    printed = "\n".join(text for outputs in executed.values() for text in shown(outputs, "text/plain"))
+    printed = "\n".join(text for outputs in executed.values() for text in outputs_of_type(outputs, "text/plain"))
     assert re.search(r"^28 +1\.0\b", printed, re.MULTILINE)  # all trajectories are chaotic: the exponent is 0.906
     assert re.search(r"^10 +0\.0\b", printed, re.MULTILINE)
 
 
-def printed(outputs_of_cells):
+def printed_text(outputs_of_cells):
     assert all(output.get("name") != "stderr" for outputs in outputs_of_cells.values() for output in outputs)
     return "".join(output.get("text", "") for outputs in outputs_of_cells.values() for output in outputs)
 
 
 def test_the_channel_is_solved(notebooks):
-    text = printed(notebooks["own_pde"])
+    text = printed_text(notebooks["own_pde"])
     error, reference_error = map(float, re.search(r"error (\S+), known to (\S+)\n", text).groups())
     assert 10 * reference_error < error < 1e-2
     assert "`exact` must vanish on the boundary, got a value of 1 there; `lifting` states" in text
@@ -92,17 +92,19 @@ def test_the_channel_is_solved(notebooks):
 
 
 def test_a_dictionary_of_a_notebook_is_one_of_the_family(notebooks):
-    text = printed(notebooks["own_dictionary"])
+    text = printed_text(notebooks["own_dictionary"])
     medians = dict(re.findall(r"^(\w+) +median (\S+),", text, re.MULTILINE))
     assert list(medians) == ["cosines", "legendre", "transnet", "gtransnet"]
     assert all(0.0 < float(median) < 0.1 for median in medians.values())
     assert "`half` is without sample" in text
 
 
-def test_the_statistics_are_those_of_the_paper(notebooks):
-    text = printed(notebooks["statistics"])
-    said = r"^epsilon = \S+: gtransnet has the lowest geometric mean error of all 4; closest is transnet: ratio (\S+)"
-    assert re.findall(said, text, re.MULTILINE) == ["0.013", "0.0088", "0.025"]
+def test_the_notebook_on_statistics_has_the_ratios_of_the_paper(notebooks):
+    text = printed_text(notebooks["statistics"])
+    pattern = (
+        r"^epsilon = \S+: gtransnet has the lowest geometric mean error of all 4; closest is transnet: ratio (\S+)"
+    )
+    assert re.findall(pattern, text, re.MULTILINE) == ["0.013", "0.0088", "0.025"]
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def kernel(tmp_path):
     manager.shutdown_kernel(now=True)
 
 
-def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel, tmp_path):
+def test_an_interrupted_study_in_a_notebook_keeps_its_finished_runs(kernel, tmp_path):
     manager, client, execute = kernel
     (tmp_path / "method.py").write_text(SLOW)
     path = tmp_path / "own.nc"
@@ -149,7 +151,7 @@ def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel
     assert (status, printed) == ("ok", f"{done} 200\n")
 
 
-def test_functions_of_cells_are_known_by_what_they_use(kernel):
+def test_functions_of_cells_are_reused_if_the_code_they_use_is_equal(kernel):
     _, _, execute = kernel
     helper = "import math\ndef scaled(x):\n    return {} * math.floor(x)\n"
     function = "def shifted(x, seed):\n    return scaled(x) + seed\n"

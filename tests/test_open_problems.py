@@ -110,7 +110,7 @@ def test_finite_elements_solve_it_with_third_order(name):
     assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
 
 
-def test_a_problem_of_functions_is_that_of_formulas():
+def test_a_problem_of_functions_equals_the_problem_of_formulas():
     stated = pde.FormulaProblem(1, exact=WAVE, diffusion="1/20", reaction="u*(1-u)", advection=["1+x"])()
     law = pde.NonlinearReaction(lambda u, nodes, t: u * (1 - u), lambda u, nodes, t: 1 - 2 * u)
     given = pde.Problem(
@@ -197,15 +197,15 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_line(name):
-    given, told = MISTAKES[name]
+    given, message = MISTAKES[name]
     with pytest.raises(InputError) as caught:
         pde.FormulaProblem(**PLAIN | given)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"exact": WAVE, "boundary": {"x1": {"flux": "0"}}}, "`exact` must have the flux that `boundary.x1` states"),
         ({"exact": "exp(-t)*x", "boundary": {"x": "periodic"}}, "`exact` must be periodic in x, got a difference of 1"),
@@ -219,10 +219,10 @@ def test_a_mistake_is_one_line(name):
           "advection": ["1"]}, "must be without jumps"),
     ],
 )  # fmt: skip
-def test_data_that_contradict_each_other_are_refused_with_what_was_measured(given, told):
+def test_contradicting_data_are_refused_with_their_difference(given, message):
     with pytest.raises(ProblemError) as caught:
         pde.FormulaProblem(1, **given)()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
@@ -232,7 +232,7 @@ def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
         check_diffusion(problem, rule, np.zeros(1))
 
 
-def test_a_linear_reaction_is_part_of_the_operator_and_what_holds_no_u_is_source():
+def test_a_linear_reaction_is_in_the_operator_and_terms_without_u_in_the_source():
     problem = pde.FormulaProblem(1, initial="x*(1-x)", reaction="-x*u + t")()
     assert problem.reaction(np.array([[0.5]]), np.zeros(1)).tolist() == [[-0.5]]
     assert problem.source(np.array([[0.5]]), np.array([2.0])).tolist() == [[2.0]]

@@ -191,7 +191,7 @@ def test_parameters_of_others_are_no_part_of_a_run():
 
 
 @pytest.mark.parametrize("method", ["evolution", "finite_difference"])
-def test_a_class_that_a_study_does_not_name_changes_nothing_of_it(method):
+def test_a_class_that_a_study_does_not_name_changes_no_key(method):
     """A parameter of the problem may have a name of its parameters."""
     text = HEAT.replace("exp(-t)*sin(pi*x)", "exp(-wavelength*t)*sin(k*pi*x)")
     text = text.format(axis="k = [1, 2]\nwavelength = [1, 2]", dictionary="sine", domain="", constants="points = 9")

@@ -16,7 +16,9 @@ import xarray as xr
 from distributed import Client
 
 import evogt_study as evs
+from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.errors import EvogtError, InputError
+from evogt_study.inference.intervals import Interval
 
 FILE = Path(__file__).with_name("mistakes.txt")
 MISTAKES = dict(re.findall(r"^>>> (.*)\n((?!>>>|#).+)?", FILE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -44,7 +46,8 @@ def names(tmp_path_factory):
         rng.lognormal(size=(2, 8)), {"family": ["a", "b"], "seed": range(8)}, ("family", "seed"), name="error"
     )
     return {
-        **globals(),
+        **{each.__name__: each for each in (study, draw, Interval, NumberFormat, make_table, render_table)},
+        **{"evs": evs, "np": np, "xr": xr},
         "result": drawable.written_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
         "values": values,

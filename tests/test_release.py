@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ON_CONDA = {"matplotlib": "matplotlib-base", "netCDF4": "netcdf4", "isal": "python-isal", "xxhash": "python-xxhash"}
 
 
-def test_the_recipe_renders_and_asks_for_what_the_package_asks_for():
+def test_the_recipe_renders_and_has_the_requirements_of_the_package():
     text = jinja2.Template((ROOT / ".conda/meta.yaml").read_text(), undefined=jinja2.StrictUndefined)
     recipe = yaml.safe_load(text.render(PYTHON="python"))
     asked = [Requirement(each) for each in PROJECT["dependencies"]]

@@ -60,7 +60,7 @@ def test_all_come_from_one_revision_without_uncommitted_changes(shipped):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_each_holds_the_runs_that_its_study_asks_for(shipped, name):
+def test_each_result_has_the_runs_of_its_study(shipped, name):
     data = shipped[name]["main"]
     assert data.attrs["study"] == study_of(name).text
     assert (status_codes(data.run_status) == Status.ok).all()

@@ -18,7 +18,7 @@ from evogt_study.text import escape_text
         ("\udc80", r"\udc80"),
     ],
 )
-def test_what_acts_is_written_out(text, seen):
+def test_control_characters_are_escaped(text, seen):
     assert escape_text(text) == seen
 
 

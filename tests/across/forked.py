@@ -18,18 +18,18 @@ for name in ("cli.run cli.results operations.run operations.concat publishing.pu
     importlib.import_module(f"evogt_study.{name}")
 
 for line in sys.stdin:
-    asked = json.loads(line)
+    request = json.loads(line)
     process = os.fork()
     if not process:
         signal.alarm(60)
-        os.chdir(asked["folder"])
-        for number, name in ((0, os.devnull), (1, asked["said"] + ".out"), (2, asked["said"] + ".err")):
+        os.chdir(request["folder"])
+        for number, name in ((0, os.devnull), (1, request["output"] + ".out"), (2, request["output"] + ".err")):
             os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), number)
         code, library = 99, ctypes.CDLL(None)
-        if asked["faults"]:
-            library.faults_begin(asked["folder"].encode(), *map(ctypes.c_long, asked["faults"]))
+        if request["faults"]:
+            library.faults_begin(request["folder"].encode(), *map(ctypes.c_long, request["faults"]))
         try:
-            main(asked["arguments"], prog_name="evogt")
+            main(request["arguments"], prog_name="evogt")
         except SystemExit as stopped:
             code = stopped.code or 0
         except BaseException:
@@ -37,9 +37,9 @@ for line in sys.stdin:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            with open(asked["said"] + ".used", "w") as file:
+            with open(request["output"] + ".used", "w") as file:
                 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]
-                json.dump([int(peak) / 1024, library.faults_count() if asked["faults"] else 0], file)
+                json.dump([int(peak) / 1024, library.faults_count() if request["faults"] else 0], file)
             os._exit(code)
     _, status, used = os.wait4(process, 0)
     print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]), flush=True)
@@ -57,8 +57,8 @@ class Ended(NamedTuple):
 
 
 @contextmanager
-def forking(said, library=None):
-    """Yield a function of a folder and a command: how it ended.  said: a folder for its output.
+def forking(output, library=None):
+    """Yield a function of a folder and a command: how it ended.  output: a folder for its output.
 
     library: built from `faults.c`.  faults: number of a call, error, and last call, as there.
     """
@@ -69,14 +69,19 @@ def forking(said, library=None):
     )
 
     def call(folder, *arguments, faults=None):
-        asked = {"folder": str(folder), "arguments": [*map(str, arguments)], "faults": faults, "said": str(said / "it")}
-        for each in said.glob("it.*"):
+        request = {
+            "folder": str(folder),
+            "arguments": [*map(str, arguments)],
+            "faults": faults,
+            "output": str(output / "it"),
+        }
+        for each in output.glob("it.*"):
             each.unlink()
-        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         code, seconds = json.loads(process.stdout.readline())
-        lines = [line for end in (".out", ".err") for line in (said / f"it{end}").read_text().splitlines()]
-        used = said / "it.used"
+        lines = [line for end in (".out", ".err") for line in (output / f"it{end}").read_text().splitlines()]
+        used = output / "it.used"
         megabytes, calls = json.loads(used.read_text()) if used.exists() else (0.0, 0)
         return Ended(code, seconds, megabytes, lines, calls)
 

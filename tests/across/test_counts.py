@@ -33,13 +33,13 @@ def counts_of(evogt):
         code, text, _ = evogt("status", path)
         assert code == 0
         line = next(line for line in text.splitlines() if " runs, " in line)
-        told = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", line.partition(" runs, ")[2])}
-        ok, not_run = (told.pop(each, 0) for each in ("ok", "not_run"))
+        numbers = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", line.partition(" runs, ")[2])}
+        ok, not_run = (numbers.pop(each, 0) for each in ("ok", "not_run"))
         assert not_run == (status == "not_run").sum()
         return [
             (event.reused + event.done - event.failed, event.failed),
             (int((status == "ok").sum()), int((~np.isin(status, ["ok", "not_run"])).sum())),
-            (ok, sum(told.values())),
+            (ok, sum(numbers.values())),
         ]
 
     return count

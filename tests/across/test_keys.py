@@ -29,7 +29,7 @@ def keys_of(study):
         if "sir" not in name  # its program is to be compiled first: tests/test_examples.py
     ],
 )
-def test_keys_of_a_plan_are_those_of_its_cases_bound_one_by_one(name):
+def test_keys_of_a_plan_equal_the_keys_of_its_cases_bound_one_by_one(name):
     check_one_by_one(evs.Study.from_file(STUDIES / name))
 
 

@@ -119,10 +119,10 @@ def trials(tmp_path_factory):
 
 class trials_in:  # noqa: N801  # a context manager
     def __init__(self, folder):
-        (folder / "said").mkdir()
+        (folder / "message").mkdir()
         source, library = Path(__file__).with_name("faults.c"), folder / "faults.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-        self.server, self.folder = forking(folder / "said", library), folder
+        self.server, self.folder = forking(folder / "message", library), folder
 
     def __enter__(self):
         return Trials(self.server.__enter__(), self.folder)

@@ -177,7 +177,7 @@ def test_attributes_come_back(journey, name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_other_runs_fails(journey, name):
+def test_a_run_that_does_not_fit_the_other_runs_fails(journey, name):
     expression, statuses, message = REFUSED[name]
     for data in journey(expression):
         assert data.run_status.values.tolist() == statuses

@@ -41,17 +41,17 @@ def differences(found):
     """Whether each number of a comparison and its sentence report a difference."""
     neutral = 1.0 if found.scale.item() == "ratio" else 0.0
     low, high = found.effect_ci.values
-    text, said = found.conclusion.item(), {"significant": bool(found.significant), "p": bool(found.p_value <= 0.05)}
+    text, message = found.conclusion.item(), {"significant": bool(found.significant), "p": bool(found.p_value <= 0.05)}
     if np.isfinite([low, high]).any():
-        said["effect"] = bool(low > neutral or high < neutral)
+        message["effect"] = bool(low > neutral or high < neutral)
     if np.isfinite(found.probability):
         ends = found.probability_ci.values
-        said["probability"] = bool(ends[0] > 0.5 or ends[1] < 0.5)
-    said["sentence"] = not text.startswith(("No ", "Too few", "Fewer")) and "are equal" not in text
+        message["probability"] = bool(ends[0] > 0.5 or ends[1] < 0.5)
+    message["sentence"] = not text.startswith(("No ", "Too few", "Fewer")) and "are equal" not in text
     for kind in ("ratio", "difference", "wins"):
         for a, b in re.findall(rf"{kind} [\d.e+-]+ \((-?[\d.e+-]+|inf|-inf) to (-?[\d.e+-]+|inf)\)", text):
-            said[f"printed {kind}"] = not float(a) <= neutral <= float(b)
-    return said
+            message[f"printed {kind}"] = not float(a) <= neutral <= float(b)
+    return message
 
 
 def anything(rng):

@@ -65,7 +65,7 @@ def test_a_sample_has_each_run_once(data, path):
 
 
 @pytest.mark.parametrize("form", ["loaded", "chunked", "saved"])
-def test_however_values_are_held(path, form, tmp_path):
+def test_runs_count_once_for_loaded_chunked_and_saved_results(path, form, tmp_path):
     with evs.open(path, chunks={} if form == "chunked" else None) as data, dask.config.set(scheduler="sync"):
         opened = data.load() if form == "loaded" else data
         if form == "saved":

@@ -25,7 +25,7 @@ DESIGNS = {"common streams": 0.9, "fresh streams": 0.0}
 FAILURES = {"none": 0.0, "5 % at random": 0.05, "24 % at random": 0.24}
 
 
-def drawn(distribution, design, failures, seed):
+def draw_values(distribution, design, failures, seed):
     """Values (setup, method, seed), two methods of one distribution, NaN for failed runs."""
     rng, correlation = np.random.default_rng([20261126, seed]), DESIGNS[design]
     shape = (SETUPS, 2, SEEDS)
@@ -66,7 +66,7 @@ def answers(y, distribution):
 def coverage(distribution, design, failures, draws=DRAWS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)
-        every = [answers(drawn(distribution, design, failures, seed), distribution) for seed in range(draws)]
+        every = [answers(draw_values(distribution, design, failures, seed), distribution) for seed in range(draws)]
     return {name: float(np.mean([each[name] for each in every])) for name in every[0]}
 
 

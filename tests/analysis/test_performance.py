@@ -109,7 +109,7 @@ def test_a_share_counts_failures_explicitly():
 
 
 @pytest.mark.parametrize(
-    ("condition", "said"),
+    ("condition", "message"),
     [
         ("lower <", "must be a comparison such as"),
         ("lower + 1", "must compare variables"),
@@ -120,8 +120,8 @@ def test_a_share_counts_failures_explicitly():
         ("lower is truth", "must be made of names"),
     ],
 )
-def test_a_condition_that_cannot_be_read_is_refused(condition, said):
-    with pytest.raises(InputError, match=said):
+def test_a_condition_that_cannot_be_read_is_refused(condition, message):
+    with pytest.raises(InputError, match=message):
         share(result(), condition)
 
 

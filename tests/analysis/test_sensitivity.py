@@ -67,7 +67,7 @@ def test_trajectories_have_effects_in_the_step_that_the_design_states():
     assert float(found.mu.sel(parameter="tau")) == pytest.approx(2 * points[:, 1].mean(), abs=0.15)
 
 
-def test_words_seeds_and_axes_are_parameters_of_any_sample():
+def test_strings_seeds_and_axes_are_parameters_of_any_sample():
     """y = log gamma + 2 [rule = b] + noise of variance 1/4, at a product of 64 points, 2 rules and 4 seeds."""
     points, rng = uniform(64), np.random.default_rng(1)
     values = np.log(points[:, :1, None]) + np.array([0.0, 2.0])[:, None] + rng.normal(0.0, 0.5, (64, 2, 4))
@@ -87,8 +87,8 @@ def test_failures_in_a_corner_are_reported_and_explained_by_the_same_call_on_the
     points = uniform()
     corner = (points[:, 0] > 22.0) & (points[:, 1] < 0.5)
     lost = sampled(points, np.where(corner, np.nan, f(points)))
-    said = r"failures in a corner: gamma mostly from 22\.\d+ to 28\.\d+, k mostly from 0\.0"
-    with pytest.warns(CornerWarning, match=said), pytest.warns(IncompleteWarning, match="42 of 256 runs"):
+    message = r"failures in a corner: gamma mostly from 22\.\d+ to 28\.\d+, k mostly from 0\.0"
+    with pytest.warns(CornerWarning, match=message), pytest.warns(IncompleteWarning, match="42 of 256 runs"):
         found = evs.sensitivity(lost)
     assert found.failure_p.notnull().values.tolist() == [True, True, False]
     assert np.isfinite(found.total).all()
@@ -115,8 +115,8 @@ def test_values_that_are_all_equal_are_refused():
     status = sampled(uniform(), np.full(256, Status.ok), name="run_status").assign_attrs(flag_values=[0])
     data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "run_status": status})
     for name in ("error", "run_status"):
-        said = f"`{name.replace('run_status', 'failure')}` must vary to depend on parameters, all its values are"
-        with pytest.raises(InputError, match=said):
+        message = f"`{name.replace('run_status', 'failure')}` must vary to depend on parameters, all its values are"
+        with pytest.raises(InputError, match=message):
             data.evogt.sensitivity(name)
 
 
@@ -131,7 +131,7 @@ def test_infinite_values_have_no_indices_and_a_note():
     assert [text.split("; ")[0][:15] for text in found.note.values.tolist()] == ["infinite values", "independence of"]
 
 
-def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
+def test_the_table_has_the_largest_share_first_and_counts_missing_runs():
     points, noise = uniform(), np.random.default_rng(0).normal(0, 0.3, (256, 3))
     values = np.where(points[:, :1] > 25.0, np.nan, f(points)[:, None] + noise)
     found = evs.sensitivity(sampled(points, values, extra=("seed",)), missing="drop")
@@ -146,7 +146,7 @@ def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
     assert {line.split("  ")[0] for line in pairs.splitlines()[-5:-2]} == {"gamma, k", "gamma, tau", "k, tau"}
 
 
-def test_a_result_without_a_sample_is_refused_with_what_there_is():
+def test_a_result_without_a_sample_is_refused_with_its_dimensions():
     with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
         evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
     plain = xr.DataArray(np.arange(6.0).reshape(2, 3), {"N": [1, 2], "N1": ("N", [2, 4])}, ("N", "seed"), name="error")

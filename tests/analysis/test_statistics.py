@@ -26,7 +26,7 @@ def quiet(values, over="seed", **options):
         return summary(values, over, **options)
 
 
-def drawn(*shape, seed=0):
+def draw_values(*shape, seed=0):
     """Errors as they come: positive and skewed over decades."""
     return np.random.default_rng(seed).lognormal(-7.0, 2.0, shape)
 
@@ -34,8 +34,8 @@ def drawn(*shape, seed=0):
 # --- against NumPy and SciPy ------------------------------------------------------------------------------------------
 
 
-def test_each_statistic_is_that_of_numpy_in_the_order_of_the_request():
-    values = drawn(4, 20)
+def test_statistics_equal_numpys_in_the_order_of_the_request():
+    values = draw_values(4, 20)
     references = {
         "mean": np.mean(values, axis=1), "std": np.std(values, axis=1, ddof=1), "median": np.median(values, axis=1),
         "q25": np.quantile(values, 0.25, axis=1), "max": values.max(axis=1),
@@ -113,7 +113,7 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(own_study, 
 
 
 def test_over_several_dimensions_in_any_order():
-    values = labelled(drawn(2, 3, 4), dims=("family", "epsilon", "seed"))
+    values = labelled(draw_values(2, 3, 4), dims=("family", "epsilon", "seed"))
     pooled = values.values.transpose(1, 0, 2).reshape(3, 8)
     for over in (["family", "seed"], ("seed", "family"), iter(["seed", "family", "seed"])):
         found = summary(values, over)
@@ -206,7 +206,7 @@ def test_pooled_means_have_equal_weights_whatever_failed():
 def test_coordinates_that_remain_are_kept_and_names_and_units_describe_each_number():
     gamma = (("family", "epsilon"), np.arange(6.0).reshape(2, 3))
     values = labelled(
-        drawn(2, 3, 12), dims=("family", "epsilon", "seed"), family=["a", "b"], epsilon=[0.2, 0.1, 0.05],
+        draw_values(2, 3, 12), dims=("family", "epsilon", "seed"), family=["a", "b"], epsilon=[0.2, 0.1, 0.05],
         seed=range(12), gamma=gamma, drawn=(("family", "seed"), np.zeros((2, 12))), tau=1e-12,
     )  # fmt: skip
     found = summary(values)
@@ -221,5 +221,5 @@ def test_coordinates_that_remain_are_kept_and_names_and_units_describe_each_numb
     for over, method in (("seed", "Bonett"), (["family", "seed"], "percentile bootstrap")):
         label = summary(values, over, statistics="std_ci")["std_ci"].attrs["long_name"]
         assert label.startswith(f"95% confidence interval ({method}) of the sample")
-    plain = summary(xr.DataArray(drawn(2, 3), dims=("a", "b"), name="v"), ["b", "a"])["mean"]
+    plain = summary(xr.DataArray(draw_values(2, 3), dims=("a", "b"), name="v"), ["b", "a"])["mean"]
     assert plain.attrs == {"long_name": "mean over b, a of v", "units": "1"}

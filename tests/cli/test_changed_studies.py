@@ -95,7 +95,7 @@ def test_documents_have_stable_keys(run, folder, evogt, document):
     assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
-def test_results_are_listed_by_what_they_hold(run, folder, evogt, document):
+def test_results_are_listed_by_conditions(run, folder, evogt, document):
     run()
     run("n=10", "-o", "results/small.nc")
     (folder / "results" / "other.nc").write_text("no result")

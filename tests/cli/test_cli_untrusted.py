@@ -66,7 +66,7 @@ def started(study, path, which):
 
 @pytest.mark.long
 @pytest.mark.parametrize("finished", [True, False], ids=["a result", "shards"])
-def test_what_only_reads_imports_nothing(own_study, result_of, evogt, folder, finished):
+def test_commands_that_only_read_import_no_code(own_study, result_of, evogt, folder, finished):
     study = own_study(MARKED, AXES)
     if finished:
         result_of(study, folder / "own.nc")
@@ -115,7 +115,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_a_problem_of_ones_own_is_known_by_what_it_declares(small_study, result_of, evogt, folder, kind):
+def test_a_problem_of_the_user_is_read_from_its_declaration(small_study, result_of, evogt, folder, kind):
     source = f'FORMULA = "exp(-t)*sin(k*pi*x)"\n    from evogt_study import pde\n    {PROBLEMS[kind]}\n'
     (folder / "method.py").write_text(textwrap.dedent(MARKED + "    " + source))
     head, _, rest = small_study.partition("[problem]")
@@ -138,10 +138,10 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
     result_of(own_study(MARKED, AXES), folder / "own.nc")
     name, *options = command
 
-    def refused(said):
+    def refused(message):
         forget(folder)
         code, _, err = evogt(name, "own.nc", *options)
-        assert (code, said in err, err.count("--code FILE.py")) == (2, True, 1), err
+        assert (code, message in err, err.count("--code FILE.py")) == (2, True, 1), err
         assert not imported(folder)
 
     original = (folder / "method.py").read_text()
@@ -167,7 +167,7 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
         '{"name": "method", "content": "0", "parameters": [["a b", 0, 0]]}',
     ],
 )
-def test_a_declaration_that_is_none(own_study, evogt, folder, text):
+def test_an_invalid_declaration_is_refused(own_study, evogt, folder, text):
     describe(folder / "own.nc", own_study(MARKED, AXES))
     description = shard_folder(folder / "own.nc") / "study.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "study_code": text}))
@@ -194,7 +194,7 @@ def check_shown(text, lines=None):
     assert lines is None or len(text.splitlines()) == lines
 
 
-def test_no_command_passes_on_what_acts_on_a_terminal(own_study, result_of, evogt, folder):
+def test_no_command_prints_control_characters_of_a_result(own_study, result_of, evogt, folder):
     rest = f'title = "\\u001b[31m<b>t"\n[axes]\nfamily = [{FAMILIES}]\nseed = [0, 1]\n'
     study = own_study(ACTING, rest)
     result_of(study, folder / "own.nc")
@@ -262,18 +262,18 @@ def long_axis(file):
     file.createVariable("x", "f8", ("x",), zlib=True, chunksizes=(2**20,))
 
 
-def long_words(file):
+def long_strings(file):
     file.createDimension("characters", 2**20)
     file.createVariable("word", "S1", ("seed", "characters"), zlib=True, chunksizes=(1, 2**20))[:100] = b"a"
 
 
-def many_words(file):
+def many_strings(file):
     file.createDimension("n", 10**7)
     file.createVariable("word", str, ("n",))
 
 
 def refused_at_once(evogt, command, *arguments):
-    """What is said of a file that is refused: the work takes no time, whatever the file declares."""
+    """What is message of a file that is refused: the work takes no time, whatever the file declares."""
     start = time.process_time()
     code, out, err = evogt(command, *arguments)
     assert time.process_time() - start < 2
@@ -288,23 +288,23 @@ def test_runs_that_a_file_cannot_hold_are_refused_at_once(evogt, folder, command
     path = declaring(folder / "own.nc", 10**7)
     size = path.stat().st_size
     assert size < 40_000
-    said = refused_at_once(evogt, command[0], "own.nc", *command[1:])
-    assert f"damaged: its variables take at least 552,326 bytes, got a file of {size:,}" in said
+    message = refused_at_once(evogt, command[0], "own.nc", *command[1:])
+    assert f"damaged: its variables take at least 552,326 bytes, got a file of {size:,}" in message
 
 
 @pytest.mark.parametrize(
-    ("more", "padding", "said"),
+    ("more", "padding", "message"),
     [
         (long_axis, 0, "its variables take at least 16,647,"),
         (long_axis, 2**25, "`x` must have at most 268,435,456 bytes, got 2,147,483,648 values"),
-        (long_words, 2**20, "`word` must have at most 268,435,456 bytes, got 1,048,576,000 values"),
-        (many_words, 2**20, "its variables take at least 160,00"),
+        (long_strings, 2**20, "`word` must have at most 268,435,456 bytes, got 1,048,576,000 values"),
+        (many_strings, 2**20, "its variables take at least 160,00"),
     ],
 )
-def test_what_would_be_read_in_one_piece_is_refused_at_once(evogt, folder, more, padding, said):
+def test_variables_larger_than_a_piece_may_be_are_refused_at_once(evogt, folder, more, padding, message):
     with declaring(folder / "own.nc", 1000, more).open("ab") as file:
         file.write(bytes(padding))  # so that the file is long enough to hold it
-    assert f"own.nc is damaged: {said}" in refused_at_once(evogt, "status", "own.nc")
+    assert f"own.nc is damaged: {message}" in refused_at_once(evogt, "status", "own.nc")
 
 
 def test_more_runs_than_a_study_has_are_refused(evogt, folder):
@@ -320,7 +320,7 @@ def zeros(file):
     file.createVariable("field", "f8", ("seed", "x"), zlib=True, complevel=9, chunksizes=(2**18, 10))[:] = 0
 
 
-def test_what_compresses_best_can_be_held(evogt, folder):
+def test_values_that_compress_best_are_read(evogt, folder):
     """Nothing does better than zeros in large pieces."""
     path = declaring(folder / "own.nc", 2**18, zeros)
     assert path.stat().st_size < 2**18 * 137 / 300
@@ -361,7 +361,7 @@ def test_arrays_stay_in_the_file_until_they_are_drawn(folder):
 
 
 @pytest.mark.long
-def test_too_little_memory_is_said_to_be_that(own_study, result_of, evogt, folder):
+def test_too_little_memory_has_its_own_message(own_study, result_of, evogt, folder):
     """Of a good file: not that it is none."""
     method = "import numpy as np\ndef method(seed):\n    return {'trace': ('n', np.zeros(16_000_000))}\n"
     path = result_of(own_study(method, "[axes]\nseed = [0]\n"), folder / "own.nc")
@@ -371,7 +371,7 @@ def test_too_little_memory_is_said_to_be_that(own_study, result_of, evogt, folde
     try:
         with pytest.raises(ResultError, match="there is not enough memory to read .*own.nc"):
             read_result(path)
-        told = evogt("summary", "own.nc", "--variable", "trace")
+        printed = evogt("summary", "own.nc", "--variable", "trace")
     finally:
         resource.setrlimit(resource.RLIMIT_AS, kept)
-    assert told == (2, "", "evogt: there is not enough memory to read own.nc\n")
+    assert printed == (2, "", "evogt: there is not enough memory to read own.nc\n")

@@ -31,7 +31,7 @@ def test_the_bar_is_red_only_where_runs_failed():
         assert RED in drawn(EVENT, replace(event, failed=1))
 
 
-def test_progress_that_cannot_be_told_costs_no_runs(monkeypatch):
+def test_progress_that_cannot_be_printed_costs_no_runs(monkeypatch):
     def full(*_, **__):
         raise OSError(ENOSPC, "No space left on device")
 

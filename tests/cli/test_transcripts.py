@@ -82,7 +82,7 @@ def matches(expected, found):
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_commands_print_what_the_transcript_shows(evogt, tmp_path, monkeypatch, no_workers, title):
+def test_commands_print_the_lines_of_the_transcript(evogt, tmp_path, monkeypatch, no_workers, title):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "own.py").write_text(FUNCTION)

@@ -39,7 +39,7 @@ DISTRIBUTIONS = {
     "gamma 1/2": (lambda rng, shape: rng.gamma(0.5, 1.0, shape), 0.5, 0.22746821155978636),
     "5 % ten times": (contaminated, 1.45 * np.exp(0.125), None),
 }
-"""How each is drawn, its mean, and its median; the median of the last is of a million draws."""
+"""How each is draw_samples, its mean, and its median; the median of the last is of a million draws."""
 PROTOTYPE = {
     "normal(5, 1)": (0.96, 0.95, 0.96), "lognormal 0.8": (0.91, 0.93, 0.92), "lognormal 1.2": (0.88, 0.91, 0.90),
     "lognormal 2": (0.77, 0.78, 0.84), "gamma 1/2": (0.94, 0.93, 0.94), "5 % ten times": (0.71, 0.71, 0.88),
@@ -54,24 +54,24 @@ def median_of(name):
     return median if median is not None else float(np.median(draw(np.random.default_rng(1), 2_000_000)))
 
 
-def drawn(name, size, samples=SAMPLES):
+def draw_samples(name, size, samples=SAMPLES):
     """Samples of one distribution and size, the same for all methods."""
     rng = np.random.default_rng([SEED, size, list(DISTRIBUTIONS).index(name)])
     return DISTRIBUTIONS[name][0](rng, (samples, size))
 
 
-def covered(name, size, how, samples=SAMPLES):
+def measure_coverage(name, size, how, samples=SAMPLES):
     """Share of intervals that hold the truth, and the median of their widths in its terms."""
     truth = DISTRIBUTIONS[name][1] if how.of == "mean" else median_of(name)
-    values = drawn(name, size, samples)
+    values = draw_samples(name, size, samples)
     parts = [interval(values[start : start + PART, :, None], how) for start in range(0, samples, PART)]
     low, high = np.concatenate(parts).T
     return float(((low <= truth) & (truth <= high)).mean()), float(np.median((high - low) / truth))
 
 
-def noted(name, size):
+def share_of_notes(name, size):
     """Share of samples with a note on a heavy tail."""
-    return float((tail_index(drawn(name, size)) < HEAVY).mean())
+    return float((tail_index(draw_samples(name, size)) < HEAVY).mean())
 
 
 def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
@@ -90,7 +90,7 @@ def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
     return tuple(found)
 
 
-def pooled_with_failures(correlation, lost, how, incomplete, draws=1_000):
+def coverage_with_failures(correlation, lost, how, incomplete, draws=1_000):
     """Coverage of the pooled mean of 12 setups and 20 seeds with failed runs, and the median width.
 
     how: runs fail at "random", or more often for a "seed" with large values.
@@ -122,7 +122,7 @@ def found_dependence(kind, points, draws=1_000):
     return float(np.mean([bool(dependence(each, "abc")) for each in samples]))
 
 
-def covered_shapley(draws=100):
+def coverage_of_shapley(draws=100):
     """Coverage of Shapley effects (1/2) and of Var E[y | x_1] / V (0.95) of y = x_1 + x_2, correlation 0.9."""
     rng, hits = np.random.default_rng(SEED), []
     for _ in range(draws):
@@ -174,7 +174,7 @@ LAWS = {
         2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 1.2)), ("mean",)),
     "lognormal 0.1 and 2, equal means": (2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 2)), ("mean",)),
 }  # fmt: skip
-"""Number of methods, how they are drawn (studies, methods, seeds), and the estimands in which the first places tie."""
+"""Number of methods, how they are draw_samples (studies, methods, seeds), and the estimands in which the first places tie."""
 SEEDS = (3, 5, 6, 10, 20, 50)
 
 
@@ -255,7 +255,7 @@ def failing_leaders(seeds, studies=1_000, omit=False):
     return float((found == 0).mean()), float((found == 1).mean())
 
 
-def covered_share(share, units, per_unit, correlation, draws=2_000):
+def coverage_of_share(share, units, per_unit, correlation, draws=2_000):
     """Coverage of the interval of a share, pooled over values of a unit that are correlated."""
     rng = np.random.default_rng([SEED, units, per_unit, round(100 * correlation)])
     common = rng.random((draws, units, 1)) < share
@@ -277,7 +277,7 @@ STOPS = {
 }  # fmt: skip
 
 
-def stopping(name, studies=100):
+def measure_stopping(name, studies=100):
     """Share of known setups whose interval holds the truth, median seeds, and the reasons to stop."""
     draw, truth, goal = STOPS[name]
     rng, held, sizes, reasons = np.random.default_rng(6), [], [], {}
@@ -290,7 +290,7 @@ def stopping(name, studies=100):
     return float(np.mean(held)) if held else np.nan, float(np.median(sizes)), reasons
 
 
-def of_std(name, size, samples=SAMPLES):
+def coverage_of_std(name, size, samples=SAMPLES):
     """Coverage of the default interval of the standard deviation."""
     rng = np.random.default_rng([SEED, size, 7])
     values = DISTRIBUTIONS[name][0](rng, (samples, size))
@@ -336,16 +336,21 @@ def main():
         "mean, Student": Interval(method="student"), "mean, percentile": Interval(method="percentile"),
         "mean, default": Interval(), "median, default": Interval("median"),
     }  # fmt: skip
-    print("| distribution | " + " | ".join(ways) + " | noted as heavy |")
+    print("| distribution | " + " | ".join(ways) + " | share_of_notes as heavy |")
     print("|---" * (len(ways) + 2) + "|")
     for name in DISTRIBUTIONS:
         cells = [
-            "; ".join("{:.3f} ({:.2f})".format(*covered(name, size, how)) for size in SIZES) for how in ways.values()
+            "; ".join("{:.3f} ({:.2f})".format(*measure_coverage(name, size, how)) for size in SIZES)
+            for how in ways.values()
         ]
-        print(f"| {name} | " + " | ".join([*cells, "; ".join(f"{noted(name, size):.2f}" for size in SIZES)]) + " |")
+        print(
+            f"| {name} | "
+            + " | ".join([*cells, "; ".join(f"{share_of_notes(name, size):.2f}" for size in SIZES)])
+            + " |"
+        )
         sys.stdout.flush()
-    print("\nmedian of 6 values, normal and lognormal 2:", covered("normal(5, 1)", 6, Interval("median"))[0],
-          covered("lognormal 2", 6, Interval("median"))[0])  # fmt: skip
+    print("\nmedian of 6 values, normal and lognormal 2:", measure_coverage("normal(5, 1)", 6, Interval("median"))[0],
+          measure_coverage("lognormal 2", 6, Interval("median"))[0])  # fmt: skip
     print("\nthree pooled cells of 20 seeds, correlation: mean by seeds, by values; median by seeds, by values")
     for correlation in (0.0, 0.5, 0.99):
         print(correlation, *pooled(correlation, "mean"), *pooled(correlation, "median"))
@@ -357,7 +362,7 @@ def main():
 
 
 def print_comparisons():
-    """Tables of comparisons: false leaders, power, failures; shares and the stopping rule."""
+    """Tables of comparisons: false leaders, power, failures; shares and the measure_stopping rule."""
     warnings.simplefilter("ignore")  # of SciPy's Wilcoxon test of ties
     print("| distribution, methods | estimand | " + " | ".join(f"n = {n}" for n in SEEDS) + " |")
     print("|---" * (len(SEEDS) + 2) + "|")
@@ -385,13 +390,13 @@ def print_comparisons():
     print("\nshares 0.5, 0.9, 0.95, 0.99: coverage")
     pooled = [(n, k, rho) for n in (6, 20) for k in (3, 12) for rho in (0, 0.3, 1)]
     for units, k, rho in ((5, 1, 0), (10, 1, 0), (20, 1, 0), (50, 1, 0), *pooled):
-        print(units, k, rho, [round(covered_share(p, units, k, rho), 3) for p in (0.5, 0.9, 0.95, 0.99)])
+        print(units, k, rho, [round(coverage_of_share(p, units, k, rho), 3) for p in (0.5, 0.9, 0.95, 0.99)])
     print("\nstopping rule: held, seeds, reasons")
     for name in STOPS:
-        print(name, *stopping(name))
+        print(name, *measure_stopping(name))
     print("\nstandard deviation, n = 10, 20, 50")
     for name in DISTRIBUTIONS:
-        print(name, [round(of_std(name, n), 3) for n in SIZES])
+        print(name, [round(coverage_of_std(name, n), 3) for n in SIZES])
 
 
 def print_designs():
@@ -399,7 +404,7 @@ def print_designs():
     print("| correlation, failed | omit | setups | blocks |\n|---|---|---|---|")
     for rho in (0.0, 0.9):
         for lost, how in ((0.05, "random"), (0.24, "random"), (0.24, "seed")):
-            found = (pooled_with_failures(rho, lost, how, each) for each in ("omit", "setups", "blocks"))
+            found = (coverage_with_failures(rho, lost, how, each) for each in ("omit", "setups", "blocks"))
             cells = [f"{c:.3f} ({w:.2f})" + (f" in {known:.0%}" if known < 1 else "") for c, w, known in found]
             print(f"| {rho}, {lost:.0%} ({how}) | {' | '.join(cells)} |", flush=True)
     print("\n| three parameters | 32 points | 64 | 128 | 256 |\n|---|---|---|---|---|")
@@ -407,7 +412,8 @@ def print_designs():
         cells = (f"{100 * found_dependence(kind, n):.1f}" for n in (32, 64, 128, 256))
         print(f"| {kind} | {' | '.join(cells)} |", flush=True)
     print(
-        "\ny = x_1 + x_2 of correlation 0.9: coverage of the Shapley effect, of Var E[y | x_1] / V", covered_shapley()
+        "\ny = x_1 + x_2 of correlation 0.9: coverage of the Shapley effect, of Var E[y | x_1] / V",
+        coverage_of_shapley(),
     )
 
 

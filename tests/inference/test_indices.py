@@ -44,7 +44,7 @@ def test_effects_are_salibs_and_a_trajectory_with_a_missing_run_is_left_out():
 # --- failures in a corner ---------------------------------------------------------------------------------------------
 
 
-def test_a_corner_is_found_with_its_ranges_and_failures_at_random_are_none():
+def test_failures_in_a_corner_have_ranges_and_failures_at_random_have_none():
     sample = points("sobol", 512, 4, 0)
     p, ends = find_corners((sample[:, 1] > 0.8) & (sample[:, 3] < 0.4), sample)
     assert np.flatnonzero(p < 0.01).tolist() == [1, 3]

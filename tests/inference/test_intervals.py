@@ -16,7 +16,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def drawn(*shape, seed=0):
+def draw_values(*shape, seed=0):
     return np.random.default_rng(seed).lognormal(-7.0, 1.0, shape)
 
 
@@ -31,27 +31,27 @@ def of(samples, how=Interval()):
 def brute_force_bootstrap_t(sample, places, confidence=0.95):
     """The definition, resample by resample, each end the wider one of bootstrap-t and Student's."""
     n, mean, error = len(sample), sample.mean(), sample.std(ddof=1) / np.sqrt(len(sample))
-    drawn = [sample[row] for row in places if len(set(sample[row])) > 1]
-    t = [(each.mean() - mean) / (each.std(ddof=1) / np.sqrt(n)) for each in drawn]
+    resamples = [sample[row] for row in places if len(set(sample[row])) > 1]
+    t = [(each.mean() - mean) / (each.std(ddof=1) / np.sqrt(n)) for each in resamples]
     student = scipy.stats.t.ppf((1 + confidence) / 2, n - 1)
     low, high = np.quantile(t, [(1 - confidence) / 2, (1 + confidence) / 2])
     return mean - max(high, student) * error, mean - min(low, -student) * error
 
 
 def test_bootstrap_t_and_students_interval_are_their_definitions():
-    sample = drawn(12)
+    sample = draw_values(12)
     places = np.random.default_rng(0).integers(0, 12, (999, 12))
     np.testing.assert_allclose(of(sample), brute_force_bootstrap_t(sample, places), rtol=1e-10)
     shifted = sample - sample.mean()  # also of values of both signs
     np.testing.assert_allclose(of(shifted), brute_force_bootstrap_t(shifted, places), rtol=1e-9, atol=1e-18)
-    samples = drawn(3, 9)
+    samples = draw_values(3, 9)
     reference = scipy.stats.t.interval(0.9, 8, samples.mean(axis=1), scipy.stats.sem(samples, axis=1))
     np.testing.assert_allclose(of(samples, Interval(method="student", confidence=0.9)).T, reference, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n", [6, 7, 20, 51])
 @pytest.mark.parametrize(("name", "p"), [("median", 0.5), ("q25", 0.25), ("q90", 0.9)])
-def test_order_statistics_hold_a_quantile_as_often_as_the_binomial_distribution_says(n, name, p):
+def test_order_statistics_hold_a_quantile_with_the_binomial_probability(n, name, p):
     """Counted: of samples of the uniform distribution, those whose l-th value is below p and u-th above."""
     low, high = of(np.arange(1.0, n + 1.0), Interval(name, min_units=2))
     below, above = 0 if np.isinf(low) else int(low), n + 1 if np.isinf(high) else int(high)
@@ -62,8 +62,8 @@ def test_order_statistics_hold_a_quantile_as_often_as_the_binomial_distribution_
 
 
 @pytest.mark.parametrize("name", ["median", "std"])
-def test_percentiles_are_those_of_scipy(name):
-    values = drawn(3, 15)
+def test_percentile_intervals_equal_scipys(name):
+    values = draw_values(3, 15)
     values[1, 4] = NAN
     how = Interval(name, "percentile", confidence=0.9, resamples=200, seed=3)
     reference = {"median": np.median, "std": lambda x, axis: np.std(x, axis=axis, ddof=1)}[name]
@@ -75,8 +75,8 @@ def test_percentiles_are_those_of_scipy(name):
         np.testing.assert_allclose(limits, [expected.low, expected.high], rtol=1e-10)
 
 
-def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
-    values = drawn(2, 3, 30)
+def test_sums_of_resamples_do_not_depend_on_the_batch(monkeypatch):
+    values = draw_values(2, 3, 30)
     kept = resampling.resample_sums(values, 200, 5)
     places = np.random.default_rng(5).integers(0, 30, (200, 30))
     np.testing.assert_allclose(kept, values[..., places].sum(axis=-1), rtol=1e-12)
@@ -85,9 +85,9 @@ def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
     np.testing.assert_allclose(resampling.resample_sums(values, 200, 5), kept, rtol=1e-12)
 
 
-def test_bonetts_interval_is_that_of_its_paper():
+def test_bonetts_interval_is_the_formula_of_its_paper():
     """Bonett (2006), formula 2, with z / (2 (n - 4)^(1/2)) trimmed from each end for the kurtosis."""
-    sample, n, z = drawn(30), 30, scipy.stats.norm.ppf(0.975)
+    sample, n, z = draw_values(30), 30, scipy.stats.norm.ppf(0.975)
     middle = scipy.stats.trim_mean(sample, 1 / (2 * np.sqrt(n - 4)))
     kurtosis = n * ((sample - middle) ** 4).sum() / ((sample - sample.mean()) ** 2).sum() ** 2
     factor = n / (n - z)
@@ -103,7 +103,7 @@ def test_bonetts_interval_is_that_of_its_paper():
 
 
 @pytest.mark.parametrize("how", [how for how in KINDS if how.of != "q75"])  # which seven values do not bound
-def test_of_equal_values_it_is_the_value_and_of_few_there_is_none(how):
+def test_equal_values_have_an_interval_of_one_value_and_few_values_have_none(how):
     values = np.full((4, 7), 0.1)
     values[1, 1], values[2, 1:3], values[3] = NAN, NAN, NAN
     found, of_mean = of(values, how), how.of in ("mean", "geometric_mean")
@@ -115,21 +115,21 @@ def test_of_equal_values_it_is_the_value_and_of_few_there_is_none(how):
 
 @pytest.mark.parametrize("how", KINDS)
 def test_it_depends_neither_on_other_rows_nor_on_missing_values_nor_on_scale(how):
-    values = drawn(5, 12)
+    values = draw_values(5, 12)
     values[2, 3:5] = NAN
     together = of(values, how)
     for row in range(5):
         np.testing.assert_allclose(of(values[row], how), together[row], rtol=1e-12)
     np.testing.assert_allclose(of(np.delete(values[2], [3, 4]), how), together[2], rtol=1e-12)
     np.testing.assert_allclose(of(8.0 * values, how), 8.0 * together, rtol=1e-9)
-    short, long = (np.diff(of(drawn(40), Interval(how.of, how.method, level))).item() for level in (0.5, 0.8))
+    short, long = (np.diff(of(draw_values(40), Interval(how.of, how.method, level))).item() for level in (0.5, 0.8))
     assert 0.0 < short < long or how.of in ("max", "std")
     if how.of in ("mean", "geometric_mean"):  # three equal values of a unit are one value
         np.testing.assert_allclose(interval(np.repeat(values[:2, :, None], 3, axis=-1), how), together[:2], rtol=1e-12)
 
 
 def test_the_interval_of_an_inverse_ratio_is_the_inverse():
-    above, below = drawn(2, 3, 15)
+    above, below = draw_values(2, 3, 15)
     one = ratio_interval(above, below, Interval(), logarithmic=True)
     other = ratio_interval(below, above, Interval(), logarithmic=True)
     np.testing.assert_allclose(one, 1.0 / other[:, ::-1], rtol=1e-10)
@@ -150,14 +150,14 @@ def test_the_lower_end_of_positive_values_is_positive():
 
 
 def test_seeds_sizes_and_degenerate_samples():
-    sample = drawn(15)
+    sample = draw_values(15)
     assert (of(sample, Interval(seed=1)) != of(sample)).any()
     np.testing.assert_array_equal(of(sample), of(sample))
     found = of([1.0] * 19 + [5.0])  # 36 % of the resamples are of equal values: t would be infinite
     assert np.isfinite(found).all()
     assert found[0] < 1.2 < found[1]
     for scale in (1e-300, 1e150, 1e300):
-        np.testing.assert_allclose(of(drawn(8) * scale) / scale, of(drawn(8)), rtol=1e-10)
+        np.testing.assert_allclose(of(draw_values(8) * scale) / scale, of(draw_values(8)), rtol=1e-10)
     for shape in ((0, 3, 1), (2, 0, 1), (2, 3, 0)):
         assert interval(np.zeros(shape), Interval()).shape == (shape[0], 2)
     assert np.isnan(of(np.full((2, 8), -1.0) * np.arange(1, 9), Interval("geometric_mean"))).all()

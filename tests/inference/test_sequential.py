@@ -27,7 +27,7 @@ def decide_in_batches(values, goal):
     return made
 
 
-def test_boundaries_are_those_of_the_tables_and_crossed_as_often_as_they_say():
+def test_boundaries_equal_the_tables_and_are_crossed_at_their_level():
     """Jennison & Turnbull, Group Sequential Methods (2000), Table 2.3, alpha = 0.05, three decimals."""
     for looks, constant in ((1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040), (10, 2.087)):
         assert boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
@@ -53,7 +53,7 @@ def test_a_study_grows_batch_by_batch_until_the_number_is_known():
     assert expected[-2].expected == pytest.approx(expected[-1].wanted, rel=0.1)
 
 
-def test_values_beyond_what_a_goal_needs_change_nothing_and_a_stricter_goal_goes_on_from_them():
+def test_further_values_change_no_decision_and_a_stricter_goal_uses_them():
     wide, narrow = Goal(half_width=0.2), Goal(half_width=0.05)
     first, second = decide_in_batches(VALUES, wide), decide_in_batches(VALUES, narrow)
     assert decide(VALUES, wide) == first[-1]
@@ -115,7 +115,7 @@ def test_a_mean_of_two_values_has_the_interval_of_a_share():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"statistic": "mode"}, "`statistic` must be one of mean, median, ratio, got 'mode'"),
         ({"half_width": 0.0}, '`half_width` must be a positive number, got 0.0; use e.g. "10 %"'),
@@ -123,7 +123,7 @@ def test_a_mean_of_two_values_has_the_interval_of_a_share():
         ({"max_seeds": 5}, "`max_seeds` must be at least 20, the first batch, got 5"),
     ],
 )
-def test_mistakes_are_reported(wrong, said):
+def test_mistakes_are_reported(wrong, message):
     with pytest.raises(ParameterError) as caught:
         Goal(**wrong)
-    assert str(caught.value) == said
+    assert str(caught.value) == message

@@ -29,7 +29,7 @@ def by_hand(y):
     }  # fmt: skip
 
 
-def drawn(shape=(2, 3, 20), seed=0):
+def draw_values(shape=(2, 3, 20), seed=0):
     rng = np.random.default_rng(seed)
     setups = np.arange(shape[0])[:, None, None] + 2.0 * np.arange(shape[1])[:, None]
     return setups + rng.normal(size=shape) + rng.normal(size=shape[2])
@@ -40,7 +40,7 @@ def labelled(y, dims=("a", "b", "seed")):
 
 
 def test_components_are_the_mean_squares_less_their_noise():
-    y = drawn()
+    y = draw_values()
     own, seeds = grid_components(y, fresh=False, confidence=0.95)
     for name, expected in by_hand(y).items():
         assert (own | seeds)[name][0] == pytest.approx(expected, rel=1e-11), name
@@ -52,7 +52,7 @@ def test_components_are_the_mean_squares_less_their_noise():
 
 def test_a_parameter_has_its_share_whatever_the_order_of_the_dimensions():
     """An effect of a factor of seven has a share, at every place of its dimension."""
-    y = labelled(np.log([1.0, 7.0])[:, None, None] + np.array([0.0, 3.0, 6.0])[:, None] + 0.1 * drawn() * 0)
+    y = labelled(np.log([1.0, 7.0])[:, None, None] + np.array([0.0, 3.0, 6.0])[:, None] + 0.1 * draw_values() * 0)
     y = y + 0.1 * np.random.default_rng(1).normal(size=(2, 3, 20))
     found = evs.variance_shares(y)
     assert float(found.share.sel(source="a")) == pytest.approx(0.136, abs=0.01)
@@ -62,39 +62,39 @@ def test_a_parameter_has_its_share_whatever_the_order_of_the_dimensions():
         np.testing.assert_allclose(turned.total_ci.sel(axis=found.axis), found.total_ci, rtol=0, atol=1e-12)
 
 
-def test_the_variables_are_those_of_the_design():
-    found = evs.variance_shares(labelled(drawn()))
+def test_the_sources_of_variance_follow_from_the_design():
+    found = evs.variance_shares(labelled(draw_values()))
     assert found.source.values.tolist() == ["a", "b", "a:b", "seed", "seed:setups"]
     assert float(found.share.sum()) == pytest.approx(1.0)
     assert "seeds count as common to all runs" in found.note.item()
-    design = Design.of(labelled(drawn()), common="none")
-    fresh = evs.variance_shares(labelled(drawn()), design=design)
+    design = Design.of(labelled(draw_values()), common="none")
+    fresh = evs.variance_shares(labelled(draw_values()), design=design)
     assert fresh.source.values.tolist() == ["a", "b", "a:b", "run"]
     assert fresh.note.item() == ""
-    mean = evs.variance_shares(labelled(drawn()), estimand="mean")
+    mean = evs.variance_shares(labelled(draw_values()), estimand="mean")
     assert mean.source.values.tolist() == ["a", "b", "a:b"]
-    high = evs.variance_shares(labelled(drawn((2, 3, 8)).reshape(2, 3, 2, 4), ("a", "b", "c", "seed")))
+    high = evs.variance_shares(labelled(draw_values((2, 3, 8)).reshape(2, 3, 2, 4), ("a", "b", "c", "seed")))
     assert high.source.values.tolist() == ["a", "b", "c", "a:b", "a:c", "b:c", "higher", "seed", "seed:setups"]
-    alone = evs.variance_shares(labelled(drawn()[..., 0], ("a", "b")))
+    alone = evs.variance_shares(labelled(draw_values()[..., 0], ("a", "b")))
     assert np.isnan(alone.share_ci).all()
     assert "no intervals" in alone.note.item()
-    along = evs.variance_shares(labelled(drawn()), ["a"])
+    along = evs.variance_shares(labelled(draw_values()), ["a"])
     assert along.share.dims == ("b", "source")
 
 
 def test_a_declared_geometric_mean_has_shares_of_logarithms():
-    y = labelled(np.exp(drawn())).assign_attrs(estimand="geometric_mean")
-    logs = evs.variance_shares(labelled(drawn()))
+    y = labelled(np.exp(draw_values())).assign_attrs(estimand="geometric_mean")
+    logs = evs.variance_shares(labelled(draw_values()))
     np.testing.assert_allclose(evs.variance_shares(y).share, logs.share, rtol=1e-10)
     assert "of log(y)" in evs.variance_shares(y).note.item()
     with pytest.raises(InputError, match="`y` must be positive"):
-        evs.variance_shares(labelled(drawn()) - 9.0, log=True)
+        evs.variance_shares(labelled(draw_values()) - 9.0, log=True)
 
 
 def test_designs_that_do_not_suit_are_refused_by_name():
     keys = np.full((2, 3, 4), "k", dtype=object)
     keys[1, 2] = ""
-    y = labelled(drawn((2, 3, 4))).assign_coords(run_key=(("a", "b", "seed"), keys), a=["x", "y"], b=[1, 2, 3])
+    y = labelled(draw_values((2, 3, 4))).assign_coords(run_key=(("a", "b", "seed"), keys), a=["x", "y"], b=[1, 2, 3])
     with pytest.raises(InputError, match="1 of 6 setups are not planned, the first at a = y, b = 3"):
         evs.variance_shares(y)
     sample = xr.DataArray(
@@ -102,10 +102,10 @@ def test_designs_that_do_not_suit_are_refused_by_name():
     )
     with pytest.raises(InputError, match="`point` is a sample of x1, x2, and no crossed axis. Use evs.sensitivity"):
         evs.variance_shares(sample)
-    part = labelled(drawn((2, 3, 4)))
+    part = labelled(draw_values((2, 3, 4)))
     with pytest.raises(InputError, match="seeds are common along a only"):
         evs.variance_shares(part, design=Design.of(part, common="a"))
-    few = drawn((2, 3, 4))
+    few = draw_values((2, 3, 4))
     few[1, 2, 1:] = np.nan
     with pytest.raises(InputError, match="must have 2 seeds with a value at each point, got fewer at 1 points"):
         evs.variance_shares(labelled(few))
@@ -115,7 +115,7 @@ def test_designs_that_do_not_suit_are_refused_by_name():
 
 
 def test_a_failed_run_costs_one_run():
-    y = drawn((3, 4, 30))
+    y = draw_values((3, 4, 30))
     lost = np.where(np.random.default_rng(2).random(y.shape) < 0.1, np.nan, y)
     whole, part = (evs.variance_shares(labelled(each)) for each in (y, lost))
     np.testing.assert_allclose(part.share, whole.share, atol=0.04)
@@ -138,7 +138,7 @@ def test_setup_means_are_least_squares_and_pseudo_values_are_the_jackknife():
     np.testing.assert_allclose(pseudo_values(y), expected, rtol=1e-9)
 
 
-def test_what_does_not_vary_has_no_share():
+def test_values_that_do_not_vary_have_no_share():
     assert np.isnan(evs.variance_shares(labelled(np.full((2, 3, 5), 0.1))).share).all()
 
 
@@ -160,7 +160,7 @@ def coverage(common, seeds, lost, draws, seed=20261126):
 
 
 @pytest.mark.parametrize("common", [True, False])
-def test_intervals_hold_the_share_as_often_as_they_say(common):
+def test_intervals_cover_the_share_at_their_level(common):
     """60 draws: 0.95 is known to 0.03."""
     assert min(coverage(common, 20, 0.05, 60).values()) > 0.86
 

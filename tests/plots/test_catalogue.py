@@ -149,10 +149,10 @@ def test_the_page_says_so_and_opens_no_table(without_error):
 
 def test_a_figure_of_the_pilot_has_a_name_of_its_own(evogt, tmp_path):
     result = written_result(Study.from_text(PILOT), tmp_path / "all.nc")
-    for options, name in (((), "all_dependence.png"), (("--pilot",), "all_pilot_dependence.png")):
-        code, out, err = evogt("plot", result, "dependence", *options)
+    for options, name in (((), "all_distribution.png"), (("--pilot",), "all_pilot_distribution.png")):
+        code, out, err = evogt("plot", result, "distribution", *options)
         assert (code, err) == (0, "")
         assert out.startswith(f"{tmp_path / name}: ")
-    assert evogt("plot", result, "dependence", "--pilot", "-o", tmp_path / "it.svg")[0] == 0
-    names = {"all.nc", "all_dependence.png", "all_pilot_dependence.png", "it.svg"}
+    assert evogt("plot", result, "distribution", "--pilot", "-o", tmp_path / "it.svg")[0] == 0
+    names = {"all.nc", "all_distribution.png", "all_pilot_distribution.png", "it.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names

@@ -34,13 +34,10 @@ def study(names, axes=None, *, by="dictionary", title="final relative L2 error",
 INTEGRATORS = ["implicit_midpoint", "stabilized_semi_implicit"]
 SHAPES = {
     "two names": lambda: study("ab"),
-    "three names": lambda: study(["transnet", "gtransnet", "gaussian_rf"], {"epsilon": [0.1, 0.2, 0.05]}),
     "fourteen names": lambda: study("abcdefghijklmn"),
     "more setups than rows": lambda: study("ab", {"N": list(range(10, 310, 10))}),
     "three axes": lambda: study("ab", {"epsilon": [0.1, 0.2], "dimension": [1, 2], "time_integrator": INTEGRATORS}),
     "long names": lambda: study([f"a dictionary with a very long name, number {i} of them" for i in range(4)]),
-    "long values": lambda: study("ab", {"potential": [f"{i}*u**4/4 - u**2/2 + {i}*u - 1/4*epsilon" for i in range(3)]}),
-    "a long title": lambda: study("abc", {"N": [1, 2]}, title="relative error of the gradient in a norm " * 3),
     "dollars": lambda: study(["$a$", "b_$"], {"N": ["$\\frac", "y"]}),
     "differences": lambda: study("abc", {"N": [1, 2]}, shift=2.0),
     "too few common seeds": lambda: study("abc", {"N": [1, 2, 3]}, lost=(1, slice(4))),

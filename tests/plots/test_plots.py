@@ -121,10 +121,11 @@ def test_axes_labels_and_counts(result, kind, options, labels, panels, count, no
     assert made.caption.endswith(".")
     assert made.figure.get_figwidth() in (3.4, 6.5)  # a column, or a page
     check_layout(made.figure)
-    bare = draw(data, kind, **options, notes=False)
-    assert footnote(bare.figure) == ""
-    assert not [text for text in texts(bare.figure) if "/4" in text and kind != "heat_map"]
-    assert footnote(made.figure).split("; ")[-1].lower() in bare.caption.lower()
+    if not options:
+        bare = draw(data, kind, notes=False)
+        assert footnote(bare.figure) == ""
+        assert not [text for text in texts(bare.figure) if "/4" in text and kind != "heat_map"]
+        assert footnote(made.figure).split("; ")[-1].lower() in bare.caption.lower()
     xr.testing.assert_identical(data, before)  # drawing changes nothing
 
 
@@ -161,7 +162,7 @@ def test_of_many_runs_a_distribution_has_boxes_of_letter_values_and_the_runs_bey
     assert "8329/8334 at a" in footnote(figure)
 
 
-def test_intervals_are_those_of_the_statistics(published):
+def test_drawn_intervals_equal_the_intervals_of_the_statistics(published):
     expected = evs.summary(published["error"], statistics=["median_ci"])["median_ci"].values.reshape(-1, 2)
     drawn = [line.get_ydata() for line in lines(draw(published, "distribution").figure, "interval")]
     bars = [each for each in draw(published, "dependence").figure.axes[0].collections if each.get_gid() == "interval"]

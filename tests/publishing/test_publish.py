@@ -77,7 +77,7 @@ def outcomes(folder, **options):
 # --- what it is -------------------------------------------------------------------------------------------------------
 
 
-def test_the_folder_holds_what_it_takes_and_little_more(made):
+def test_the_deposit_has_the_files_of_its_studies_and_little_more(made):
     payload = made / "deposit/data"
     names = {path.relative_to(payload).as_posix() for path in payload.rglob("*") if path.is_file()}
     own = {"inner/scale.py", "method.py", "own.toml", "table.csv"}
@@ -96,7 +96,7 @@ def test_the_folder_holds_what_it_takes_and_little_more(made):
 
 
 @pytest.mark.slow
-def test_it_is_the_same_when_it_is_made_again(made):
+def test_a_deposit_that_is_made_twice_has_the_same_bytes(made):
     (made / "moved").rename(made / "work")
     publish([made / "own results.nc", PAPER], made / "again")
     (made / "work").rename(made / "moved")
@@ -120,12 +120,12 @@ def test_the_record_for_a_doi_is_valid(made):
     assert [each["nameType"] for each in record["creators"]] == ["Personal", "Organizational"]
 
 
-def test_the_citation_is_yaml_with_the_same_words(made):
+def test_the_citation_is_yaml_with_the_same_texts(made):
     cited = yaml.safe_load((made / "deposit/data/CITATION.cff").read_text())
     assert cited["title"] == 'Levels: %s | "quoted" 😀 <b>\x1b and 1 more'
-    told = [(made / "deposit" / name).read_text() for name in ("bag-info.txt", "data/README.md")]
-    assert all("\\x1b" in text and "\x1b" not in text for text in told)
-    assert "<b>" not in told[1]
+    texts = [(made / "deposit" / name).read_text() for name in ("bag-info.txt", "data/README.md")]
+    assert all("\\x1b" in text and "\x1b" not in text for text in texts)
+    assert "<b>" not in texts[1]
     assert cited["authors"][0] == {
         "family-names": "Doe", "given-names": "Jane", "orcid": "https://orcid.org/0000-0002-1825-0097",
         "affiliation": "University of Examples",
@@ -187,7 +187,7 @@ def test_a_reader_checks_it_and_computes_a_sample_again(copy, evogt, monkeypatch
     assert (copy / "data/studies/own results/imported").exists()
 
 
-def test_what_is_computed_again_lies_outside_of_the_bag(copy):
+def test_results_of_the_listed_commands_lie_outside_of_the_bag(copy):
     results = re.findall(r"-o '(.+)'", (copy / "data/README.md").read_text())
     assert results
     assert not any((copy / "data" / each).resolve().is_relative_to(copy.resolve()) for each in results)
@@ -203,7 +203,7 @@ def damaged(path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (lambda data: damaged(data / "results/own results.nc"), "own results.nc is not the file that manifest-sha256"),
         (lambda data: damaged(data / "studies/own results/method.py"), "method.py is not the file"),
@@ -213,11 +213,11 @@ def damaged(path):
         (lambda data: (data.parent / "bag-info.txt").write_text("other"), "bag-info.txt is not the file that tagmani"),
     ],
 )
-def test_a_changed_file_is_named_and_nothing_is_run(copy, change, said):
+def test_a_changed_file_is_named_and_nothing_is_run(copy, change, expected):
     change(copy / "data")
     (found,) = outcomes(copy)
     assert not found.well
-    assert said in " ".join(found.findings)
+    assert expected in " ".join(found.findings)
     assert not (copy / "data/studies/own results/imported").exists()
 
 
@@ -228,7 +228,7 @@ def test_a_manifest_leads_to_no_other_place(copy):
     assert any("'data/../../secret', which is not there" in line for line in outcomes(copy)[0].findings)
 
 
-def test_what_is_no_deposit(evogt, tmp_path):
+def test_a_folder_that_is_no_deposit_is_refused(evogt, tmp_path):
     code, _, err = evogt("verify", tmp_path)
     assert (code, "a folder without bagit.txt" in err, len(err.splitlines())) == (2, True, 1)
 
@@ -236,39 +236,42 @@ def test_what_is_no_deposit(evogt, tmp_path):
 # --- refused, and nothing left ----------------------------------------------------------------------------------------
 
 
-def refused(evogt, tmp_path, *results, said, code=2):
+def refused(evogt, tmp_path, *results, expected, code=2):
     before = sorted(tmp_path.iterdir())
     found, out, err = evogt("publish", *results, "-o", tmp_path / "new/deposit")
     assert (found, out, len(err.splitlines())) == (code, "", 1), err
-    assert said in err
+    assert expected in err
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_without_the_extra_one_line_names_it(evogt, tmp_path, monkeypatch):
     monkeypatch.setattr("evogt_study.publishing.publish.find_spec", lambda name: None)
     message = "`evogt publish` needs bagit, rocrate, yaml: pip install 'evogt-study[publish]'"
-    refused(evogt, tmp_path, PAPER, said=message)
+    refused(evogt, tmp_path, PAPER, expected=message)
 
 
-def test_what_cannot_be_published_is_refused(evogt, result_of, tmp_path):
+def test_results_that_cannot_be_published_are_refused(evogt, result_of, tmp_path):
     own = result_of(study_in(tmp_path / "work"), tmp_path / "own.nc")
     silent = result_of(study_in(tmp_path / "silent", "", "silent"), tmp_path / "silent.nc")
     other = result_of(study_in(tmp_path / "other", PUBLICATION.replace("BY-4", "BY-3"), "other"), tmp_path / "other.nc")
     refused(
-        evogt, tmp_path, silent, said="`[publication]` must name creators and a license to publish results, got none"
+        evogt,
+        tmp_path,
+        silent,
+        expected="`[publication]` must name creators and a license to publish results, got none",
     )
-    refused(evogt, tmp_path, own, other, said="must be the same in all results of a deposit, got another in")
-    refused(evogt, tmp_path, own, own, said="must be files of different names, got two of the name 'own'")
-    refused(evogt, tmp_path, tmp_path / "none.nc", said="none.nc")
+    refused(evogt, tmp_path, own, other, expected="must be the same in all results of a deposit, got another in")
+    refused(evogt, tmp_path, own, own, expected="must be files of different names, got two of the name 'own'")
+    refused(evogt, tmp_path, tmp_path / "none.nc", expected="none.nc")
     (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
-    refused(evogt, tmp_path, own, said="work/method.py changed, ")
+    refused(evogt, tmp_path, own, expected="work/method.py changed, ")
     (tmp_path / "work/method.py").unlink()
-    refused(evogt, tmp_path, own, said="publish it from the folder in which `evogt run` was called")
+    refused(evogt, tmp_path, own, expected="publish it from the folder in which `evogt run` was called")
     (tmp_path / "deposit").mkdir()
     with pytest.raises(InputError, match=r"must be a new folder, got .*, which exists"):
         publish([silent], tmp_path / "deposit")
     other.write_bytes(other.read_bytes()[:10_000])
-    refused(evogt, tmp_path, other, said="a result must be all well to be published")
+    refused(evogt, tmp_path, other, expected="a result must be all well to be published")
 
 
 def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_path):
@@ -276,4 +279,4 @@ def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_pa
     (tmp_path / "table.csv").write_text("3\n")
     text = study.text.replace('depends = ["table.csv"]', 'depends = ["../table.csv"]')
     own = result_of(Study.from_text(text, str(tmp_path / "work/own.toml")), tmp_path / "own.nc")
-    refused(evogt, tmp_path, own, said="must lie in its folder to be published; move it")
+    refused(evogt, tmp_path, own, expected="must lie in its folder to be published; move it")

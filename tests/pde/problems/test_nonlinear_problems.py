@@ -283,7 +283,7 @@ def test_p1_elements_for_fields_have_order_two(dimension):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15)
 
 
-@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("dimension", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_quadratic_elements_are_a_reference_of_order_three(dimension):
     N = {1: 20, 2: 120}[dimension]
     given = constants("legendre", N, 0.1, 0.0125).replace(f"points = {3 * N}", "points = 40")
