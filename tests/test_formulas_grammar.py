@@ -144,26 +144,9 @@ def test_a_formula_cannot_occupy_the_machine(text, endings):
     assert endings[text] == "quick"
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("x.y", "a dot"), ("x[0]", "an index"), ("lambda: 1", "a lambda"), ("x < 1", "a comparison"),
-        ("x and y", "and/or"), ("x if t else y", "if/else"), ("(x := 1)", "an assignment"), ("f'{x}'", "a string"),
-        ("[x]", "a list"), ("(x, y)", "a comma"),
-        ("x % y", "an operator other than + - * / **"), ("~x", "an operator other than + -"),
-        ("sine(x)", "the function 'sine' (did you mean 'sin'?)"), ("foo(x)", "the function 'foo'"),
-        ("sin(x, y)", "'sin' with 2 arguments"), ("sin(x=1)", "'sin' with 1 arguments"),
-        ("cos", "'cos' without an argument"), ("1_000", "the number '1_000'"),
-        ("1e400", "the number '1e400', outside 1e-100 to 1e+100,"),
-        ("x**65", "an exponent outside -64 to 64"), ("x/0", "a division by zero"),
-        ("log(0)", "a constant that is not a real number of ordinary size"),
-        ("x" + "+x" * 101, "more than 32 levels of nesting or 100 terms"), ("_x", "the name '_x'"),
-        ("x" * 4001, "must have at most 4000 characters, got 4001"),
-        ("x y", "must be a formula, got 'x y': invalid syntax"),
-    ],
-)  # fmt: skip
-def test_a_message_names_the_refused_part(text, part):
-    assert part in refused(text, "diffusion")
+def test_a_long_formula_is_refused_by_its_size():
+    assert "more than 32 levels of nesting or 100 terms" in refused("x" + "+x" * 101, "diffusion")
+    assert "must have at most 4000 characters, got 4001" in refused("x" * 4001, "diffusion")
 
 
 WORDS = """

@@ -1,6 +1,6 @@
 """Each benchmark script runs, at a size that takes seconds; no time is asserted.
 
-python -m pytest -q -o addopts= --benchmark-disable tests/benchmarks
+python -m pytest -q -o addopts= tests/benchmarks
 """
 
 import os
@@ -12,9 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPTS = {
-    "kernels.py": ["--small", "--repeats", "1"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
-    "planning.py": ["50"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],
     "scaling.py": ["studies/paper/space_time_evolution.toml", "--workers", "1"],
