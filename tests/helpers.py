@@ -3,7 +3,6 @@
 import os
 import time
 
-import pytest
 import xarray as xr
 
 from evogt_study.results.netcdf import read_result, write_result
@@ -65,12 +64,6 @@ def same_numbers(one, other):
     both = (with_status_codes(data.reset_coords("run_key")) for data in (one, other))
     one, other = (data.drop_vars("run_seconds").drop_attrs(deep=False) for data in both)
     xr.testing.assert_identical(one, other)
-
-
-def promised(table, today):
-    """The names of a table for pytest; those in `today` fail, each for the promise that is not kept yet."""
-    marks = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in today.items()}
-    return [pytest.param(name, marks=marks.get(name, ())) for name in table]
 
 
 def eventually(look, process=None, seconds=60):

@@ -17,10 +17,12 @@ from distributed import Client
 
 import evogt_study as evs
 from evogt_study import pde
+from evogt_study.analysis.performance import share
 from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.errors import EvogtError, InputError
 from evogt_study.formulas import parse
 from evogt_study.inference.intervals import Interval
+from evogt_study.inference.sequential import Goal
 
 FILE = Path(__file__).with_name("mistakes.txt")
 MISTAKES = dict(re.findall(r"^>>> (.*)\n((?!>>>|#).+)?", FILE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -43,6 +45,9 @@ def draw(kind, **options):
     return drawable.draw(drawable.small(), kind, **options)
 
 
+NAMES = (study, flat, draw, parse, share, Goal, Interval, NumberFormat, make_table, render_table)
+
+
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     """Names of the expressions: a result of two runs, values on axes, and values of a sample."""
@@ -53,9 +58,7 @@ def names(tmp_path_factory):
         rng.lognormal(size=(2, 8)), {"family": ["a", "b"], "seed": range(8)}, ("family", "seed"), name="error"
     )
     return {
-        **{
-            each.__name__: each for each in (study, flat, draw, parse, Interval, NumberFormat, make_table, render_table)
-        },
+        **{each.__name__: each for each in NAMES},
         **{"evs": evs, "pde": pde, "np": np, "xr": xr},
         "result": drawable.written_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
