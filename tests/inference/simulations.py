@@ -39,7 +39,7 @@ DISTRIBUTIONS = {
     "gamma 1/2": (lambda rng, shape: rng.gamma(0.5, 1.0, shape), 0.5, 0.22746821155978636),
     "5 % ten times": (contaminated, 1.45 * np.exp(0.125), None),
 }
-"""How each is draw_samples, its mean, and its median; the median of the last is of a million draws."""
+"""How to draw each, its mean, and its median; the median of the last is of a million draws."""
 PROTOTYPE = {
     "normal(5, 1)": (0.96, 0.95, 0.96), "lognormal 0.8": (0.91, 0.93, 0.92), "lognormal 1.2": (0.88, 0.91, 0.90),
     "lognormal 2": (0.77, 0.78, 0.84), "gamma 1/2": (0.94, 0.93, 0.94), "5 % ten times": (0.71, 0.71, 0.88),
@@ -174,7 +174,7 @@ LAWS = {
         2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 1.2)), ("mean",)),
     "lognormal 0.1 and 2, equal means": (2, lambda r, s: unit_mean(r.standard_normal(s), scaled(s, 0.1, 2)), ("mean",)),
 }  # fmt: skip
-"""Number of methods, how they are draw_samples (studies, methods, seeds), and the estimands in which the first places tie."""
+"""Number of methods, how to draw them (studies, methods, seeds), and the estimands in which the first places tie."""
 SEEDS = (3, 5, 6, 10, 20, 50)
 
 
@@ -336,7 +336,7 @@ def main():
         "mean, Student": Interval(method="student"), "mean, percentile": Interval(method="percentile"),
         "mean, default": Interval(), "median, default": Interval("median"),
     }  # fmt: skip
-    print("| distribution | " + " | ".join(ways) + " | share_of_notes as heavy |")
+    print("| distribution | " + " | ".join(ways) + " | noted as heavy |")
     print("|---" * (len(ways) + 2) + "|")
     for name in DISTRIBUTIONS:
         cells = [
@@ -362,7 +362,7 @@ def main():
 
 
 def print_comparisons():
-    """Tables of comparisons: false leaders, power, failures; shares and the measure_stopping rule."""
+    """Tables of comparisons: false leaders, power, failures; shares and the stopping rule."""
     warnings.simplefilter("ignore")  # of SciPy's Wilcoxon test of ties
     print("| distribution, methods | estimand | " + " | ".join(f"n = {n}" for n in SEEDS) + " |")
     print("|---" * (len(SEEDS) + 2) + "|")
