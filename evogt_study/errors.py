@@ -81,10 +81,6 @@ class InPythonError(ResultError):
     """A run cannot be computed again because its function was given in Python and is in no file."""
 
 
-class DamagedShardError(ResultError):
-    """The checksum or the structure of a shard is wrong.  Its runs count as not run."""
-
-
 class SweepError(EvogtError):
     """A study could not continue.  Its finished runs are kept."""
 

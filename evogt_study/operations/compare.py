@@ -100,8 +100,7 @@ def _read_runs(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
 
 def _read_arrays(stack: Stack) -> Iterator[Values]:
     if isinstance(stack.values, Packed):
-        for _, several in stack.values.arrays(np.arange(len(stack.values))):
-            yield from several
+        yield from map(stack.values.read_row, range(len(stack.values)))
     else:
         yield from map(np.asarray, stack.values)
 

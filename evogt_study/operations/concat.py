@@ -14,7 +14,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, shorten
 from evogt_study.operations.merge import write_joined
-from evogt_study.results.dataset import DECLARATION, with_fill_value
+from evogt_study.results.dataset import DECLARATION, with_room
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.run_metadata import (
@@ -32,6 +32,7 @@ from evogt_study.results.run_metadata import (
     with_status_codes,
     with_status_names,
 )
+from evogt_study.results.table import Cells
 from evogt_study.schema.records import EXACT
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, TRUTH_MEANINGS, Status, objection
 
@@ -233,8 +234,8 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
     if not missing.any():
         return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else dtype)
     if not is_coordinate:  # which is stored without a fill value (CF)
-        dtype, fill = with_fill_value(np.where(missing, 0, joined.values).astype(dtype), missing)
-        joined.encoding = {"dtype": dtype, "_FillValue": fill}
+        own = joined.values[~missing].astype(dtype)
+        joined.encoding = with_room(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]
     return joined
 
 

@@ -85,7 +85,7 @@ class PhaseForecast:
 
 def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
     """Forecast the missing cases of a plan."""
-    n_finished = done.count(plan.phase) or 0 if done is not None else 0
+    n_finished = done.tables[plan.phase].n_finished if done is not None and plan.phase in done.tables else 0
     places = done.places(plan.phase) if done is not None and n_finished else ""
     missing = done.tables[plan.phase].missing() if done is not None and n_finished else plan.runs
     if not len(missing):

@@ -224,7 +224,7 @@ def computation_of(result: Path) -> Computation:
     try:
         content = parse_json(read_bytes(progress_file(result)))
         # the event may be from an earlier process that was killed
-        if writer is not None and str(content["process"]) == writer.process:
+        if writer is not None and str(content["process"]) == writer.signature["process"]:
             event, at = content["event"], content["at"]
             reused, done, failed, total = (int(event[name]) for name in ("reused", "done", "failed", "total"))
             seconds, left = float(event["seconds"]), event["seconds_left"]

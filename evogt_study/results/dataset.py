@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,38 +15,15 @@ import xarray as xr
 from xarray.core import indexing
 
 from evogt_study.methods.streams import SEED, STREAMS, describe_streams
+from evogt_study.results import run_metadata
 from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
-from evogt_study.results.run_metadata import (
-    OWN_ATTRIBUTES,
-    RECORDED,
-    RESULT_SCHEMA,
-    RETURNED_ATTRIBUTES,
-    SCHEMA_VERSION,
-    SOFTWARE_SETS,
-    returned_attributes,
-    returned_coordinates,
-    software_sets,
-)
-from evogt_study.results.table import AnyColumn, ArrayColumn, Cells, RunColumn, RunTable, equal
+from evogt_study.results.table import Cells, RunColumn, RunTable, equal
+from evogt_study.schema import variables
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.values import Value, labels, text_label
-from evogt_study.schema.variables import (
-    BOOKKEEPING,
-    CANDIDATE,
-    CONTENT,
-    COORDINATES,
-    DESIGN,
-    MAIN,
-    MODEL_RESULT,
-    OUTPUT,
-    PREFIX,
-    STATUS_FLAGS,
-    TRUTH_MEANINGS,
-    Status,
-    status_codes,
-)
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, OUTPUT, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.plan import Order
@@ -54,7 +31,7 @@ from evogt_study.study.study import Study
 
 DECLARATION = "study_code"
 """Global attribute: the declarations of the user's code and its identity, as JSON."""
-_TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
+_TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": variables.TRUTH_MEANINGS}
 """Attributes (CF) of booleans, which are numbers in a file."""
 
 
@@ -74,13 +51,13 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
         attributes = {**least, **column.attributes, **declared, **study.model.attributes.get(name, {})}
         shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
-            attributes = {CONTENT: MODEL_RESULT, **attributes}
+            attributes = {variables.CONTENT: variables.MODEL_RESULT, **attributes}
             data[name] = _of_runs(column, cells.get(name), space, dims, shape, attributes)
         elif name in unions:
             coords[name] = _to_variable(dims, unions[name], attributes)
         elif (common := column.common()) is not None and common.shape == shape and name not in cells:
             coords[name] = _to_variable(dims, common, attributes)
-        elif isinstance(column, ArrayColumn) and _differs_along_all_axes(column, space) and name not in cells:
+        elif column.dims and _differs_along_all_axes(column, space) and name not in cells:
             coords[name] = _of_runs(column, None, space, dims, shape, attributes)
         else:
             coords[name] = _over_axes(cells.get(name) or column.loaded(shape), column, dims, space, attributes)
@@ -95,7 +72,9 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
     data |= _bookkeeping(table)
-    attributes[RECORDED] = " ".join(sorted(name for name, each in columns.items() if each.role == COORDINATE))
+    attributes[run_metadata.RECORDED] = " ".join(
+        sorted(name for name, each in columns.items() if each.role == COORDINATE)
+    )
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
     order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *(name for name in BOOKKEEPING if name in data)]
     coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
@@ -112,7 +91,7 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 
 
 def _align(
-    columns: Mapping[str, AnyColumn],
+    columns: Mapping[str, RunColumn],
 ) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
     """Return values on common labels, these labels, the indices that replace dimensions, and the length of each one.
 
@@ -134,7 +113,7 @@ def _align(
                 if key != name:
                     cells[key] = _reindex(cells.get(key) or each.loaded(), each.dims.index(name), known, unions[name])
     lengths: dict[str, int] = {name: len(union) for name, union in unions.items()}
-    for column in (each for each in columns.values() if isinstance(each, ArrayColumn)):
+    for column in (each for each in columns.values() if each.dims):
         for dim, length in zip(column.dims, column.data.shape[1:], strict=True):
             if dim not in unions:
                 lengths[dim] = max(length, lengths.get(dim, 0))
@@ -142,11 +121,11 @@ def _align(
 
 
 def _counts(
-    columns: Mapping[str, AnyColumn], lengths: Mapping[str, int], index_of: Mapping[str, str]
+    columns: Mapping[str, RunColumn], lengths: Mapping[str, int], index_of: Mapping[str, str]
 ) -> dict[str, npt.NDArray[np.int32]]:
     """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
     found: dict[str, npt.NDArray[np.int32]] = {}
-    for column in (each for each in columns.values() if isinstance(each, ArrayColumn)):
+    for column in (each for each in columns.values() if each.dims):
         for dim, counts in zip(column.dims, column.data.shapes.T, strict=True):
             is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
             if not is_label and (counts[column.present] != lengths[dim]).any():
@@ -155,7 +134,7 @@ def _counts(
     return found
 
 
-def _differs_along_all_axes(column: ArrayColumn, space: CaseSpace) -> bool:
+def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
     """Return True if the arrays differ along each axis, by their checksums."""
     _, marks = np.unique(column.data.pieces["checksum"][:, 0], return_inverse=True)
     there, marks = column.present.reshape(space.shape), marks.reshape(space.shape)
@@ -166,7 +145,7 @@ def _differs_along_all_axes(column: ArrayColumn, space: CaseSpace) -> bool:
     return bool(there.any())
 
 
-def _labels(column: AnyColumn, along: Mapping[str, AnyColumn]) -> dict[int, npt.NDArray[Any]] | None:
+def _labels(column: RunColumn, along: Mapping[str, RunColumn]) -> dict[int, npt.NDArray[Any]] | None:
     """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
     if column.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
         return None
@@ -189,7 +168,7 @@ def _reindex(cells: Cells, axis: int, labels: Mapping[int, npt.NDArray[Any]], un
 
 
 def _over_axes(
-    cells: Cells, column: AnyColumn, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]
+    cells: Cells, column: RunColumn, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]
 ) -> xr.Variable:
     """Return the values of a column along its dimensions and the axes along which it differs."""
     values, missing = (each.reshape(space.shape + each.shape[1:]) for each in cells)
@@ -210,37 +189,34 @@ def _over_axes(
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of the returned Datasets, under free names.  One that differs between runs is added to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
-    own = {*global_attributes(study, table.plan.phase), *OWN_ATTRIBUTES} if table.attributes else set()
+    own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
         common = column.common()
         if common is not None and column.present[table.status == Status.ok].all():
-            places[name] = PREFIX + name if name in own else name
+            places[name] = variables.PREFIX + name if name in own else name
             attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
         coords[places[name]] = _over_axes(column.loaded(), column, column.dims, table.plan.space, described)
-    return attributes | ({RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
+    return attributes | ({run_metadata.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
 def _of_runs(
-    column: AnyColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
+    column: RunColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
     """Return the values of all runs; arrays of numbers are read when they are used, unless they have `cells`."""
-    if cells is not None or isinstance(column, RunColumn) or column.dtype.kind in "OMm":
+    if cells is not None or not column.dims or column.dtype.kind in "OMm":
         known = cells or column.loaded(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
         return _variable(space.names + dims, values, missing, attributes)
     dtype, shown, encoding = column.dtype, column.dtype, dict[str, Any]()
     if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
-        limits = column.data.limits[column.present]
-        stored, fill = _free_value(column, int(limits.min(initial=0)), int(limits.max(initial=1)))
-        large = dtype.itemsize == 8 and (np.abs(limits.astype(float)) >= EXACT).any()
-        shown, encoding = np.dtype(object if large else float), {"dtype": stored, "_FillValue": fill}
+        shown, encoding = with_room(dtype, column.data.limits[column.present], lambda: column.loaded(lengths))
     if dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     data = indexing.LazilyIndexedArray(RunArray(column, space.shape, lengths, shown))
@@ -254,44 +230,39 @@ def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any =
     return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
 
 
-def _free_value(column: ArrayColumn, low: int, high: int) -> tuple[np.dtype[Any], Any]:
-    """As `with_fill_value`, by the limits of the values if they suffice."""
-    dtype = np.dtype(np.int8) if column.dtype.kind == "b" else column.dtype
-    limit = int(np.iinfo(f"i{min(4, dtype.itemsize)}").max)
-    for each in (-limit, limit) if dtype.kind == "i" else (limit, 0):
-        if not low <= each <= high:
-            return dtype, dtype.type(each)
-    return with_fill_value(*column.loaded())
-
-
 def _variable(
-    dims: tuple[str, ...],
-    cells: npt.NDArray[Any],
-    missing: npt.NDArray[np.bool_] | None,
-    attributes: Mapping[str, Any],
+    dims: tuple[str, ...], cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_], attributes: Mapping[str, Any]
 ) -> xr.Variable:
     """Return values of one type; integers and booleans are floats, or objects if large, if some are `missing`."""
-    kind = cells.dtype.kind
-    if kind == "b":
+    if cells.dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
-    if kind not in "biu" or missing is None or not missing.any():
+    if cells.dtype.kind not in "biu" or not missing.any():
         return _to_variable(dims, cells, attributes)
-    dtype, fill = with_fill_value(cells, missing)
-    large = kind in "iu" and cells.dtype.itemsize == 8 and (np.abs(cells.astype(float)) >= EXACT).any()
-    shown = np.where(missing, np.array(np.nan, object if large else float), cells)
-    return _to_variable(dims, shown, attributes, {"dtype": dtype, "_FillValue": fill})
+    shown, encoding = with_room(cells.dtype, cells[~missing], lambda: Cells(cells, missing))
+    return _to_variable(dims, np.where(missing, np.array(np.nan, shown), cells), attributes, encoding)
 
 
-def with_fill_value(cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> tuple[np.dtype[Any], Any]:
-    """Return the file's type of integers or booleans, and a missing value of at most 32 bits, as in classic NetCDF."""
-    dtype = np.dtype(np.int8) if cells.dtype.kind == "b" else cells.dtype
-    limit = np.iinfo(f"i{min(4, dtype.itemsize)}").max
-    used = np.unique(cells[~missing])
-    candidates = range(-limit, limit + 1) if dtype.kind == "i" else range(limit, -1, -1)
-    free = next((each for each in candidates if each not in used), None)
-    if free is None:  # all values of a short type
-        return np.dtype(f"i{2 * dtype.itemsize}"), np.iinfo(f"i{2 * dtype.itemsize}").min + 1
-    return dtype, dtype.type(free)
+def with_room(
+    dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
+) -> tuple[np.dtype[Any], dict[str, Any]]:
+    """Return the type in memory and the encoding in the file of integers or booleans of which some are missing.
+
+    limits: the least and the largest value, among others.  The fill value has at most 32 bits, as in classic NetCDF.
+    """
+    low, high = int(limits.min(initial=0)), int(limits.max(initial=1))
+    stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
+    top = int(np.iinfo(f"i{min(4, stored.itemsize)}").max)
+    candidates = range(-top, top + 1) if stored.kind == "i" else range(top, -1, -1)
+    fill = next((each for each in (candidates[0], candidates[-1]) if not low <= each <= high), None)
+    if fill is None:
+        values, missing = load()
+        used = set(np.unique(values[~missing]).tolist())
+        fill = next((each for each in candidates if each not in used), None)
+    if fill is None:  # all values of a short type
+        stored = np.dtype(f"i{2 * stored.itemsize}")
+        fill = int(np.iinfo(stored).min) + 1
+    is_large = dtype.itemsize == 8 and max(-low, high) >= EXACT
+    return np.dtype(object if is_large else float), {"dtype": stored, "_FillValue": stored.type(fill)}
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
@@ -302,9 +273,9 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         if points is None:
             attributes: Mapping[str, Any] = dict(study.parameter(axis.name).attributes(shown[0]))
         elif points.description:
-            attributes = {"long_name": f"number of the {axis.name}", "units": "1", DESIGN: points.description}
+            attributes = {"long_name": f"number of the {axis.name}", "units": "1", variables.DESIGN: points.description}
         else:
-            attributes = COORDINATES[CANDIDATE].attributes
+            attributes = variables.COORDINATES[variables.CANDIDATE].attributes
         coords[axis.name] = (axis.name, _array(shown), attributes)
         for name, values in axis.parameters.items() if points is not None else ():
             shown = labels(values)
@@ -363,7 +334,10 @@ def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
         "run_seconds": table.wall_seconds, "run_key": table.keys, OUTPUT: table.outputs,
         "run_software": renumbered[table.software],
     }  # fmt: skip
-    more = {"run_status": STATUS_FLAGS, "run_software": {SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}}
+    more = {
+        "run_status": variables.STATUS_FLAGS,
+        "run_software": {run_metadata.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))},
+    }
     # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
     return {
         name: xr.Variable(
@@ -378,7 +352,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     """Title, provenance and text of the study, by the names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        RESULT_SCHEMA: SCHEMA_VERSION,
+        run_metadata.RESULT_SCHEMA: run_metadata.SCHEMA_VERSION,
         "Conventions": "CF-1.11, ACDD-1.3",
         "title": (study.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
@@ -404,16 +378,18 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
-    sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
+    sets = [json.dumps(entry, sort_keys=True) for entry in run_metadata.software_sets(data)]
     status = status_codes(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    places = returned_attributes(data)
+    places = run_metadata.returned_attributes(data)
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
-    names |= {name: (name, COORDINATE) for name in returned_coordinates(data)}
+    names |= {name: (name, COORDINATE) for name in run_metadata.returned_coordinates(data)}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
     # a coordinate whose values differ between runs has an index as its dimension
-    differs = [name for name in returned_coordinates(data) if name in data.coords and name not in data.dims]
+    differs = [
+        name for name in run_metadata.returned_coordinates(data) if name in data.coords and name not in data.dims
+    ]
     dims = {str(dim): name for name in differs for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"}
     stacks = [_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
     for name, place in places.items():
@@ -444,7 +420,7 @@ def _stack(
     rows = wide.transpose(*sizes).values.reshape(axes.size, *list(sizes.values())[axes.ndim :])[done[ok]]
     attributes = {} if role == ATTRIBUTE else dict(variable.attrs)
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
-    if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
+    if variable.attrs.get("flag_meanings") == variables.TRUTH_MEANINGS:
         stored = np.dtype(bool)
     values: Any = rows
     if role == ATTRIBUTE and rows.ndim == 1:  # a run without the attribute

@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study.errors import PilotError, StudyError, shorten
 from evogt_study.inference.sequential import Decision, decide
-from evogt_study.results.table import RunColumn, RunTable
+from evogt_study.results.table import RunTable
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import ParameterTable
@@ -30,9 +30,9 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
     """Return a variable over all cases, NaN for a run that is not ok; None if it is no number."""
     column = table.columns.get(name)
-    if not isinstance(column, RunColumn) or not column.is_number:
+    if column is None or not column.is_number:
         return None
-    return np.where(column.present & (table.status == Status.ok), column.cells, np.nan).astype(float)
+    return np.where(column.present & (table.status == Status.ok), column.loaded().values, np.nan).astype(float)
 
 
 # --- the pilot --------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def choose(pilot: Pilot, table: RunTable) -> ParameterTable:
         found = ", ".join(sorted(table.columns)) or "none"
         reason = f"the runs returned no such number (they have: {found})"
         if pilot.minimise in table.columns:
-            reason = f"it is {table.shapes.known[pilot.minimise, False]}, not a number"
+            reason = f"it is {table.shapes[pilot.minimise, False]}, not a number"
         raise PilotError(f"the pilot cannot minimise `{pilot.minimise}`: {reason}{most}")
     losses = np.where(table.status == Status.diverged, np.inf, to_losses(measured, pilot.better))
     space, losses = table.plan.space, losses.reshape(table.plan.space.shape)

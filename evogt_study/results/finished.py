@@ -17,34 +17,16 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import (
-    DamagedResultError,
-    DamagedShardError,
-    ResultError,
-    StoreWarning,
-    StudyError,
-    warn,
-)
+from evogt_study.errors import DamagedResultError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import UserCode, find_declared_code
+from evogt_study.results import shards
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import choose_so_far, fill_until_precise
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_metadata import select_metadata
-from evogt_study.results.shards import (
-    Knows,
-    ResultFile,
-    RunSource,
-    ShardFolder,
-    check_file,
-    remove_shards,
-    shard_files,
-    shard_folder,
-    source_at,
-    sources_in,
-    write_shard,
-)
+from evogt_study.results.shards import KeyFilter, ResultFile, RunSource, ShardFolder
 from evogt_study.results.table import RunTable, is_finished
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
@@ -76,9 +58,9 @@ class FinishedRuns:
         # first: the result of another study is an error
         self.history, self._before = _read_earlier(study, path, check)
         check_growth(self._before.get("study", ""), study.model.given.get("sample", ()), study.file)
-        self.shards = ShardFolder(shard_folder(path))
-        self.earlier_shards = frozenset(shard_files(self.shards.path))
-        self.others = [source for place in others for source in source_at(place)]
+        self.shards = ShardFolder(shards.shard_folder(path))
+        self.earlier_shards = frozenset(shards.shard_files(self.shards.path))
+        self.others = [source for place in others for source in shards.source_at(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.reused: dict[str, dict[Path, int]] = {}
         self.tables: dict[str, RunTable] = {}
@@ -89,8 +71,9 @@ class FinishedRuns:
         return [*([ResultFile(self.path)] if self.history else []), replace(self.shards, among=among)]
 
     @cached_property
-    def _elsewhere(self) -> list[RunSource]:
-        return [ShardFolder(store_folder(self.path)), *sources_in(self.path.parent, self.path), *self.others]
+    def elsewhere(self) -> list[RunSource]:
+        """The store, other results of the folder with their stores, and the places that the user names."""
+        return [ShardFolder(store_folder(self.path)), *shards.sources_in(self.path.parent, self.path), *self.others]
 
     def fill(
         self,
@@ -103,11 +86,10 @@ class FinishedRuns:
         self._planned.append(table)
         reused = self.reused[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
-        def take(source: RunSource, knows: Knows) -> None:
-            before = np.count_nonzero(table.status != Status.not_run)
+        def take(source: RunSource, knows: KeyFilter) -> None:
+            before = table.n_finished
             table.add_all(map(usable, source.records(knows, variables)), wanted)
-            more = int(np.count_nonzero(table.status != Status.not_run) - before)
-            reused[source.path] = reused.get(source.path, 0) + more
+            reused[source.path] = reused.get(source.path, 0) + table.n_finished - before
 
         # the study's own files must be readable; other places are left out with a warning
         first, lacked = table.plan.keys[table.plan.order[:1]], partial(table.contains, unless=FINAL)
@@ -117,11 +99,11 @@ class FinishedRuns:
             for source in self.own():
                 take(source, table.contains)
         # keys first: most files of a folder have none of the runs and are not opened
-        for source in self._elsewhere if table.has_missing(FINAL) else ():
+        for source in self.elsewhere if table.has_missing(FINAL) else ():
             try:
                 if table.has_missing(FINAL) and lacked(source.keys()).any():
                     if self.check and isinstance(source, ResultFile):  # reading a shard checks its checksum
-                        check_file(source.path)
+                        shards.check_file(source.path)
                     take(source, lacked)
             except ResultError as error:
                 self.left_out[source.path] = error
@@ -143,20 +125,11 @@ class FinishedRuns:
                 break
             chosen += found
         exists = self.path.exists() or self.shards.path.exists()
-        return exists or any((table.status != Status.not_run).any() for table in self.tables.values())
+        return exists or any(table.n_finished for table in self.tables.values())
 
     def runs(self) -> dict[str, xr.Dataset]:
         """The labelled runs by phase, with their run metadata and the variables that were read."""
         return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
-
-    def count(self, phase: str) -> int | None:
-        """Number of finished runs of a phase, with any status; None if its cases are not known."""
-        found = self.tables.get(phase)
-        return (
-            None
-            if found is None
-            else sum(count for status, count in found.counts().items() if status != Status.not_run)
-        )
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
@@ -200,7 +173,7 @@ class FinishedRuns:
                 rows = [row for row, key in enumerate(records.keys) if not planned[row] and key not in kept]
                 kept.update(records.keys)
                 if rows:
-                    write_shard(folder, records.select_rows(np.array(rows)), about)
+                    shards.write_shard(folder, records.select_rows(np.array(rows)), about)
                     count += len(rows)
         return count
 
@@ -208,8 +181,8 @@ class FinishedRuns:
     def discard_shards(self) -> None:
         """Remove the shards, and the shards of the store whose runs are in the result now."""
         # shards of another format stay; damaged ones have nothing that can be read
-        foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
-        remove_shards(self.shards.path, foreign, description_path(self.path))
+        foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedResultError)}
+        shards.remove_shards(self.shards.path, foreign, description_path(self.path))
         store = ShardFolder(store_folder(self.path))
         for path, index in store.indices():
             if self.is_planned(index.keys).all():  # a shard is removed as a whole, or stays as a whole
@@ -290,9 +263,8 @@ def read_finished_runs(
 
 def describe(result: Path, study: Study) -> None:
     """Write the text of the study beside its shards, so that they can be read without its file.  Raises ResultError."""
-    path = description_path(result)
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
-    write_file(path, json.dumps(described).encode())
+    write_file(description_path(result), json.dumps(described).encode())
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
@@ -368,16 +340,17 @@ def stores_in(folder: Path) -> Iterator[Path]:
             yield path.with_suffix("")
 
 
-# unfinished files too: the caller holds the lock of the result, so no process is writing them
 def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Empty the store of a result, and return what was in it; before: only shards older than this time."""
+    """Empty the store of a result, and return what was in it; before: only shards older than this time.
+
+    The caller holds the lease of the result, so no process is writing unfinished files, which go too.
+    """
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
-    for path, *_ in gone:
+    # damaged ones too
+    for path in shards.shard_files(found.folder) if before is None else [path for path, *_ in gone]:
         path.unlink(missing_ok=True)
     if before is None:
-        for path in shard_files(found.folder):  # damaged ones too
-            path.unlink(missing_ok=True)
         remove_unfinished(found.folder)
     _remove_empty(found.folder)
     return Kept(found.folder, gone)

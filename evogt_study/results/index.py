@@ -65,16 +65,18 @@ class Index:
     """The index of a file.
 
     phases: records by phase; the records of a shard have the phase "".  axes: coordinates of the axes by phase; they
-    name runs.  places: variables of a result that are no runs, with offset, size and checksum.  plan: the digest of the
-    plan.  about: description of a shard.  summary: written before the index, and read by `run_summary`.
+    name runs.  places: variables of a result that are no runs, with offset, size and checksum.  about: description of a
+    shard.  summary: written before the index, for `run_summary`.  end: where the index begins.  rest: the checksum
+    of all bytes outside of pieces.
     """
 
     phases: Mapping[str, RunRecords]
     axes: Mapping[str, Mapping[str, Any]]
     places: Sequence[tuple[str, int, int, bytes]] = ()
-    plan: str = ""
     about: str = ""
     summary: RunSummary | None = None
+    end: int = 0
+    rest: bytes = b""
 
     @property
     def keys(self) -> Keys:
@@ -117,33 +119,23 @@ def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     return content.hex() if isinstance(content, bytes) else content
 
 
-def _deep(plain: Any, arrays: Iterator[bytes]) -> Any:
-    """Return the content of `_flat`."""
-    if isinstance(plain, list):
-        return [_deep(each, arrays) for each in plain]
-    if not isinstance(plain, dict):
-        return plain
-    if "mapping" in plain:
-        return {key: _deep(value, arrays) for key, value in plain["mapping"]}
-    shape = tuple(plain["shape"])
-    if "strings" in plain:
-        return np.array([*map(str, plain["strings"]), None], object)[:-1].reshape(shape)
-    kind = np.dtype([tuple(field) for field in plain["array"]] if isinstance(plain["array"], list) else plain["array"])
-    return np.frombuffer(next(arrays), kind).reshape(shape)[()]
-
-
 def encode(content: Any) -> bytes:
     """Return a tree of mappings, lists, arrays and plain values as bytes."""
     arrays: list[npt.NDArray[Any]] = []
     text = json.dumps(_flat(content, arrays)).encode()
     sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
-    whole = b"".join([sizes, text, *(array.tobytes() for array in arrays)])
-    packed = bytes(isal_zlib.compress(whole, 1))
-    return packed if len(whole) <= max_bytes(packed) else zlib.compress(whole, 0)
+    parts = [sizes, text, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
+    packed = _compress(isal_zlib.compressobj(1), parts)
+    return packed if sum(map(len, parts)) <= max_bytes(packed) else _compress(zlib.compressobj(0), parts)
+
+
+# part by part: the index of a study of many runs would be in memory several times
+def _compress(packer: Any, parts: Sequence[Any]) -> bytes:
+    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 def max_bytes(packed: bytes) -> int:
-    """Return the size of the content up to which it is read: a small file must not take much memory."""
+    """Return the size up to which content is read: a small file must not take much memory."""
     return 2**20 + 32 * len(packed)
 
 
@@ -156,31 +148,38 @@ def decode(packed: bytes) -> Any:
     sizes, at = struct.unpack_from(f"<{count}Q", content, 16), 16 + 8 * count
     ends = list(itertools.accumulate([at + length, *sizes]))
     arrays = (bytes(content[begin:end]) for begin, end in itertools.pairwise(ends))
-    return _deep(json.loads(bytes(content[at : at + length])), arrays)
+
+    def restore(plain: dict[str, Any]) -> Any:  # arrays are read in their order in the text
+        if "mapping" in plain:
+            return dict(plain["mapping"])
+        if "strings" in plain:
+            return np.array([*map(str, plain["strings"]), None], object)[:-1].reshape(plain["shape"])
+        kind = plain["array"]
+        dtype = np.dtype([tuple(field) for field in kind] if isinstance(kind, list) else kind)
+        return np.frombuffer(next(arrays), dtype).reshape(plain["shape"])[()]
+
+    return json.loads(bytes(content[at : at + length]), object_hook=restore)
 
 
 def describe_records(records: RunRecords) -> dict[str, Any]:
-    """Return records as a tree for `encode`."""
+    """Return records as a tree for `encode`; of messages and outputs, the rows of those that are not empty."""
     sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
-    # the rows of texts that are not empty, and these texts
-    messages, outputs = ({row: text for row, text in enumerate(texts) if text}
-                         for texts in (records.messages, records.outputs))  # fmt: skip
+    texts = {}
+    for name in ("messages", "outputs"):
+        there = {row: text for row, text in enumerate(getattr(records, name)) if text}
+        texts[name] = [list(there), list(there.values())]
     stacks = []
     for stack in records.stacks:
         values: Any = stack.values
         if isinstance(values, Packed):
             forms = [[form.dtype.str, form.stored.str, form.chunk] for form in values.forms]
             values = [forms, values.form, values.shapes, values.pieces, values.limits]
-        stacks.append({
-            "name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows, "values": values,
-            "attributes": stack.attributes,
-        })  # fmt: skip
+        known = {"name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows}
+        stacks.append({**known, "values": values, "attributes": stack.attributes})
     return {
         "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
-        "attempts": records.attempts, "messages": [list(messages), list(messages.values())],
-        "outputs": [list(outputs), list(outputs.values())], "sets": list(sets),
-        "software": np.array([sets[text] for text in records.software], np.int32), "left_out": records.left_out,
-        "stacks": stacks,
+        "attempts": records.attempts, **texts, "sets": list(sets), "left_out": records.left_out, "stacks": stacks,
+        "software": np.array([sets[text] for text in records.software], np.int32),
     }  # fmt: skip
 
 
@@ -221,7 +220,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
     content = encode({
         "phases": {phase: describe_records(records) for phase, records in index.phases.items()}, "axes": index.axes,
         "places": [[name, offset, size, mark.hex()] for name, offset, size, mark in index.places],
-        "plan": index.plan, "about": index.about,
+        "about": index.about,
     })  # fmt: skip
     rest = _checksum_between_pieces(file.fileno(), index, end)
     file.write(content + END.pack(end, len(content), rest, checksum(content, rest), MAGIC))
@@ -246,7 +245,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
         for row in np.flatnonzero(packed.present).tolist():
             contents = [packed.content(piece) for piece in pieces[row, : packed.count_of(row)]]
             if pieces["row"][row, 0] >= 0:  # a chunk of several runs
-                ((_, values),) = packed.arrays(np.array([row]))
+                values = packed.read_row(row)
                 contents, dtype = [values.tobytes()], values.dtype
                 form[row] = packed.number_of(Form(dtype, dtype_in_file(dtype), None))
                 pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
@@ -276,16 +275,31 @@ def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
 
 def read_index(path: Path) -> Index | None:
     """Read the index of a file; None if it has no valid one.  Raises ResultError if the file cannot be read."""
-    found = _read_end(path)
-    if found is None:
+    if not path.is_file():  # a pipe would be waited for
         return None
     try:
-        known, file = decode(found[0]), File(path)
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            stream.seek(max(0, size - END.size))
+            tail = stream.read()
+            if tail[-len(MAGIC) :].startswith(MAGIC[:12]) and not tail.endswith(MAGIC):
+                raise ResultError(f"{path} has another format than this evogt-study reads")
+            if len(tail) < END.size or not tail.endswith(MAGIC):
+                return None
+            end, length, rest, own, _ = END.unpack(tail)
+            stream.seek(min(end, size))
+            content = stream.read(min(length, size))
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
+    if end + length + END.size != size or checksum(content, rest) != own:
+        return None
+    try:
+        known, file = decode(content), File(path)
         places = [(str(name), int(at), int(size), bytes.fromhex(mark)) for name, at, size, mark in known["places"]]
         phases = {str(phase): _records(records, file) for phase, records in known["phases"].items()}
-        index = Index(phases, known["axes"], places, known["plan"], known["about"])
+        index = Index(phases, known["axes"], places, known["about"], end=end, rest=rest)
         is_shared = any(axes.get("shared") for axes in index.axes.values())
-        _check_index(index, found[2])
+        _check_index(index)
     except UNREADABLE as error:  # valid, but not what this package writes
         raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
     for stack in _iterate_packed(index) if not is_shared else ():  # else a chunk holds a run more than once
@@ -295,9 +309,9 @@ def read_index(path: Path) -> Index | None:
     return index
 
 
-def _check_index(index: Index, end: int) -> None:
+def _check_index(index: Index) -> None:
     """Raise ValueError unless an index describes runs and pieces that a file of this size can hold."""
-    if not all(at >= 0 and 0 <= size <= end - at for _, at, size, _ in index.places):
+    if not all(at >= 0 and 0 <= size <= index.end - at for _, at, size, _ in index.places):
         raise ValueError("bytes of a variable are not in the file")
     for records in index.phases.values():
         count = len(records.keys)
@@ -306,64 +320,37 @@ def _check_index(index: Index, end: int) -> None:
             raise ValueError("run metadata have other lengths or values")
         for stack in records.stacks:
             rows = stack.rows
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) != len(stack.values):
+            if rows.dtype.kind not in "iu" or rows.shape != (len(stack.values),) or len(np.unique(rows)) < len(rows):
                 raise ValueError(f"`{stack.name}` has no row for each value")
-            if len(np.unique(rows)) < len(rows) or (len(rows) and not 0 <= rows.min() <= rows.max() < count):
+            if len(rows) and not 0 <= rows.min() <= rows.max() < count:
                 raise ValueError(f"`{stack.name}` has rows without a run")
             if isinstance(stack.values, Packed):
-                stack.values.check(end)
-
-
-def _read_end(path: Path) -> tuple[bytes, bytes, int] | None:
-    """The bytes of the index, the checksum of all bytes outside of pieces, and where the index begins."""
-    if not path.is_file():  # a pipe would be waited for
-        return None
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(max(0, size - END.size))
-            tail = file.read()
-            if tail[-len(MAGIC) :].startswith(MAGIC[:12]) and not tail.endswith(MAGIC):
-                raise ResultError(f"{path} has another format than this evogt-study reads")
-            if len(tail) < END.size or not tail.endswith(MAGIC):
-                return None
-            begin, length, rest, own, _ = END.unpack(tail)
-            file.seek(min(begin, size))
-            content = file.read(min(length, size))
-    except OSError as error:
-        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
-    is_valid = begin + length + END.size == size and checksum(content, rest) == own
-    return (content, rest, begin) if is_valid else None
+                stack.values.check(index.end)
 
 
 def damage(path: Path, index: Index) -> Iterator[str]:
     """Yield a line for each piece whose checksum does not hold, with its variable and runs."""
-    found = _read_end(path)
-    if found is None:
-        yield "the file is damaged: it has changed while it was read"
-        return
     for phase, records in index.phases.items():
         for stack in records.stacks:
             if isinstance(stack.values, Packed):
-                yield from _find_damage(index, phase, records, stack)
+                yield from _find_damage(index.axes.get(phase, {}), phase, records, stack)
     with path.open("rb") as file:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
                 yield f"{name} is damaged: its checksum does not hold"
-        if _checksum_between_pieces(file.fileno(), index, found[2]) != found[1]:
+        if _checksum_between_pieces(file.fileno(), index, index.end) != index.rest:
             yield "the file is damaged: the checksum of its attributes and structure does not hold"
 
 
-def _find_damage(index: Index, phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
-    packed, held, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
+def _find_damage(axes: Mapping[str, Any], phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
+    packed, is_whole, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
     for place in np.flatnonzero(packed.present).tolist():
         for piece in packed.pieces[place, : packed.count_of(place)]:
             at = int(piece["offset"])
-            if at not in held:
-                held[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
-            if not held[at]:
+            if at not in is_whole:
+                is_whole[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
+            if not is_whole[at]:
                 wrong.setdefault(at, []).append(int(stack.rows[place]))
-    axes = index.axes.get(phase, {})
     for rows in wrong.values():
         name = records.keys[rows[0]]
         if "cases" in axes:
@@ -412,11 +399,8 @@ def inspect(path: Path) -> Inspection:
     if done.returncode < 0:
         return Inspection([f"the file is damaged: reading it crashed ({signal.Signals(-done.returncode).name})"], [])
     if done.returncode:
-        raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
-    found = json.loads(done.stdout)
-    if "unreadable" in found:
-        raise ResultError(found["unreadable"])
-    return Inspection(**found)
+        raise ResultError((done.stderr.splitlines() or [f"cannot check {path}"])[-1])
+    return Inspection(**json.loads(done.stdout))
 
 
 def read_in_full(path: Path) -> Inspection:
@@ -511,11 +495,10 @@ def no_netcdf(path: Path, error: Exception) -> ResultError:
     unknown = path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found"))
     reason = ("it is a folder" if path.is_dir() else "it is no such file") if unknown else error
     remedies = {
-        ".toml": "`evogt run` takes a study file, and writes the result that is read here",
-        ".py": "a script is run by `python`",
+        ".toml": "; `evogt run` takes a study file, and writes the result that is read here",
+        ".py": "; a script is run by `python`",
     }
-    remedy = remedies.get(path.suffix.lower(), "") if unknown else ""
-    return ResultError(f"cannot read {path} as NetCDF: {reason}" + (f"; {remedy}" if remedy else ""))
+    return ResultError(f"cannot read {path} as NetCDF: {reason}{remedies.get(path.suffix.lower(), '') * unknown}")
 
 
 if __name__ == "__main__":
@@ -525,4 +508,4 @@ if __name__ == "__main__":
     try:
         print(json.dumps(read_in_full(Path(sys.argv[2]))._asdict()))
     except ResultError as unreadable:
-        print(json.dumps({"unreadable": str(unreadable)}))
+        sys.exit(str(unreadable))

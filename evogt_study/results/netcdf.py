@@ -26,32 +26,17 @@ from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
-from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.run_summary import RunSummary
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of
-from evogt_study.storage.arrays import (
-    CHUNK_BYTES,
-    LARGE_BYTES,
-    PIECE,
-    WHOLE,
-    File,
-    Form,
-    Packed,
-    checksum,
-    chunk_shape,
-    chunk_starts,
-    chunks_of,
-    pack,
-    pad_of,
-    slabs,
-)
+from evogt_study.storage import arrays
+from evogt_study.storage.arrays import File, Form, Packed, pack
 from evogt_study.storage.atomic import make_folder, resolve_link, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 from evogt_study.storage.paths import description_path
 
 if TYPE_CHECKING:
-    from evogt_study.results.table import ArrayColumn, RunTable
+    from evogt_study.results.table import RunColumn, RunTable
 
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab.  By default it has 64 MiB."""
@@ -106,7 +91,7 @@ def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable], mad
         shared = len(cases) < np.count_nonzero((table.status != Status.not_run) & (table.keys != b""))
         axes[phase] = {"cases": cases, "labels": labels, "shared": shared}
     places = [place for writer in made.values() for place in writer.places]
-    return Index(records, axes, places, str(phases[MAIN].attrs.get(PLAN, "")) if tables else "")
+    return Index(records, axes, places)
 
 
 Chunk = tuple[tuple[int, ...], bytes, bytes, Any]
@@ -124,7 +109,7 @@ class _GroupWriter:
     group: Group
     target: File
     phase: str
-    columns: dict[str, ArrayColumn] = field(default_factory=dict)
+    columns: dict[str, RunColumn] = field(default_factory=dict)
     places: list[tuple[str, int, int, bytes]] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
 
@@ -151,7 +136,7 @@ class _GroupWriter:
 
     def write_strings(self, name: str, variable: xr.Variable, attributes: dict[str, Any]) -> None:
         """Write strings in fields of one width, unless xarray would read too much in one piece."""
-        parts = (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
+        parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
         width = max((_encode(part).dtype.itemsize for part in parts), default=1)
         if variable.size * width <= WHOLE_BYTES:
             self.write_values(name, variable, np.dtype(f"S{width}"), {**attributes, "_Encoding": "utf-8"})
@@ -161,7 +146,7 @@ class _GroupWriter:
         content = np.array([*texts, None], object)[:-1].reshape(variable.shape)
         kind = self.group.h5py.string_dtype()
         made = self.group.variable(name, _sizes(variable), kind, attributes, content=content)
-        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), checksum(*texts))])
+        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), arrays.checksum(*texts))])
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
         """Write a variable whose values are in memory, in another file or in Dask."""
@@ -173,16 +158,17 @@ class _GroupWriter:
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
             content = _convert(dtype, fill, np.asarray(variable.values))
             made = self.group.variable(name, sizes, stored, attributes, content=content)
-            marks = [checksum(content.tobytes())] if content.size else []
+            marks = [arrays.checksum(content.tobytes())] if content.size else []
             found = [((), mark, made.id.get_offset(), made.id.get_storage_size()) for mark in marks]
             self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), mark) for mark in marks])
         else:
-            chunk, blank = chunk_shape(variable.shape, dtype.itemsize), pad_of(dtype) if fill is None else fill
+            chunk = arrays.chunk_shape(variable.shape, dtype.itemsize)
+            blank = arrays.pad_of(dtype) if fill is None else fill
 
             def chunks() -> Iterator[Chunk]:
-                for start in chunk_starts(variable.shape, chunk):
+                for start in arrays.chunk_starts(variable.shape, chunk):
                     part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
-                    (block,) = chunks_of(_convert(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
+                    (block,) = arrays.chunks_of(_convert(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
                     yield (*start, *(0 for _ in width)), pack(block), b"", None
 
             made = self.group.variable(name, sizes, stored, attributes, chunk=(*chunk, *width))
@@ -197,7 +183,7 @@ class _GroupWriter:
         for start, content, mark, cases in chunks:
             made.id.write_direct_chunk(start, content)
             self.group.file.check()
-            found[start] = cases, mark or checksum(content)
+            found[start] = cases, mark or arrays.checksum(content)
         places: list[tuple[Any, bytes, int, int]] = []
         made.id.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
         marks = [(start, mark) for start, (_, mark) in found.items()]
@@ -209,19 +195,18 @@ class _GroupWriter:
     ) -> None:
         """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
         data, axes = runs.column.data, len(runs.space)
-        own, full = _chunk_shape(data, runs.lengths, dtype), chunk_shape(runs.shape, dtype.itemsize)
-        form_chunk = own or (math.prod(full[:axes]), *full[axes:])
-        count = math.prod(-(-length // step) for length, step in zip(runs.lengths, own, strict=True)) if own else 1
-        pieces = np.zeros((len(data), max(1, count)), PIECE)
-        forms = [Form(form.dtype, dtype, form_chunk) for form in data.forms]
-        written = replace(data[:], forms=forms, pieces=pieces, sources=[self.target])
-        blank = attributes.get("_FillValue", pad_of(dtype))
-        chunks = _large(runs, dtype, form_chunk, blank) if own else _small(runs, dtype, full, form_chunk, blank)
+        own, full = _chunk_shape(data, runs.lengths, dtype), arrays.chunk_shape(runs.shape, dtype.itemsize)
         chunk = (*(1,) * axes, *own) if own else full
+        form = Form(dtype, dtype, own or (math.prod(full[:axes]), *full[axes:]))
+        blank = attributes.get("_FillValue", arrays.pad_of(dtype))
         made = self.group.variable(name, _sizes(variable), dtype, attributes, chunk=chunk)
-        for (cases, number, rows), mark, offset, size in self.place(name, made, attributes, chunks):
+        found = self.place(name, made, attributes, _chunks_of_runs(runs, dtype, chunk, form, blank))
+        pieces = np.zeros((len(data), 1 + max((number for (_, number, _), *_ in found), default=0)), arrays.PIECE)
+        for (cases, number, rows), mark, offset, size in found:
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
                 pieces[key][cases, number] = value
+        forms = [form._replace(dtype=each.dtype) for each in data.forms]
+        written = replace(data[:], forms=forms, pieces=pieces, sources=[self.target])
         self.columns[name] = runs.column = replace(runs.column, data=written)
 
 
@@ -248,28 +233,24 @@ class RunArray(BackendArray):
     """Arrays of all runs over the axes of the study, padded to `lengths`, which are read when they are used."""
 
     def __init__(
-        self, column: ArrayColumn, space: tuple[int, ...], lengths: tuple[int, ...], dtype: np.dtype[Any]
+        self, column: RunColumn, space: tuple[int, ...], lengths: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self.column, self.space, self.lengths, self.dtype = column, space, lengths, dtype
         self.shape = (*space, *lengths)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        picked = [np.arange(size)[each] for size, each in zip(self.shape, key, strict=True)]
-        wide = [np.atleast_1d(each) for each in picked]
         axes = len(self.space)
-        cases = np.arange(math.prod(self.space)).reshape(self.space)[np.ix_(*wide[:axes])].ravel()
-        made = np.empty((len(cases), *map(len, wide[axes:])), self.dtype)
-        is_plain = all(isinstance(each, slice) for each in key[axes:])
-        step = max(1, CHUNK_BYTES // max(1, math.prod(self.lengths) * self.dtype.itemsize))
-        for some in (slice(start, start + step) for start in range(0, len(cases), step)):
+        cases = np.arange(math.prod(self.space)).reshape(self.space)[key[:axes]]
+        made = np.empty((cases.size, *np.broadcast_to(0, self.lengths)[key[axes:]].shape), self.dtype)
+        step = max(1, arrays.CHUNK_BYTES // max(1, math.prod(self.lengths) * self.dtype.itemsize))
+        for some in (slice(start, start + step) for start in range(0, cases.size, step)):
             blank = np.nan if self.dtype.kind in "fO" else 0
-            whole = self.column.data.read_padded(cases[some], self.lengths, self.dtype, blank)
-            at: Any = (slice(None), *key[axes:]) if is_plain else np.ix_(np.arange(len(whole)), *wide[axes:])
-            made[some] = whole[at]
-        return made.reshape([len(each) for each in picked if each.ndim])
+            whole = self.column.data.read_padded(cases.ravel()[some], self.lengths, self.dtype, blank)
+            made[some] = whole[(slice(None), *key[axes:])]
+        return made.reshape(*cases.shape, *made.shape[1:])
 
 
 def run_array(variable: xr.Variable) -> RunArray | None:
@@ -282,65 +263,52 @@ def run_array(variable: xr.Variable) -> RunArray | None:
 
 def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
     """Return the shape of the chunks of each run if an array is large; most runs keep the chunks that they have."""
-    if data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize <= LARGE_BYTES:
+    largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
+    if largest <= arrays.LARGE_BYTES and math.prod(lengths) * dtype.itemsize <= arrays.CHUNK_BYTES:
         return None
-    is_packed = data.pieces["row"][:, 0] == WHOLE
-    numbers = np.bincount(data.form[data.present & is_packed], minlength=len(data.forms))
+    numbers = np.bincount(data.form[data.pieces["row"][:, 0] == arrays.WHOLE], minlength=len(data.forms))
     for number in np.argsort(numbers)[::-1].tolist():
         form = data.forms[number]
         chunk: tuple[int, ...] | None = form.chunk if numbers[number] and form.stored == dtype else None
         if chunk is not None and all(step <= length for step, length in zip(chunk, lengths, strict=True)):
             return chunk
-    return chunk_shape(lengths, dtype.itemsize)
+    return arrays.chunk_shape(lengths, dtype.itemsize)
 
 
-def _large(runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], blank: Any) -> Iterator[Chunk]:
-    """The chunks of each run; chunks of this shape and type are copied."""
-    data = runs.column.data
-    for case in np.flatnonzero(data.present).tolist():
-        position, shape = tuple(map(int, np.unravel_index(case, runs.space))), tuple(data.shapes[case].tolist())
-        form, own = data.forms[data.form[case]], chunk_starts(shape, chunk)
-        filled_up = any(length % step for length, step in zip(shape, chunk, strict=True)) and shape != runs.lengths
-        same = (form.stored, form.chunk) == (dtype, chunk) and data.pieces["row"][case, 0] == WHOLE
-        if same and (dtype.kind == "f" or not filled_up):
-            contents = [(data.content(piece), piece["checksum"].tobytes()) for piece in data.pieces[case, : len(own)]]
-        else:
-            ((_, values),) = data.arrays(np.array([case]))
-            contents = [(pack(part), b"") for part in chunks_of(values[0].astype(dtype), chunk, blank)]
-        for place, (start, (content, mark)) in enumerate(zip(own, contents, strict=True)):
-            yield (*position, *start), content, mark, (case, place, WHOLE)
-
-
-def _small(
-    runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form_chunk: tuple[int, ...], blank: Any
+def _chunks_of_runs(
+    runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form: Form, blank: Any
 ) -> Iterator[Chunk]:
-    """Chunks of several runs; one that has the same runs in the same rows is copied."""
+    """Yield the chunks of a variable: several of each large run, or of several small runs; equal ones are copied."""
     data, axes = runs.column.data, len(runs.space)
-    numbers = np.arange(math.prod(runs.space)).reshape(runs.space)
-    lead, zeros = chunk[:axes], (0,) * len(runs.lengths)
-    for start in chunk_starts(runs.space, lead):
+    lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
+    numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
+    for start in arrays.chunk_starts(runs.space, lead):
         block = numbers[tuple(slice(at, at + step) for at, step in zip(start, lead, strict=True))]
-        places = np.ravel_multi_index(np.indices(block.shape), lead).ravel() if axes else np.zeros(1, np.intp)
+        rows = np.ravel_multi_index(np.indices(block.shape), lead).ravel() if axes else np.zeros(1, np.intp)
         there = data.present[block.ravel()]
-        cases, rows = block.ravel()[there], places[there]
+        cases, rows = block.ravel()[there], rows[there]
         if not len(cases):
             continue
-        pieces = data.pieces[cases, 0]
-        first, form = pieces[0], data.forms[data.form[cases[0]]]
-        same = (pieces["row"] == rows) & (pieces["offset"] == first["offset"]) & (pieces["file"] == first["file"])
-        source = data.sources[first["file"]]
-        held = isinstance(source, File) and source.held.get(int(first["offset"])) == len(cases)
-        # missing integers have the fill value of this file, which the old one may not have
+        first, pieces = cases[0], data.pieces[cases, 0]
         is_full = len(cases) == math.prod(lead) and (data.shapes[cases] == runs.lengths).all()
-        if same.all() and held and (is_full or dtype.kind == "f") and (form.stored, form.chunk) == (dtype, form_chunk):
-            yield (*start, *zeros), data.content(first), first["checksum"].tobytes(), (cases, 0, rows)
-            continue
-        slab = np.full(form_chunk, blank, dtype)
-        row_of = dict(zip(cases.tolist(), rows.tolist(), strict=True))
-        for some, values in data.arrays(cases):
-            place: Any = ([row_of[case] for case in some.tolist()], *map(slice, values.shape[1:]))
-            slab[place] = values
-        yield (*start, *zeros), pack(slab), b"", (cases, 0, rows)
+        places = arrays.chunk_starts(tuple(data.shapes[first].tolist()), tail) if is_large else zeros
+        is_same = (pieces[["file", "offset"]] == pieces[["file", "offset"]][0]).all()
+        is_same &= (pieces["row"] == (arrays.WHOLE if is_large else rows)).all()
+        # missing integers have the fill value of this file, which the old one may not have
+        is_same &= data.forms[data.form[first]][1:] == form[1:] and (is_full or dtype.kind == "f")
+        source = data.sources[pieces["file"][0]]
+        is_whole = is_large or (isinstance(source, File) and source.held.get(int(pieces["offset"][0])) == len(cases))
+        if is_same and is_whole:
+            contents = [(data.content(each), each["checksum"].tobytes()) for each in data.pieces[first, : len(places)]]
+        elif is_large:
+            parts = arrays.chunks_of(data.read_row(first).astype(dtype), tail, blank)
+            contents = [(pack(part), b"") for part in parts]
+        else:
+            slab: npt.NDArray[Any] = np.full(form.chunk or (), blank, dtype)
+            data.read_into(slab, rows, cases)
+            contents = [(pack(slab), b"")]
+        for number, (place, (content, mark)) in enumerate(zip(places, contents, strict=True)):
+            yield (*start, *place), content, mark, (cases, number, arrays.WHOLE if is_large else rows)
 
 
 def _encode(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
@@ -361,13 +329,7 @@ def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.N
     return values.astype(dtype)
 
 
-_UNITS = {
-    "days": 86_400_000_000_000,
-    "seconds": 1_000_000_000,
-    "milliseconds": 1_000_000,
-    "microseconds": 1_000,
-    "nanoseconds": 1,
-}
+_UNITS = {"days": 86_400 * 10**9, "seconds": 10**9, "milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 """Units of dates and durations in a file, in nanoseconds."""
 SINCE = " since 1970-01-01"
 NAT = np.iinfo(np.int64).min
@@ -389,32 +351,30 @@ def _in_units(variable: xr.Variable) -> xr.Variable:
 def _decode(variable: xr.Variable) -> xr.Variable:
     attributes, encoding = dict(variable.attrs), dict(variable.encoding)
     fill, name = attributes.pop("_FillValue", None), attributes.pop(RETURNED_DTYPE, None)
+    dtype, length = variable.dtype, 1
     if fill is not None:
         encoding["_FillValue"] = fill
-    dtype: np.dtype[Any] = variable.dtype
-    convert: Callable[[Any], Any] | None = None
     if name in ("datetime64[ns]", "timedelta64[ns]"):
         length = _UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
         attributes = {key: value for key, value in attributes.items() if key not in ("calendar", "dtype")}
-        dtype, convert, encoding = np.dtype(name), partial(_to_times, np.dtype(name), length), {}
+        dtype, encoding = np.dtype(name), {}
     elif name == "float16":
-        dtype, convert, encoding = np.dtype(np.float16), partial(np.asarray, dtype=np.float16), {}
+        dtype, fill = np.dtype(name), None
     elif fill is not None and variable.dtype.kind in "iu":
         encoding["dtype"] = variable.dtype
         dtype = np.dtype(object if name == "object" else float)
-        convert = partial(_without_fill, dtype, fill)
-    data: Any = variable._data if convert is None else lazy_elemwise_func(variable._data, convert, dtype)
+    else:
+        return xr.Variable(variable.dims, variable._data, attributes, encoding, fastpath=True)
+    data = lazy_elemwise_func(variable._data, partial(_restore, dtype, fill, length), dtype)
     return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
 
 
-def _to_times(dtype: np.dtype[Any], length: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.where(numbers == NAT, NAT, numbers.astype(np.int64) * length).view(dtype)
-
-
-def _without_fill(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return integers as another type, with NaN for a fill value."""
-    made = np.asarray(values).astype(dtype)
-    return np.where(values == fill, np.array(np.nan, dtype), made)
+def _restore(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return stored numbers in another type: dates from units of `length` nanoseconds, NaN for the fill value."""
+    if dtype.kind in "Mm":
+        return np.where(stored == NAT, NAT, stored.astype(np.int64) * length).view(dtype)
+    made = np.asarray(stored).astype(dtype)
+    return made if fill is None else np.where(stored == fill, np.array(np.nan, dtype), made)
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:

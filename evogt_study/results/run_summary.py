@@ -15,6 +15,7 @@ from typing import BinaryIO
 import xxhash
 
 from evogt_study.schema.status import Completeness, Message, Status
+from evogt_study.storage.untrusted import checksum
 
 MAGIC = b"evogt index 1\n\0\0"
 END = struct.Struct("<QQ16s16s16s")
@@ -42,13 +43,6 @@ class RunSummary:
         return not any(Status.not_run.name in each.counts for each in self.phases.values())
 
 
-def _hash(*parts: bytes) -> bytes:
-    made = xxhash.xxh3_128()
-    for part in parts:
-        made.update(part)
-    return made.digest()
-
-
 def _hash_begin(file: BinaryIO, size: int) -> bytes:
     """Return the checksum of the first bytes of a file."""
     made = xxhash.xxh3_128()
@@ -64,7 +58,7 @@ def append_summary(file: BinaryIO, summary: RunSummary) -> None:
     end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
     begin = _hash_begin(file, end)
     file.seek(end)
-    file.write(text + _FOOTER.pack(len(text), begin, _hash(text), _NAME))
+    file.write(text + _FOOTER.pack(len(text), begin, checksum(text), _NAME))
 
 
 def read_summary(path: Path) -> RunSummary | None:
@@ -81,11 +75,11 @@ def read_summary(path: Path) -> RunSummary | None:
         file.seek(at - _FOOTER.size)
         count, before, mark, name = _FOOTER.unpack(file.read(_FOOTER.size))
         begin = at - _FOOTER.size - count
-        if name != _NAME or begin < 0 or count > MAX_TEXT or _hash(file.read(length), rest) != own:
+        if name != _NAME or begin < 0 or count > MAX_TEXT or checksum(file.read(length), rest) != own:
             return None
         file.seek(begin)
         text = file.read(count)
-        if _hash(text) != mark or _hash_begin(file, begin) != before:
+        if checksum(text) != mark or _hash_begin(file, begin) != before:
             return None
     try:
         known = json.loads(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,18 +16,11 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
-from evogt_study.errors import DamagedResultError, DamagedShardError, InputError, ResultError
+from evogt_study.errors import DamagedResultError, InputError, ResultError
 from evogt_study.results.dataset import records_of
-from evogt_study.results.index import (
-    NO_INDEX,
-    Index,
-    append,
-    damage,
-    inspect,
-    pack_records,
-    read_index,
-)
+from evogt_study.results.index import NO_INDEX, Index, append, damage, inspect, pack_records, read_index
 from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, select_metadata
 from evogt_study.schema.records import VARIABLE, RunRecords
@@ -66,22 +59,18 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path) -> RunRecords:
-    """Read the records of a shard; arrays stay in the file.  Raises DamagedShardError or another ResultError."""
+    """Read the records of a shard; arrays stay in the file.  Raises ResultError."""
     index = read_shard_index(path)
-    found = next(damage(path, index), None)
-    if found is not None:
-        raise DamagedShardError(f"{path} is damaged: {found}")
+    for found in damage(path, index):
+        raise DamagedResultError(f"{path} is damaged: {found}")
     return index.phases[""]
 
 
 def read_shard_index(path: Path) -> Index:
     """Read the index of a shard: the keys of its runs, and their description."""
-    try:
-        index = read_index(path)
-    except DamagedResultError as error:
-        raise DamagedShardError(str(error)) from None
+    index = read_index(path)
     if index is None or "" not in index.phases:
-        raise DamagedShardError(f"{path} is damaged: it has no valid index")
+        raise DamagedResultError(f"{path} is damaged: it has no valid index")
     return index
 
 
@@ -108,7 +97,7 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
 
 PART_BYTES = 2**22
 """Size of the part of a result that is in memory, at least one run.  It is small beside the command itself."""
-Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
+KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 """Returns which of several keys are wanted."""
 Read = TypeVar("Read")
 
@@ -130,15 +119,17 @@ class ResultFile:
         if self.index is not None:
             return self.index.keys
         check_file(self.path)
-        found: list[str] = []
-        with open_phases(self.path) as groups:
-            # joined results have none that a study could reuse
-            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
-                finished = status_codes(data["run_status"]).ravel() != Status.not_run
-                found += map(str, data["run_key"].values.ravel()[finished])
-        return np.array(found, dtype=np.bytes_)
+        with self._data() as groups:
+            finished = (data["run_key"].values[status_codes(data["run_status"]) != Status.not_run] for data in groups)
+            return np.array([str(key) for keys in finished for key in keys.ravel()], dtype=np.bytes_)
 
-    def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
+    @contextmanager
+    def _data(self) -> Iterator[list[xr.Dataset]]:
+        """Open the phases by xarray; joined results have no runs that a study could reuse."""
+        with open_phases(self.path) as groups:
+            yield [data for data in groups.values() if CONCATENATED not in data.attrs]
+
+    def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """The runs whose key `knows` accepts, with these variables; None: all.  Raises ResultError."""
         if self.index is not None:
             for records in self.index.phases.values():
@@ -146,8 +137,8 @@ class ResultFile:
                 if len(rows):
                     yield _with_variables(records.select_rows(rows), variables)
             return
-        with open_phases(self.path) as groups:
-            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
+        with self._data() as groups:
+            for data in groups:
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
                     data = select_metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
@@ -171,8 +162,7 @@ def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> Run
 def check_file(path: Path) -> None:
     """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
     found = inspect(path)
-    problem = next(iter([*found.broken, *(line for line in found.changed if line != NO_INDEX)]), None)
-    if problem is not None:
+    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
         raise DamagedResultError(f"in {path} {problem}; `evogt verify` lists all such parts")
 
 
@@ -188,7 +178,7 @@ class ShardFolder:
         """Keys of the runs in shards that can be read."""
         return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
 
-    def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
+    def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """See `ResultFile`; shards that cannot be read are left out, so their runs count as not run."""
         for path, index in self.indices():
             records = self._read(read_shard, path) if knows(index.keys).any() else None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evogt_study.results.index import pack_records
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
 from evogt_study.schema.variables import Status
-from evogt_study.storage.arrays import Packed, pad_of
+from evogt_study.storage.arrays import Packed, in_memory, pad_of
 from evogt_study.study.case_space import Keys
 from evogt_study.study.plan import Order, Plan
 
@@ -57,48 +57,37 @@ class Shape:
         return f"a{'n' * (self.role == ATTRIBUTE)} {self.role} of {self.kind} over ({', '.join(self.dims)})"
 
 
-@dataclass
-class Shapes:
-    """The shapes of variables by `column_key`.  axes: dimensions of the study.  dims: other dimensions."""
+Shapes = dict[tuple[str, bool], Shape]
+"""The shapes of variables by `column_key`."""
 
-    axes: tuple[str, ...]
-    known: dict[tuple[str, bool], Shape] = field(default_factory=dict)
-    dims: set[str] = field(default_factory=set)
 
-    def copy(self) -> Shapes:
-        """Return a copy that can be changed."""
-        return Shapes(self.axes, dict(self.known), set(self.dims))
+def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -> str | None:
+    """Add the shapes of stacks, or return how one differs from other runs.  axes: dimensions of the study."""
+    dims = {dim for each in shapes.values() if each.role != ATTRIBUTE for dim in each.dims}
+    return next(filter(None, (_add_shape(shapes, dims, axes, stack) for stack in stacks)), None)
 
-    def add(self, stack: Stack) -> str | None:
-        """Add a stack, or return how it differs from other runs."""
-        key, shape, name = column_key(stack), Shape.of(stack), stack.name
-        known = self.known.get(key, shape)
-        if known != shape:
-            if replace(known, units=shape.units) == shape:
-                return f"`{name}` has units {shape.units!r}, but {known.units!r} in other runs"
-            return f"`{name}` is {shape}, but {known} in other runs"
-        if shape.role != ATTRIBUTE and (message := self._conflict(name, shape)):
-            return message
-        shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
-        if shape.is_large and common_type(shape.types).kind == "f":
-            return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
-        self.known[key] = shape
-        if shape.role != ATTRIBUTE:
-            self.dims |= set(shape.dims)
-        return None
 
-    def _conflict(self, name: str, shape: Shape) -> str | None:
-        """Return why the name of a variable or coordinate, or of its dimensions, means something else elsewhere."""
-        for each in (name, *shape.dims):
-            if each in self.axes:
-                return f"`{each}` is returned here, but is a dimension of the study"
-        if name in self.dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
+def _add_shape(shapes: Shapes, dims: set[str], axes: tuple[str, ...], stack: Stack) -> str | None:
+    key, shape, name = column_key(stack), Shape.of(stack), stack.name
+    known = shapes.get(key, shape)
+    if known != shape:
+        if replace(known, units=shape.units) == shape:
+            return f"`{name}` has units {shape.units!r}, but {known.units!r} in other runs"
+        return f"`{name}` is {shape}, but {known} in other runs"
+    for dim in (name, *shape.dims) if shape.role != ATTRIBUTE else ():
+        if dim in axes:
+            return f"`{dim}` is returned here, but is a dimension of the study"
+        if dim == name and dim in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
             return f"`{name}` is {shape} here, but a dimension in other runs"
-        for dim in shape.dims:
-            other = self.known.get((dim, False))
-            if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
-                return f"`{dim}` is a dimension here, but {other} in other runs"
-        return None
+        other = shapes.get((dim, False)) if dim in shape.dims else None
+        if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
+            return f"`{dim}` is a dimension here, but {other} in other runs"
+    shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
+    if shape.is_large and common_type(shape.types).kind == "f":
+        return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
+    shapes[key] = shape
+    dims.update(shape.dims if shape.role != ATTRIBUTE else ())
+    return None
 
 
 def column_key(stack: Stack) -> tuple[str, bool]:
@@ -128,9 +117,9 @@ class RunTable:
         self.attempts = np.zeros(self.size, dtype=np.int32)
         self.software = np.full(self.size, -1, dtype=np.int32)
         self.software_sets: list[str] = []
-        self.columns: dict[str, AnyColumn] = {}
-        self.attributes: dict[str, AnyColumn] = {}
-        self.shapes = Shapes(self.plan.space.names)
+        self.columns: dict[str, RunColumn] = {}
+        self.attributes: dict[str, RunColumn] = {}
+        self.shapes: Shapes = {}
         self.left_out: set[str] = set()
 
     @cached_property
@@ -196,11 +185,15 @@ class RunTable:
                 continue
             columns = self.attributes if stack.role == ATTRIBUTE else self.columns
             if stack.name not in columns:
-                columns[stack.name] = (ArrayColumn if stack.dims else RunColumn).empty(self.size, stack)
+                columns[stack.name] = RunColumn.empty(self.size, stack)
             column, own = columns[stack.name], case[place >= 0]  # in the order of the plan
             if own[0] < column.first:
                 column.first, column.attributes = int(own[0]), stack.attributes
-            column.put(own, stack.taken(place[place >= 0]), self.shapes.known[column_key(stack)].types)
+            values = stack.values[place[place >= 0]]
+            if isinstance(column.data, Packed):
+                column.data.put(own, values)
+            else:
+                column.data.put(own, values, self.shapes[column_key(stack)].types)
         return case
 
     def add_all(
@@ -225,8 +218,8 @@ class RunTable:
         counts = np.isin(np.arange(len(records.keys)), number)
         stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
-        shapes = self.shapes.copy()
-        if all(shapes.add(stack) is None for stack in stacks):  # the usual case
+        shapes, axes = dict(self.shapes), self.plan.space.names
+        if add_shapes(shapes, axes, stacks) is None:  # the usual case
             self.shapes = shapes
             return records
         wrong, own = dict[int, str](), dict[int, list[Stack]]()
@@ -234,15 +227,14 @@ class RunTable:
             for place, row in enumerate(stack.rows.tolist()):
                 own.setdefault(row, []).append(stack.taken(np.array([place])))
         for row in sorted(own):
-            shapes = self.shapes.copy()
-            message = next(filter(None, map(shapes.add, own[row])), None)
-            if message is None:
-                self.shapes = shapes
-            else:
+            shapes = dict(self.shapes)
+            if message := add_shapes(shapes, axes, own[row]):
                 wrong[row] = f"RunError: {message}"
+            else:
+                self.shapes = shapes
         return records.failed(wrong)
 
-    def records(self, columns: Mapping[str, AnyColumn] | None = None) -> tuple[RunRecords, Order]:
+    def records(self, columns: Mapping[str, RunColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs and their cases, the first of equal keys.  columns: None for all."""
         cases = self._distinct(np.flatnonzero((self.status != Status.not_run) & (self.keys != b"")))
         row_of = np.full(self.size, -1)
@@ -250,13 +242,15 @@ class RunTable:
         stacks = []
         for name, column in (*(self.columns if columns is None else columns).items(), *self.attributes.items()):
             own = np.flatnonzero(column.present & (row_of >= 0))
-            types = column.types(own)
+            types = column.data.dtypes_of(own)
             for dtype in sorted(set(types.tolist()), key=str):
                 some = own[types == dtype]
-                values = column.values(some, dtype)
+                values = column.data[some]
+                if not isinstance(values, Packed):
+                    values = values.astype(str if dtype.kind == "O" else dtype)
                 stacks.append(Stack(name, column.dims, row_of[some], values, column.attributes, column.role))
         records = RunRecords(
-            keys=tuple(self.keys[cases].astype(str).tolist()),
+            keys=tuple(map(bytes.decode, self.keys[cases].tolist())),
             status=self.status[cases],
             messages=tuple(self.messages[cases].tolist()),
             outputs=() if self.outputs is None else tuple(self.outputs[cases].tolist()),
@@ -266,6 +260,11 @@ class RunTable:
             stacks=tuple(stacks),
         )
         return records, cases
+
+    @property
+    def n_finished(self) -> int:
+        """Number of planned cases with a record."""
+        return int(np.count_nonzero((self.status != Status.not_run) & (self.keys != b"")))
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The cases without a record, in the order of the plan; only the first case with each key."""
@@ -320,132 +319,97 @@ class Cells(NamedTuple):
 
 
 @dataclass(eq=False)
-class RunColumn:
+class Scalars:
     """One number, string or date for each case; strings are objects.
 
-    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.  first: the
-    lowest case with a value, which decides the attributes: a result must not depend on the order in which runs arrive.
+    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.
     """
 
-    role: str
-    dims: tuple[str, ...]
     cells: npt.NDArray[Any]
     present: npt.NDArray[np.bool_]
     returned: npt.NDArray[np.int8]
     dtypes: list[np.dtype[Any]] = field(default_factory=list)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    first: int = 2**62
-
-    @staticmethod
-    def empty(count: int, stack: Stack) -> RunColumn:
-        """Return a column for `count` cases without any value."""
-        dtype = _in_memory(stack.values.dtype)
-        cells = np.full(count, pad_of(dtype), dtype)
-        return RunColumn(stack.role, (), cells, np.zeros(count, dtype=bool), np.zeros(count, np.int8))
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The common type of the values of all runs."""
         return self.cells.dtype
 
-    @property
-    def is_number(self) -> bool:
-        """True for a variable of numbers."""
-        return self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
+    def __getitem__(self, cases: Any) -> npt.NDArray[Any]:
+        return np.asarray(self.cells[cases])
 
-    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
+    def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], types: Iterable[np.dtype[Any]]) -> None:
         """Set the values of `cases`.  types: the dtypes of numbers in all runs."""
-        dtype, own = common_type(types) if types else self.dtype, _in_memory(stack.values.dtype)
+        dtype, own = common_type(types) if types else self.dtype, in_memory(values.dtype)
         if dtype != self.dtype:
             cells = np.full(len(self.cells), pad_of(dtype), dtype)
             cells[self.present] = self.cells[self.present]
             self.cells = cells
         if own not in self.dtypes:
             self.dtypes.append(own)
-        self.cells[cases], self.present[cases], self.returned[cases] = stack.values, True, self.dtypes.index(own)
+        self.cells[cases], self.present[cases], self.returned[cases] = values, True, self.dtypes.index(own)
 
-    def common(self) -> npt.NDArray[Any] | None:
-        """Return the value of all runs that have one, if it is the same."""
-        values = self.cells[self.present]
-        return np.asarray(values[0]) if len(values) and equal(values, values[0]).all() else None
-
-    def loaded(self, lengths: tuple[int, ...] = ()) -> Cells:
-        """Return the values."""
-        return Cells(self.cells, ~self.present)
-
-    def types(self, cases: Order) -> npt.NDArray[Any]:
+    def dtypes_of(self, cases: Order) -> npt.NDArray[Any]:
         """Return the types that the runs of `cases` returned."""
         return np.array(self.dtypes, object)[self.returned[cases]]
 
-    def values(self, cases: Order, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return the values that runs returned with this type."""
-        return self.cells[cases].astype(str if dtype.kind == "O" else dtype)
-
 
 @dataclass(eq=False)
-class ArrayColumn:
-    """An array for each case, as pieces of files, which are read when they are used."""
+class RunColumn:
+    """A variable of all cases.
+
+    data: `Scalars`, or `Packed` arrays, which are read when they are used.  first: the lowest case with a value, which
+    decides the attributes: a result must not depend on the order in which runs arrive.
+    """
 
     role: str
     dims: tuple[str, ...]
-    data: Packed
+    data: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     first: int = 2**62
 
-    is_number = False
-
     @staticmethod
-    def empty(count: int, stack: Stack) -> ArrayColumn:
-        """Return a column for `count` cases without any array."""
-        return ArrayColumn(stack.role, stack.dims, Packed.empty(count, len(stack.dims)))
+    def empty(count: int, stack: Stack) -> RunColumn:
+        """Return a column for `count` cases without any value."""
+        if stack.dims:
+            return RunColumn(stack.role, stack.dims, Packed.empty(count, len(stack.dims)))
+        dtype = in_memory(stack.values.dtype)
+        cells = np.full(count, pad_of(dtype), dtype)
+        return RunColumn(stack.role, (), Scalars(cells, np.zeros(count, dtype=bool), np.zeros(count, np.int8)))
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """The cases that have an array."""
-        return self.data.present
+        """The cases that have a value."""
+        return np.asarray(self.data.present)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common type of the arrays of all runs, in memory."""
-        return _in_memory(self.data.dtype)
+        """The common type of the values of all runs, in memory."""
+        return np.dtype(in_memory(self.data.dtype))
 
-    def put(self, cases: npt.NDArray[np.intp], stack: Stack, types: Iterable[np.dtype[Any]]) -> None:
-        """Set the arrays of `cases`."""
-        self.data.put(cases, stack.values)
+    @property
+    def is_number(self) -> bool:
+        """True for a variable of one number for each run."""
+        return not self.dims and self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
 
     def common(self) -> npt.NDArray[Any] | None:
-        """Return the array of all runs that have one, if it is the same; NaN is equal to NaN."""
-        data = self.data[self.present]
-        if not len(data) or (data.shapes != data.shapes[0]).any():
+        """Return the value of all runs that have one, if it is the same; NaN is equal to NaN."""
+        data, dtype = self.data[self.present], self.dtype
+        if not len(data) or (isinstance(data, Packed) and (data.shapes != data.shapes[0]).any()):
             return None
-        first = np.asarray(data[:1], self.dtype)[0]
-        if len({(data.forms[form].dtype, data.forms[form].chunk) for form in set(data.form.tolist())}) > 1:
-            return first if equal(np.asarray(data, self.dtype), first).all() else None
-        marks = data.pieces[["row", "size", "checksum"]]
-        return first if (marks == marks[:1]).all() else None
+        first: npt.NDArray[Any] = np.asarray(data[:1], dtype)[0, ...]
+        if isinstance(data, Packed) and len({data.forms[form][::2] for form in set(data.form.tolist())}) == 1:
+            marks = data.pieces[["row", "size", "checksum"]]
+            return first if (marks == marks[:1]).all() else None
+        return first if equal(np.asarray(data, dtype), first).all() else None
 
     def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
-        """Return the arrays in memory, filled up to `lengths`."""
+        """Return the values in memory, arrays filled up to `lengths`."""
+        if isinstance(self.data, Scalars):
+            return Cells(self.data.cells, ~self.present)
         lengths, dtype = self.data.shape[1:] if lengths is None else lengths, self.dtype
         values = self.data.read_padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
         return Cells(values, self.data.has_missing(lengths))
-
-    def types(self, cases: Order) -> npt.NDArray[Any]:
-        """Return the types that the runs of `cases` returned."""
-        return np.array([_in_memory(form.dtype) for form in self.data.forms], object)[self.data.form[cases]]
-
-    def values(self, cases: Order, dtype: np.dtype[Any]) -> Packed:
-        """Return the arrays that runs returned with this type, unread."""
-        found: Packed = self.data[cases]
-        return found
-
-
-AnyColumn = RunColumn | ArrayColumn
-
-
-def _in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in memory: strings are objects."""
-    return np.dtype(object) if dtype.kind == "U" else dtype
 
 
 def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -25,6 +25,7 @@ from isal import isal_zlib
 
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import write_atomically
+from evogt_study.storage.untrusted import checksum as checksum
 
 Array = npt.NDArray[np.float64]
 SLAB = 2**15
@@ -33,8 +34,8 @@ CHUNK_BYTES = 2**20
 """Bytes of a chunk of the result file: the cache of h5py holds one, and packing is fastest at this size."""
 LARGE_BYTES = 2**16
 """Bytes of the array of one run above which the worker packs it, in chunks of its own."""
-LEVEL, SAMPLE = 1, 4096
-"""Level of compression, and bytes of a byte plane that show whether it can be compressed."""
+LEVEL, SAMPLE, BLOCK = 1, 4096, 64
+"""Level of compression, bytes of a byte plane that show whether it is noise, and bytes that are stored or deflated."""
 _LARGEST = 2**63 - 1
 PIECE = np.dtype([("file", "<i4"), ("row", "<i4"), ("offset", "<i8"), ("size", "<i8"), ("checksum", "V16")])
 """Place of the bytes of a run: the number of the file, the row in a chunk of several runs, and the checksum."""
@@ -57,14 +58,9 @@ def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
 
 def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ...]]:
     """Yield slices that together contain each value of an array of this shape once, in C order."""
-    if math.prod(shape) <= limit:
-        yield tuple(slice(0, length) for length in shape)
-        return
-    along = [
-        [slice(start, min(start + step, length)) for start in range(0, length, step)]
-        for length, step in zip(shape, slab_shape(shape, limit), strict=True)
-    ]
-    yield from itertools.product(*along)
+    steps = slab_shape(shape, limit)
+    for start in chunk_starts(shape, steps):
+        yield tuple(slice(at, min(at + step, size)) for at, step, size in zip(start, steps, shape, strict=True))
 
 
 # without the folder, as in a cluster of the user, every worker computes: slower, with the same numbers
@@ -87,35 +83,43 @@ def once(name: str, compute: Callable[[], Array]) -> Array:
 # --- packed arrays ----------------------------------------------------------------------------------------------------
 
 
-def checksum(*parts: Any) -> bytes:
-    """Return the XXH3-128 hash of bytes."""
-    made = xxhash.xxh3_128()
-    for part in parts:
-        made.update(part)
-    return made.digest()
-
-
 def pack(values: npt.NDArray[Any]) -> bytes:
-    """Shuffle and deflate an array as HDF5 reads it, except byte planes of noise: they would slow down readers."""
+    """Shuffle and deflate an array as HDF5 reads it, except noise, which would slow down readers.
+
+    Noise is recognised for each byte plane, and stored.  In it, the ends of padded runs are deflated.
+    """
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T)
-    size = planes.shape[1]
-    middle = slice((size - SAMPLE) // 2, (size + SAMPLE) // 2)
-    is_noise = [
-        size >= 4 * SAMPLE and len(isal_zlib.compress(plane[middle], LEVEL)) > 0.95 * SAMPLE for plane in planes
-    ]
-    if not any(is_noise):
+    planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T).reshape(-1)
+    size, words = len(planes) // values.itemsize, planes[: len(planes) // BLOCK * BLOCK].view(np.uint64).reshape(-1, 8)
+    varies, is_stored = words[:, 0] != words[:, 1], np.zeros(len(words), dtype=bool)
+    for begin in range(0, len(planes), size) if size >= 4 * SAMPLE else ():
+        plane = slice(begin // BLOCK, (begin + size) // BLOCK)
+        some = plane.start + np.flatnonzero(varies[plane])
+        sample = words[some[max(0, len(some) - SAMPLE // BLOCK) // 2 :][: SAMPLE // BLOCK]]
+        if sample.nbytes == SAMPLE and len(isal_zlib.compress(sample, LEVEL)) > 0.95 * SAMPLE:
+            is_stored[plane] = varies[plane]
+    if not is_stored.any():
         return bytes(isal_zlib.compress(planes, LEVEL))
     parts: list[Any] = [b"\x78\x01"]
-    for noise, group in itertools.groupby(range(len(planes)), is_noise.__getitem__):
-        rows = list(group)
-        stretch = planes[rows[0] : rows[-1] + 1].data.cast("B")
-        if not noise:
-            packer = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
-            parts += [packer.compress(stretch), packer.flush(isal_zlib.Z_SYNC_FLUSH)]
-        for part in (stretch[at : at + 65535] for at in range(0, len(stretch), 65535) if noise):
-            parts += [struct.pack("<BHH", 0, len(part), len(part) ^ 0xFFFF), part]
+    edges = [0, *((np.flatnonzero(np.diff(is_stored)) + 1) * BLOCK).tolist(), len(planes)]
+    for begin, end in itertools.pairwise(edges):
+        content = planes[begin:end].data
+        if not is_stored[begin // BLOCK]:
+            parts.append(_deflate_short(bytes(content)) if len(content) <= SAMPLE else _deflate(content))
+            continue
+        for part in (content[at : at + 65535] for at in range(0, len(content), 65535)):
+            parts += (struct.pack("<BHH", 0, len(part), len(part) ^ 0xFFFF), part)
     return b"".join([*parts, b"\x01\x00\x00\xff\xff", struct.pack(">I", isal_zlib.adler32(planes))])
+
+
+def _deflate(content: Any) -> bytes:
+    """Return a part of a stream of DEFLATE."""
+    packer = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
+    return bytes(packer.compress(content) + packer.flush(isal_zlib.Z_SYNC_FLUSH))
+
+
+_deflate_short = lru_cache(maxsize=1024)(_deflate)
+"""Padded runs end in the same bytes again and again."""
 
 
 def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -306,6 +310,10 @@ class Packed:
         """NumPy's common type of the arrays."""
         return np.result_type(*sorted({self.forms[each].dtype for each in set(self.form.tolist()) - {-1}}, key=str))
 
+    def dtypes_of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """Return the types of the arrays of `rows`; strings are objects."""
+        return np.array([in_memory(form.dtype) for form in self.forms], object)[self.form[rows]]
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of rows, and the longest array along each dimension."""
@@ -343,18 +351,38 @@ class Packed:
         self, rows: npt.NDArray[np.intp], lengths: tuple[int, ...], dtype: np.dtype[Any], blank: Any
     ) -> npt.NDArray[Any]:
         """Read the arrays of `rows`, filled up to `lengths` by `blank`."""
-        made, there, done = np.full((len(rows), *lengths), blank, dtype), np.flatnonzero(self.present[rows]), 0
-        for some, values in self.arrays(rows[there]):
-            place: Any = (there[done : done + len(some)], *map(slice, values.shape[1:]))
-            made[place], done = values, done + len(some)
+        made, there = np.full((len(rows), *lengths), blank, dtype), np.flatnonzero(self.present[rows])
+        self.read_into(made, there, rows[there])
         return made
+
+    def read_into(self, made: npt.NDArray[Any], places: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
+        """Read the arrays of `rows`, which have one, into `places` of `made`, which increase.
+
+        Runs of one shape that lie together are read at once.
+        """
+        first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
+        begin, is_raw = first["offset"], first["row"] == RAW
+        joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
+        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & ~np.isin(first["row"][1:], (WHOLE, _DEFLATED))
+        joined &= np.where(is_raw[1:], begin[1:] == (begin + first["size"])[:-1], begin[1:] == begin[:-1])
+        for part in np.split(np.arange(len(rows)), np.flatnonzero(~joined) + 1) if len(rows) else ():
+            step = max(1, CHUNK_BYTES // max(1, int(first["size"][part[0]]))) if is_raw[part[0]] else len(part)
+            for some in (part[at : at + step] for at in range(0, len(part), step)):
+                values, own = self._read(rows[some]), places[some]
+                # a slice is copied faster than indices
+                into: Any = slice(own[0], own[-1] + 1) if own[-1] - own[0] == len(own) - 1 else own
+                made[(into, *map(slice, values.shape[1:]))] = values
+
+    def read_row(self, row: int) -> npt.NDArray[Any]:
+        """Read the array of a row that has one."""
+        return np.asarray(self._read(np.array([row]))[0])
 
     def has_missing(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """Return which values of the arrays, filled up to `lengths`, are missing."""
-        made = np.broadcast_to(~self.present.reshape(-1, *[1] * len(lengths)), (len(self), *lengths)).copy()
+        there = self.present.reshape(-1, *[1] * len(lengths))
         for axis, places in enumerate(np.indices(lengths, sparse=True)):
-            made |= places >= self.shapes[:, axis].reshape(-1, *[1] * len(lengths))
-        return made
+            there = there & (places < self.shapes[:, axis].reshape(-1, *[1] * len(lengths)))
+        return ~np.broadcast_to(there, (len(self), *lengths))
 
     def put(self, rows: npt.NDArray[np.intp], other: Packed) -> None:
         """Set rows to all rows of another object."""
@@ -386,32 +414,30 @@ class Packed:
 
     def check(self, end: int) -> None:
         """Raise ValueError unless a file of `end` bytes can hold the pieces, in the forms that this package writes."""
-        count, ndim, pieces = len(self), self.ndim - 1, self.pieces
-        is_like = len(self.shapes) == len(pieces) == len(self.limits) == count and pieces.dtype == PIECE
-        if not is_like or pieces.ndim != 2 or not pieces.shape[1]:
-            raise ValueError("pieces have other lengths or types")
-        inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0) & (pieces["row"] >= _DEFLATED)
-        if not (inside & (pieces["size"] <= end - pieces["offset"])).all() or (self.shapes < 0).any():
-            raise ValueError("a piece is not in the file")
-        if count and not -1 <= self.form.min() <= self.form.max() < len(self.forms):
-            raise ValueError("an array has no form")
-        for number, (dtype, stored, chunk) in enumerate(self.forms):
-            own, shapes = pieces[self.form == number], self.shapes[self.form == number]
-            rows, size = own["row"][:, 0], shapes.astype(float).prod(axis=1) * stored.itemsize
-            is_right: Any = dtype.kind in "biufMmU" and stored.kind in "iufMmU"
+        ndim, pieces, shapes = self.ndim - 1, self.pieces, self.shapes
+        is_right: Any = len(shapes) == len(pieces) == len(self.limits) == len(self) and pieces.dtype == PIECE
+        if is_right and pieces.ndim == 2 and pieces.shape[1] and len(self):
+            inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0)
+            inside &= (pieces["size"] <= end - pieces["offset"]) & (pieces["row"] >= _DEFLATED)
+            is_right = inside.all() and shapes.min(initial=0) >= 0
+            is_right &= -1 <= self.form.min() <= self.form.max() < len(self.forms)
+        for number, (dtype, stored, chunk) in enumerate(self.forms if is_right else ()):
+            own, lengths = pieces[self.form == number], shapes[self.form == number]
+            rows, size = own["row"][:, 0], lengths.astype(float).prod(axis=1) * stored.itemsize
+            is_right &= dtype.kind in "biufMmU" and stored.kind in "iufMmU"
             if chunk is None:
                 is_right &= np.isin(rows, (RAW, _DEFLATED)).all() and (size == own["size"][:, 0])[rows == RAW].all()
-            else:
-                is_slab, step = len(chunk) > ndim, np.array(chunk[-ndim:])
-                is_right &= len(chunk) == ndim + is_slab and min(chunk) > 0
-                is_right &= math.prod(chunk) * stored.itemsize <= 2 * CHUNK_BYTES
-                if is_right and is_slab:
-                    is_right = ((rows >= 0) & (rows < chunk[0])).all() and (shapes <= step).all()
-                elif is_right:
-                    counts = np.ceil(shapes / step).prod(axis=1)
-                    is_right = (rows == WHOLE).all() and counts.max(initial=0) <= pieces.shape[1]
-            if not is_right:
-                raise ValueError(f"arrays of the type {dtype} have another form")
+                continue
+            is_slab, step = len(chunk) > ndim, np.array(chunk[-ndim:])
+            is_right &= len(chunk) == ndim + is_slab and min(chunk) > 0
+            is_right &= math.prod(chunk) * stored.itemsize <= 2 * CHUNK_BYTES
+            if is_right and is_slab:
+                is_right = ((rows >= 0) & (rows < chunk[0])).all() and (lengths <= step).all()
+            elif is_right:
+                counts = np.ceil(lengths / step).prod(axis=1)
+                is_right = (rows == WHOLE).all() and counts.max(initial=0) <= pieces.shape[1]
+        if not is_right:
+            raise ValueError("pieces are not in the file, or have another form")
 
     @staticmethod
     def joined(several: Sequence[Packed]) -> Packed:
@@ -421,18 +447,6 @@ class Packed:
         for start, packed in zip(starts, several, strict=False):
             made.put(np.arange(start, start + len(packed)), packed)
         return made
-
-    def arrays(self, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
-        """Yield the arrays of `rows`, which have one: runs of one shape that lie together are read at once."""
-        first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
-        begin, is_raw = first["offset"], first["row"] == RAW
-        joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
-        joined &= (form[1:] == form[:-1]) & (is_raw[1:] == is_raw[:-1]) & ~np.isin(first["row"][1:], (WHOLE, _DEFLATED))
-        joined &= np.where(is_raw[1:], begin[1:] == (begin + first["size"])[:-1], begin[1:] == begin[:-1])
-        for part in np.split(rows, np.flatnonzero(~joined) + 1) if len(rows) else ():
-            step = max(1, CHUNK_BYTES // max(1, int(self.pieces["size"][part[0], 0]))) if is_raw.any() else len(part)
-            for some in (part[at : at + step] for at in range(0, len(part), step)):
-                yield some, self._read(some)
 
     def _read(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         """Read the arrays of rows that lie together."""
@@ -466,6 +480,11 @@ def _slab(file: Source, offset: int, size: int, stored: np.dtype[Any], chunk: tu
 def dtype_in_file(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of the stored bytes: booleans are bytes."""
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("<")
+
+
+def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in memory: strings are objects."""
+    return np.dtype(object) if dtype.kind == "U" else dtype
 
 
 def pad_of(dtype: np.dtype[Any]) -> Any:

@@ -66,11 +66,6 @@ class Lease:
     is_released: bool
     lives: bool = True
 
-    @property
-    def process(self) -> str:
-        """The number of the process that holds the lease."""
-        return self.signature["process"]
-
     def describe(self) -> str:
         """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
         text = "process {process} on {host} since {since}".format(**self.signature)
@@ -89,10 +84,11 @@ class Lease:
 
     def check(self) -> None:
         """Raise ResultError unless the lease is current."""
-        if not self.is_current():
-            if (found := _look(self.path)) and found.signature:
-                raise found.refusal()
+        latest = _look(self.path)
+        if latest is None or not latest.signature:
             raise ResultError(f"{self.path} was removed, which keeps others from writing: run the same command again")
+        if latest.identity != self.identity:
+            raise latest.refusal()
 
     def refusal(self) -> ResultError:
         """Return the error of a process that may not write, since the holder of this lease does."""
@@ -176,10 +172,10 @@ def _now(folder: Path) -> float:
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             return os.fstat(probe.fileno()).st_mtime
-    except FileNotFoundError:
-        raise
-    except OSError:  # the folder is only readable, or the disk is full
-        return time.time()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        return time.time()  # the folder is only readable, or the disk is full
 
 
 @contextmanager
@@ -223,8 +219,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         try:
             made = make_folder(path.parent)
             while (lease := _take(path)) is None:  # another process may be signing it or taking it over
-                found = _look(path)
-                if found is not None and found.signature and not found.is_gone(_now(path.parent)):
+                if (found := writer_of(result)) and found.lives:
                     raise found.refusal()
                 if time.monotonic() > end:
                     raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
@@ -253,6 +248,17 @@ class WorkIsGoneError(Exception):
     """The folder of claims is gone: another process has joined the results."""
 
 
+@contextmanager
+def _explain_refusal(action: str, path: Path) -> Iterator[None]:
+    """Raise WorkIsGoneError if a folder of claims is gone, and ResultError if the disk refuses."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise WorkIsGoneError from None
+    except OSError as error:
+        raise ResultError(f"cannot {action} {path}: {error.strerror}") from None
+
+
 @dataclass(frozen=True)
 class Seen:
     """Claims in a folder: the latest generation of each part, and the parts that are done."""
@@ -270,25 +276,16 @@ class Claims:
 
     def seen(self) -> Seen:
         """Read all claims.  Raises WorkIsGoneError."""
-        try:
-            names = os.listdir(self.folder)
-        except FileNotFoundError:
-            raise WorkIsGoneError from None
-        except OSError as error:
-            raise ResultError(f"cannot read {self.folder}: {error.strerror}") from None
-        found = [match.groups() for name in names if (match := _CLAIM_NAME.fullmatch(name))]
+        with _explain_refusal("read", self.folder):
+            found = [match.groups() for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
         latest = sorted((int(part), int(generation)) for part, generation in found if generation != "done")
         return Seen(dict(latest), frozenset(int(part) for part, generation in found if generation == "done"))
 
     def take(self, part: int, generation: int = 0) -> bool:
         """Claim a part; return False if another process has claimed it.  Raises WorkIsGoneError, ResultError."""
         path = self.folder / f"{part}.{generation}"
-        try:
+        with _explain_refusal("write", path):
             lease = _create(path)
-        except FileNotFoundError:
-            raise WorkIsGoneError from None
-        except OSError as error:
-            raise ResultError(f"cannot write {path}: {error.strerror}") from None
         if lease is not None:
             self.held[part] = lease
         return lease is not None
@@ -299,20 +296,10 @@ class Claims:
             (self.folder / f"{part}.done").touch()
         self.held.pop(part)
 
-    def release(self) -> None:
-        """Release the claims of this process.  Others need not wait until it is silent."""
-        for lease in self.held.values():
-            with suppress(OSError):
-                lease.path.write_bytes(RELEASED)
-        self.held.clear()
-
     def lost(self, seen: Seen, among: Collection[int]) -> list[int]:
         """Return the claimed parts that are not done and whose holder is gone.  Raises WorkIsGoneError."""
-        try:
-            now = _now(self.folder)
-        except FileNotFoundError:
-            raise WorkIsGoneError from None
-        lost = []
+        with _explain_refusal("read", self.folder):
+            now, lost = _now(self.folder), list[int]()
         for part in (seen.generations.keys() & among) - seen.done - self.held.keys():
             with suppress(OSError):  # a server pauses
                 found = _look(self.folder / f"{part}.{seen.generations[part]}")
@@ -326,12 +313,15 @@ class Claims:
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Give signs of life for the held claims, and release them at the end of the body."""
+        """Give signs of life for the held claims; release them at the end, so that others need not wait."""
         try:
             with _renew(self.held.values()):
                 yield
         finally:
-            self.release()
+            for lease in self.held.values():
+                with suppress(OSError):
+                    lease.path.write_bytes(RELEASED)
+            self.held.clear()
 
 
 def claims_in(folder: Path) -> Claims:

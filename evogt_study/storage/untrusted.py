@@ -17,6 +17,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 from evogt_study.errors import EvogtError, InputError, shorten
 
 MAX_BYTES = 32 * 2**20
@@ -87,3 +89,11 @@ def hash_file(path: Path, inside: Path | None = None) -> str:
     """Return the SHA-256 of the bytes of a regular file of any size.  Raises OSError."""
     with open_file(path, inside) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checksum(*parts: Any) -> bytes:
+    """Return the XXH3-128 hash of bytes."""
+    made = xxhash.xxh3_128()
+    for part in parts:
+        made.update(part)
+    return made.digest()

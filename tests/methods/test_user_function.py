@@ -10,8 +10,9 @@ from helpers import read_study
 from evogt_study.errors import StudyError
 from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
-from evogt_study.results.dataset import SCHEMA_VERSION, dataset
+from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result
+from evogt_study.results.run_metadata import SCHEMA_VERSION
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
 from evogt_study.study.plan import study_plan

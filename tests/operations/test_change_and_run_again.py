@@ -177,7 +177,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     runs = compute_here(Batch.of(first.spec, list(study_plan(first).cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
-    assert read_finished_runs(other, path).count("main") == 2
+    assert read_finished_runs(other, path).tables["main"].n_finished == 2
     count, line = executed(other, path, warns=True)
     assert (count, read_store(path).runs) == (0, 2)
     assert "no longer includes them (axes.seed.count: 4 -> 2)" in line

@@ -60,7 +60,9 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
 def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
     evs.concat(files, output=tmp_path / "joined.nc")
     study = own_study(HEAT, HEAT_STUDY, "heat")
-    assert read_finished_runs(study, tmp_path / "other.nc").count("main") == 4  # of heat.nc, in the same folder
+    assert (
+        read_finished_runs(study, tmp_path / "other.nc").tables["main"].n_finished == 4
+    )  # of heat.nc, in the same folder
     files["heat"].unlink()
     assert read_finished_runs(study, tmp_path / "other.nc") is None
 

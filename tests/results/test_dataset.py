@@ -89,8 +89,7 @@ def test_with_a_lifting_what_is_said_of_norm_and_energy_is_what_they_are(result_
 
 
 @pytest.mark.parametrize(
-    ("dimension", "method", "radius"),
-    [(1, "evolution", 0.8), (3, "evolution", 0.9), (2, "space_time_regression", 0.9)],
+    ("dimension", "method", "radius"), [(1, "evolution", 0.8), (3, "evolution", 0.9), (2, "space_time_regression", 0.9)]
 )
 def test_the_default_radius_is_a_coordinate(dimension, method, radius):
     exact = "exp(-t)*" + "*".join(f"sin(pi*{name})" for name in "xyz"[:dimension])

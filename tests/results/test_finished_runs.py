@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from conftest import computed_table
 from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
-from evogt_study.errors import ResultError
+from evogt_study.errors import PilotError, ResultError
+from evogt_study.results.decisions import choose
 from evogt_study.results.finished import describe, read_finished_runs
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.study.plan import provisional_plans, study_plan
@@ -24,6 +26,11 @@ UNASKED = (
     "results/own.nc holds 2 finished runs that own.toml no longer includes (axes.seed.count: 2 -> 1). "
     "`evogt run` moves them to results/own.nc.store."
 )
+
+
+def count(reader, phase):
+    """The number of finished runs of a phase; None if its cases are not known."""
+    return reader.tables[phase].n_finished if phase in reader.tables else None
 
 
 def counts(table):
@@ -47,18 +54,6 @@ def write_runs(path, plan, which):
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
-def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
-    path = result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
-    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
-    assert read_finished_runs(own_study(PARABOLA, constant), path).count_unplanned() == 12 + 2
-
-
-def test_shards_count_beside_the_result(own_study, result):
-    study = own_study(OWN, GROWN)
-    write_runs(result, study_plan(study), [3, 4])
-    assert counts(read_finished_runs(study, result).tables["main"]) == {"not_run": 4, "ok": 5, "failed": 1}
-
-
 def test_numbers_are_not_read(own_study, result):
     """Of a result of fields they are most of the file."""
     study = own_study(OWN, GROWN)
@@ -72,13 +67,13 @@ def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_o
     pilot = provisional_plans(study)[0]
     write_runs(path, pilot, range(3))
     waiting = read_finished_runs(study, path)
-    assert (waiting.count("pilot"), waiting.count("main")) == (3, None)
+    assert (count(waiting, "pilot"), count(waiting, "main")) == (3, None)
     write_runs(path, pilot, range(3, pilot.space.size))
     chosen = read_finished_runs(study, path)
-    assert (chosen.count("pilot"), chosen.count("main")) == (pilot.space.size, 0)
+    assert (count(chosen, "pilot"), count(chosen, "main")) == (pilot.space.size, 0)
     remove_shards(shard_folder(path), (), shard_folder(path) / "none")
     result_of(study, path)
-    assert read_finished_runs(study, path).count("main") == 4
+    assert count(read_finished_runs(study, path), "main") == 4
 
 
 # --- on the command line ----------------------------------------------------------------------------------------------
@@ -93,10 +88,7 @@ def test_status_of_a_study_that_grew(evogt, own_study, result):
         "  not ok by level: 2: 1/5",
         "  not ok by seed: 1: 1/2",
     ]
-    assert out.splitlines()[3:5] == [
-        "  not run by level: 1: 3/5, 2: 3/5",
-        "  not run by seed: 2: 2/2, 3: 2/2, 4: 2/2",
-    ]
+    assert out.splitlines()[3:5] == ["  not run by level: 1: 3/5, 2: 3/5", "  not run by seed: 2: 2/2, 3: 2/2, 4: 2/2"]
     assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (main): 4 runs, 3 ok, 1 failed\n")
 
 
@@ -156,7 +148,7 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     assert UNASKED in evogt("run", "-n", "own.toml")[1].splitlines()
 
 
-# --- failed runs of a pilot -------------------------------------------------------------------------------------------
+# --- a pilot ----------------------------------------------------------------------------------------------------------
 
 UNLUCKY = PARABOLA.replace(":\n", ':\n    assert gamma != 6 or seed != 100, f"no luck with {target}"\n', 1)
 
@@ -172,3 +164,13 @@ def test_failed_runs_of_a_pilot_are_printed(evogt, own_study, result_of, folder,
         "  2 x AssertionError: no luck with 2 (e.g. target=2, candidate=2, seed=100)",
         "  traceback: evogt try results/own.nc target=2 candidate=2 seed=100 --pilot",
     ]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [("('k', [1.0])", r"a variable of numbers over \(k\), not a number"), ("'word'", "a variable of strings over")],
+)
+def test_what_a_pilot_cannot_minimise(own_study, returned, said):
+    study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
+    with pytest.raises(PilotError, match=f"cannot minimise `error`: it is {said}"):
+        choose(study.pilot, computed_table(provisional_plans(study)[0]))

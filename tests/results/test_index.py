@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.errors import DamagedShardError, StoreWarning
+from evogt_study.errors import DamagedResultError, StoreWarning
 from evogt_study.results import index, netcdf
 from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index
 from evogt_study.results.shards import ResultFile, read_shard, shard_folder, write_shard
-from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, unpack
+from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, slabs, unpack
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -69,7 +69,7 @@ def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
     content = path.read_bytes()
     for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
         path.write_bytes(flipped(content, at))
-        with pytest.raises(DamagedShardError, match="damaged"):
+        with pytest.raises(DamagedResultError, match="damaged"):
             read_shard(path)
 
 
@@ -160,15 +160,20 @@ def test_an_index_that_deflates_well_is_read():
     assert index.decode(index.encode(content)) == content
 
 
-# --- packing ----------------------------------------------------------------------------------------------------------
+# --- slabs and packing ------------------------------------------------------------------------------------------------
 
-KINDS = [
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-]
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.lists(st.integers(0, 7), max_size=4).map(tuple), st.integers(1, 40))
+def test_slabs_meet_every_value_once_in_c_order(shape, limit):
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    parts = [numbers[slab] for slab in slabs(shape, limit)]
+    assert [value for part in parts for value in part.ravel().tolist()] == numbers.ravel().tolist()
+    assert all(part.size <= limit for part in parts)
+
+
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+KINDS = ["float16", "float32", "float64", "bool", *INTEGERS]
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -181,15 +186,30 @@ def test_any_array_comes_back_from_its_pieces(dtype, shape):
     packed = Packed.of(values)
     assert packed.shape == (2, *shape)
     for row in range(2):
-        ((_, found),) = packed.arrays(np.array([row]))
-        assert (found.dtype, found.shape) == (values[row].dtype, (1, *shape))
-        np.testing.assert_array_equal(found[0], values[row])
+        found = packed.read_row(row)
+        assert (found.dtype, found.shape) == (values[row].dtype, shape)
+        np.testing.assert_array_equal(found, values[row])
 
 
 def test_noise_is_stored_and_what_repeats_is_deflated():
+    """Also the ends of padded runs between noise, which readers would decode slowly."""
     noise, zeros = np.random.default_rng(0).normal(size=2**17), np.zeros(2**17)
+    padded = np.where(np.arange(2**17) % 2000 < 1234, noise, np.nan)
     assert 0.85 < len(pack(noise)) / noise.nbytes < 0.9
     assert len(pack(zeros)) < 0.01 * zeros.nbytes
+    assert len(pack(padded)) < 0.6 * noise.nbytes
+    assert unpack(pack(padded), padded.dtype, padded.shape).tobytes() == padded.tobytes()
+    assert noise[:64].view("u1")[::8].tobytes() in pack(padded)
+
+
+def test_small_arrays_of_unlike_shapes_lie_in_one_large_box(own_study, result_of, tmp_path):
+    source = """
+        import numpy as np
+        def method(seed):
+            return {"v": (("y", "z"), np.full((1, 1_100) if seed % 2 else (1_100, 1), seed, "i1"))}
+    """
+    with evs.open(result_of(own_study(source, SEEDS % 3), tmp_path / "own.nc")) as data:
+        assert data.v.sum(("y", "z")).values.tolist() == [0, 1_100, 2_200]
 
 
 def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_of, tmp_path):
