@@ -22,6 +22,12 @@ def method(family, gamma, epsilon, seed):
     assert seed != 1 or family != 'beta', 'no luck'
     return {'error': gamma * epsilon + seed, 'rank': 7, 'word': family}
 """
+RAGGED = """
+import numpy as np, xarray as xr
+def method(seed):
+    data = {'I': ('event', np.arange(5 + seed), {'units': '1'})}
+    return xr.Dataset(data, {'t': ('event', np.arange(5 + seed) / 2, {'units': 'd'})})
+"""
 REST = """
 [axes]
 family = ["alpha", "beta"]
@@ -79,23 +85,27 @@ def judged(path, standard):
     return told, ran.stdout + ran.stderr
 
 
-@pytest.mark.slow
-def test_the_cf_checker_finds_no_error(scalar_result):
-    told, printed = judged(scalar_result, "cf:1.11")
-    assert told["high"] == told["medium"] == []
-    assert "exceptions occurred" not in printed
-
-
-@pytest.mark.slow
-def test_the_cf_checker_finds_no_error_in_a_copy_with_another_name_of_time(full_result, tmp_path):
-    """As data/README.md makes it."""
-    copy = tmp_path / "copy.nc"
+@pytest.fixture
+def renamed_result(full_result, tmp_path):
+    """A copy with another name of time, as data/README.md makes it."""
     with xr.open_dataset(full_result) as opened:
         data = opened.rename(time="t")
         for coordinate in data.coords.values():
             coordinate.encoding["_FillValue"] = None
-        data.to_netcdf(copy)
-    told, printed = judged(copy, "cf:1.11")
+        data.to_netcdf(tmp_path / "copy.nc")
+    return tmp_path / "copy.nc"
+
+
+@pytest.fixture
+def ragged_result(own_study, result_of, tmp_path):
+    """Trajectories of different lengths."""
+    return result_of(own_study(RAGGED, "[axes]\nseed = { count = 3 }\n"), tmp_path / "ragged.nc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("result", ["scalar_result", "renamed_result", "ragged_result"])
+def test_the_cf_checker_finds_no_error(result, request):
+    told, printed = judged(request.getfixturevalue(result), "cf:1.11")
     assert told["high"] == told["medium"] == []
     assert "exceptions occurred" not in printed
 

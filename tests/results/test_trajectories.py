@@ -1,10 +1,5 @@
 """Runs with trajectories of different lengths: the coordinate of the user, counts, common grids and the ragged form."""
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -96,12 +91,3 @@ def test_a_history_is_drawn_against_the_coordinate_of_the_runs(result):
         assert axes.get_xlabel().startswith("t")
         (line, *_) = [line for line in axes.lines if line.get_gid() == "median"]
         assert line.get_xdata().max() > 20
-
-
-@pytest.mark.slow
-def test_the_cf_checker_passes_it(result):
-    checker = Path(sys.executable).parent / "compliance-checker"
-    if not checker.exists() and shutil.which("compliance-checker") is None:
-        pytest.skip("compliance-checker is not installed (pip install compliance-checker)")
-    done = subprocess.run([checker, "-t", "cf:1.11", result[1]], capture_output=True, text=True, check=False)
-    assert "All tests passed" in done.stdout, done.stdout

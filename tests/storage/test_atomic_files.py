@@ -16,12 +16,7 @@ from evogt_study.results import shards as run_sources
 from evogt_study.results.finished import describe, description_path, read_partial_result
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic import (
-    check_writable,
-    process_mark,
-    remove_unfinished,
-    write_atomically,
-)
+from evogt_study.storage.atomic import check_writable, process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -124,17 +119,6 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
         assert finished_runs.read_finished_runs(study, path).tables["main"].counts()[Status.ok] == 2
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    def interrupted():
-        with write_atomically(tmp_path / "a") as temporary:
-            temporary.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert os.listdir(tmp_path) == []
-
-
 def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes_it(tmp_path):
     """But not what one that is there is writing, or one of another machine."""
     code = """
@@ -160,17 +144,13 @@ with write_atomically(Path(sys.argv[1])) as temporary:
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+def test_a_file_or_a_folder_appears_whole_or_not_at_all(tmp_path):
     whole = tmp_path / "new/whole"
-
-    def interrupted():
-        with write_atomically(whole, tidy=True, folder=True) as temporary:
-            (temporary / "part").write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert list(tmp_path.iterdir()) == []
+    for path, part in ((whole, "part"), (tmp_path / "a", "")):
+        interrupted = write_atomically(path, tidy=True, folder=bool(part))
+        (interrupted.__enter__() / part).write_text("half")
+        assert not interrupted.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert list(tmp_path.iterdir()) == []
     with write_atomically(whole, tidy=True, folder=True) as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner/part").write_text("all")
