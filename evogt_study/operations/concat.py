@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import xarray as xr
 from evogt_study.errors import InputError, shorten
 from evogt_study.operations.merge import write_joined
 from evogt_study.results.dataset import DECLARATION, with_room
-from evogt_study.results.netcdf import read_result
+from evogt_study.results.netcdf import MAX_LOADED_BYTES, load_result, open_result, open_written
 from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.run_metadata import (
     CONCATENATED,
@@ -89,21 +90,26 @@ def concat(
     kinds = {isinstance(label, str) for label in results}
     if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
         raise InputError(f"the labels of `results` must be all strings or numbers, got {shorten(list(results))}")
-    given = {label: _read(label, result) for label, result in results.items()}
-    owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
-    reason = objection(dim) or ("" if owner is None else f"{owner!r} has a variable of this name. Choose another one")
-    if reason:
-        raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
-    joined = _join(given, dim)
-    if output is not None:
+    with ExitStack() as opened:
+        given = {label: _read(label, result, opened) for label, result in results.items()}
+        owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
+        taken = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
+        if reason := objection(dim) or taken:
+            raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
+        joined = _join(given, dim)
+        if output is None:
+            return with_status_names(joined.load())
         write_joined(Path(output), lambda: ({MAIN: joined}, {}))
-    return with_status_names(joined)
+    return with_status_names(open_written(Path(output)))
 
 
-def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
-    """The runs of a result as its file has them, in memory."""
+def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
+    """The runs of a result as its file has them; those of a large file are read chunk by chunk while it is open."""
     if not isinstance(result, xr.Dataset):
-        return read_result(Path(result))[MAIN]
+        data = opened.enter_context(open_result(Path(result)))
+        if data.nbytes > MAX_LOADED_BYTES:
+            return opened.enter_context(open_result(Path(result), chunks={}))
+        return load_result(Path(result), data)
     if lacking(result):
         raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
     axes = result["run_status"].dims

@@ -102,8 +102,12 @@ def _align(
     for name, column in columns.items():
         if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
             along = {key: each for key, each in columns.items() if name in each.dims}
-            known = _labels(column, along)
-            if known is None:
+            known = dict[int, npt.NDArray[Any]]()
+            is_everywhere = not any((each.present & ~column.present).any() for each in along.values())
+            if is_everywhere and column.dtype.kind in "OMiu":
+                values, missing = column.loaded()
+                known = {case: values[case][~missing[case]] for case in np.flatnonzero(column.present).tolist()}
+            if not known or any(len(set(each.tolist())) < len(each) for each in known.values()):
                 index_of[name] = f"{name}_index"
                 while index_of[name] in used:
                     index_of[name] += "_"
@@ -143,15 +147,6 @@ def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
         if ((marks == first) | ~there).all():
             return False
     return bool(there.any())
-
-
-def _labels(column: RunColumn, along: Mapping[str, RunColumn]) -> dict[int, npt.NDArray[Any]] | None:
-    """Return the labels of each run that has the coordinate; None if runs cannot be aligned by them."""
-    if column.dtype.kind not in "OMiu" or any((each.present & ~column.present).any() for each in along.values()):
-        return None
-    values, missing = column.loaded()
-    found = {case: values[case][~missing[case]] for case in np.flatnonzero(column.present).tolist()}
-    return found if all(len(set(each.tolist())) == len(each) for each in found.values()) else None
 
 
 def _reindex(cells: Cells, axis: int, labels: Mapping[int, npt.NDArray[Any]], union: npt.NDArray[Any]) -> Cells:
@@ -431,15 +426,12 @@ def _stack(
         there = ~absent.all(axis=tuple(range(1, values.ndim)))
         values, ok, absent = np.where(absent, 0, values).astype(stored)[there], ok[there], absent[there]
         if absent.any():
-            own = [_without_end(*each) for each in zip(values, absent, strict=True)]
+            own = []
+            for array, gap in zip(values, absent, strict=True):  # without missing values at the end
+                there = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~gap))
+                # missing values among others, of a file that another program has changed
+                own.append(np.where(gap, np.nan, array)[there] if gap[there].any() else array[there])
             values = Packed.of([each.astype(np.result_type(*own), copy=False) for each in own])
     elif values.dtype.kind == "O":
         values = values.astype(str)
     return Stack(name, tuple(names.get(dim, dim) for dim in dims), ok, values, attributes, role)
-
-
-def _without_end(array: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Return the array of a run without missing values at its end."""
-    own = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~absent))
-    # missing values among others, of a file that another program has changed
-    return np.where(absent, np.nan, array)[own] if absent[own].any() else array[own]

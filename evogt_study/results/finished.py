@@ -18,7 +18,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError, StoreWarning, StudyError, warn
-from evogt_study.methods.code import UserCode, find_declared_code
+from evogt_study.methods.code import find_declared_code
 from evogt_study.results import shards
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import choose_so_far, fill_until_precise
@@ -230,12 +230,12 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
 def with_recorded_code(study: Study, path: Path) -> Study:
     """Return the study with the fingerprints, and so the run keys, of its result at `path`.  Raises ResultError."""
     declaration = _read_earlier(study, path, check=False)[1].get("code", "")
-
-    def with_record(code: UserCode) -> UserCode:
-        return replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
-
+    if not declaration:
+        return study
     try:
-        return study.with_codes(with_record) if declaration else study
+        return study.with_codes(
+            lambda code: replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
+        )
     except StudyError as error:
         raise ResultError(f"no runs of older code can be reused: {error}") from None
 

@@ -124,9 +124,11 @@ def encode(content: Any) -> bytes:
     arrays: list[npt.NDArray[Any]] = []
     text = json.dumps(_flat(content, arrays)).encode()
     sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
-    parts = [sizes, text, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
+    parts: list[Any] = [sizes, text, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
+    if (size := sum(map(len, parts))) < _BLOCK:  # which deflates better together
+        parts = [b"".join(parts)]
     packed = _compress(isal_zlib.compressobj(1), parts)
-    return packed if sum(map(len, parts)) <= max_bytes(packed) else _compress(zlib.compressobj(0), parts)
+    return packed if size <= max_bytes(packed) else _compress(zlib.compressobj(0), parts)
 
 
 # part by part: the index of a study of many runs would be in memory several times

@@ -118,7 +118,10 @@ class _GroupWriter:
         beside = {str(name): set(coord.dims) for name, coord in data.coords.items() if name not in data.dims}
         for name in sorted(map(str, data.variables), key=lambda name: (name not in data.dims, name in data.data_vars)):
             variable = data.variables[name]
-            runs = run_array(variable) if variable.size else None
+            lazy = variable._data if variable.size else None
+            runs = lazy.array if isinstance(lazy, indexing.LazilyIndexedArray) else None
+            if not isinstance(runs, RunArray) or any(key != slice(None) for key in lazy.key.tuple):
+                runs = None  # or the variable was changed since it was made
             named = sorted(other for other, dims in beside.items() if dims <= set(variable.dims))
             if variable.dtype.kind in "Mm":
                 variable = _in_units(variable)
@@ -251,14 +254,6 @@ class RunArray(BackendArray):
             whole = self.column.data.read_padded(cases.ravel()[some], self.lengths, self.dtype, blank)
             made[some] = whole[(slice(None), *key[axes:])]
         return made.reshape(*cases.shape, *made.shape[1:])
-
-
-def run_array(variable: xr.Variable) -> RunArray | None:
-    """Return the arrays of runs behind a variable that was not changed since it was made."""
-    lazy = variable._data
-    if not isinstance(lazy, indexing.LazilyIndexedArray) or not isinstance(lazy.array, RunArray):
-        return None
-    return lazy.array if all(key == slice(None) for key in lazy.key.tuple) else None
 
 
 def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
@@ -490,16 +485,14 @@ def open_written(path: Path) -> xr.Dataset:
 
 def _check(path: Path, data: xr.Dataset) -> None:
     """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
-    version = other_schema(data)
-    if version:
+    if version := other_schema(data):
         raise ResultError(
             f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
             "2.x; read it with the version that wrote it"
         )
     if lacking(data):
         raise ResultError(f"{path} is not a result of this package")
-    damage = next(unsound(data), None)
-    if damage is not None:
+    for damage in unsound(data):
         raise DamagedResultError(f"{path} is damaged: {damage}")
 
 

@@ -33,7 +33,11 @@ def environment() -> Mapping[str, str]:
     revision, dirty = git_state(Path(__file__).parents[1])
     versions = {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()}
     text = json.dumps(versions, sort_keys=True)
-    machine = {"platform": platform.platform(), "cpu": _cpu()}
+    cpu = platform.processor() or platform.machine()
+    with suppress(OSError):
+        named = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+        cpu = next((line.partition(":")[2].strip() for line in named), cpu)
+    machine = {"platform": platform.platform(), "cpu": cpu}
     return {"git_revision": revision, "git_dirty": dirty, "versions": text, **machine}
 
 
@@ -83,14 +87,6 @@ def _blas() -> str:
         if info.get("user_api") == "blas"
     }
     return "; ".join(sorted(libraries)) or "unknown"
-
-
-def _cpu() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def git_state(folder: Path) -> tuple[str, str]:

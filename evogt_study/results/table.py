@@ -64,29 +64,26 @@ Shapes = dict[tuple[str, bool], Shape]
 def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -> str | None:
     """Add the shapes of stacks, or return how one differs from other runs.  axes: dimensions of the study."""
     dims = {dim for each in shapes.values() if each.role != ATTRIBUTE for dim in each.dims}
-    return next(filter(None, (_add_shape(shapes, dims, axes, stack) for stack in stacks)), None)
-
-
-def _add_shape(shapes: Shapes, dims: set[str], axes: tuple[str, ...], stack: Stack) -> str | None:
-    key, shape, name = column_key(stack), Shape.of(stack), stack.name
-    known = shapes.get(key, shape)
-    if known != shape:
-        if replace(known, units=shape.units) == shape:
-            return f"`{name}` has units {shape.units!r}, but {known.units!r} in other runs"
-        return f"`{name}` is {shape}, but {known} in other runs"
-    for dim in (name, *shape.dims) if shape.role != ATTRIBUTE else ():
-        if dim in axes:
-            return f"`{dim}` is returned here, but is a dimension of the study"
-        if dim == name and dim in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
-            return f"`{name}` is {shape} here, but a dimension in other runs"
-        other = shapes.get((dim, False)) if dim in shape.dims else None
-        if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
-            return f"`{dim}` is a dimension here, but {other} in other runs"
-    shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
-    if shape.is_large and common_type(shape.types).kind == "f":
-        return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
-    shapes[key] = shape
-    dims.update(shape.dims if shape.role != ATTRIBUTE else ())
+    for stack in stacks:
+        key, shape, name = column_key(stack), Shape.of(stack), stack.name
+        known = shapes.get(key, shape)
+        if known != shape:
+            if replace(known, units=shape.units) == shape:
+                return f"`{name}` has units {shape.units!r}, but {known.units!r} in other runs"
+            return f"`{name}` is {shape}, but {known} in other runs"
+        for dim in (name, *shape.dims) if shape.role != ATTRIBUTE else ():
+            if dim in axes:
+                return f"`{dim}` is returned here, but is a dimension of the study"
+            if dim == name and dim in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
+                return f"`{name}` is {shape} here, but a dimension in other runs"
+            other = shapes.get((dim, False)) if dim in shape.dims else None
+            if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
+                return f"`{dim}` is a dimension here, but {other} in other runs"
+        shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
+        if shape.is_large and common_type(shape.types).kind == "f":
+            return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
+        shapes[key] = shape
+        dims.update(shape.dims if shape.role != ATTRIBUTE else ())
     return None
 
 

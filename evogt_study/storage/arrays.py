@@ -250,7 +250,18 @@ class Packed:
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
         stored, is_text = dtype_in_file(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
-            return made._with_small(arrays, stored)
+            stack = np.ascontiguousarray(arrays, dtype.newbyteorder("<"))
+            content, size = stack.reshape(-1).view(np.uint8), stack[0].nbytes
+            made.form[:], made.shapes[:] = made.number_of(Form(dtype, stored, None)), stack.shape[1:]
+            if dtype.kind in "iu" and stack.size:
+                each_run = stack.reshape(len(stack), -1)
+                limits = np.stack([each_run.min(axis=1), each_run.max(axis=1)], axis=1)
+                made.limits[:] = np.minimum(limits, _LARGEST) if dtype == np.uint64 else limits
+            starts = np.arange(len(stack)) * size
+            marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
+            made.pieces["row"], made.pieces["size"], made.pieces["offset"][:, 0] = RAW, size, starts
+            made.pieces["checksum"][:, 0], made.sources = np.frombuffer(marks, "V16"), [Memory(content)]
+            return made
         contents, sent, end = list[bytes](), dict[bytes, tuple[Any, ...]](), 0
         found: list[list[tuple[Any, ...]]] = []
         for row, array in enumerate(arrays):
@@ -278,21 +289,6 @@ class Packed:
         made.pieces = np.array([own + [(0, 0, 0, 0, b"")] * (longest - len(own)) for own in found], PIECE)
         made.sources = [Memory(np.frombuffer(b"".join(contents), np.uint8))]
         return made
-
-    def _with_small(self, stack: npt.NDArray[Any], stored: np.dtype[Any]) -> Packed:
-        """Hold small arrays of one shape, as they are."""
-        values = np.ascontiguousarray(stack, stack.dtype.newbyteorder("<"))
-        content, size = values.reshape(-1).view(np.uint8), values[0].nbytes
-        self.form[:], self.shapes[:] = self.number_of(Form(stack.dtype, stored, None)), values.shape[1:]
-        if stack.dtype.kind in "iu" and values.size:
-            rows = values.reshape(len(values), -1)
-            limits = np.stack([rows.min(axis=1), rows.max(axis=1)], axis=1)
-            self.limits[:] = np.minimum(limits, _LARGEST) if stack.dtype == np.uint64 else limits
-        starts = np.arange(len(stack)) * size
-        marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
-        self.pieces["row"], self.pieces["size"], self.pieces["offset"][:, 0] = RAW, size, starts
-        self.pieces["checksum"][:, 0], self.sources = np.frombuffer(marks, "V16"), [Memory(content)]
-        return self
 
     def number_of(self, form: Form) -> int:
         """Return the index of a form, which is added if it is new."""

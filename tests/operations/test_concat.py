@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError
+from evogt_study.operations import concat
 from evogt_study.results.finished import read_finished_runs
 
 HEAT = """
@@ -17,6 +19,8 @@ WAVES = """
 """
 HEAT_STUDY = "[axes]\nN = [4, 8]\nseed = [0, 1]\n[constants]\nkappa = 2"
 WAVES_STUDY = "[axes]\nseed = [0, 1, 2]\n[constants]\nkappa = 3\nspeed = 10\nN = 8"
+
+METADATA = ("status", "message", "key", "attempts", "seconds")
 
 
 @pytest.fixture
@@ -41,16 +45,7 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
         with evs.open(path) as own:
             levels = own["N"].values.tolist()  # one, where it is a constant
             part = joined.sel(problem=label, seed=own["seed"].values, step=own["step"].values, N=levels)
-            for name in (
-                "error",
-                "rank",
-                "history",
-                "run_status",
-                "run_message",
-                "run_key",
-                "run_attempts",
-                "run_seconds",
-            ):
+            for name in ("error", "rank", "history", *(f"run_{each}" for each in METADATA)):
                 np.testing.assert_array_equal(part[name].values, own[name].values)
     assert joined.evogt.failures()["run_message"].tolist() == ["ValueError: no luck"]
     mean = evs.summary(joined.error, over="seed", missing="drop")
@@ -60,11 +55,17 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
 def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
     evs.concat(files, output=tmp_path / "joined.nc")
     study = own_study(HEAT, HEAT_STUDY, "heat")
-    assert (
-        read_finished_runs(study, tmp_path / "other.nc").tables["main"].n_finished == 4
-    )  # of heat.nc, in the same folder
+    tables = read_finished_runs(study, tmp_path / "other.nc").tables
+    assert tables["main"].n_finished == 4  # of heat.nc, in the same folder
     files["heat"].unlink()
     assert read_finished_runs(study, tmp_path / "other.nc") is None
+
+
+def test_large_results_are_joined_chunk_by_chunk(files, tmp_path, monkeypatch):
+    wanted = evs.concat(files)
+    monkeypatch.setattr(concat, "MAX_LOADED_BYTES", 0)
+    xr.testing.assert_equal(evs.concat(files), wanted)
+    xr.testing.assert_equal(evs.concat(files, output=tmp_path / "joined.nc"), wanted)
 
 
 def test_open_results_are_joined_as_their_files_are(files, tmp_path):
