@@ -16,7 +16,7 @@ from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
-from evogt_study.study.plan import phase_plan
+from evogt_study.study.plan import plan_phase
 from evogt_study.study.study import Study
 from evogt_study.workers import clusters
 from evogt_study.workers.batch import Batch, compute_here
@@ -177,7 +177,7 @@ def result_of():
 def written_result(study, path):
     tables, chosen = {}, []
     for phase in study.phases:
-        tables[phase.name] = computed_table(phase_plan(study, phase, chosen))
+        tables[phase.name] = computed_table(plan_phase(study, phase, chosen))
         chosen += choose_parameters(phase, tables[phase.name])
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():

@@ -19,7 +19,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import unit_sums
-from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.schema.values import canonical, find_value, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import join_names
@@ -183,7 +183,7 @@ def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 def position(values: xr.DataArray, dim: str, label: object) -> int:
     """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
-    found = find([canonical(each) for each in values[dim].values], str(label))
+    found = find_value([canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
     return found

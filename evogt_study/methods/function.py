@@ -22,7 +22,7 @@ from evogt_study.methods.streams import ALL, RNG, SEED, Common, add_seed, make_g
 from evogt_study.schema.parameters import Parameter, get_defaults
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Exact, Values, canonical_json, is_composite
-from evogt_study.schema.variables import objection
+from evogt_study.schema.variables import explain_reserved_name
 
 PROBLEM = "problem"
 """Argument of a function that takes the problem of the study."""
@@ -182,7 +182,7 @@ def parameters_of_function(function: Any, reference: str) -> dict[str, Parameter
     """Return a parameter for each argument.  Raises StudyError for a name that a result cannot have."""
     parameters = signature_parameters(function, reference)
     for name in parameters:
-        reason = objection(name)
+        reason = explain_reserved_name(name)
         if reason is not None:
             raise StudyError(f"the argument `{name}` must have another name, since {reason}")
     if CHECKPOINT in parameters:

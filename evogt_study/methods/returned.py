@@ -14,7 +14,7 @@ import numpy.typing as npt
 from evogt_study.errors import ReturnError, shorten
 from evogt_study.schema.records import EXACT, Datum, Record
 from evogt_study.schema.values import to_numpy_date
-from evogt_study.schema.variables import RETURNED_DTYPE, holds_attribute, objection
+from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
 
 ALONE = "value"
 """Name of a value that is returned without a name."""
@@ -326,7 +326,7 @@ def _check_dimensions(record: Record) -> None:
 def _check_name(kind: str, name: str) -> None:
     if not _is_word(name):
         raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
-    reason = objection(name)
+    reason = explain_reserved_name(name)
     if reason is not None:
         raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename it")
 

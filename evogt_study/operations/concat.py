@@ -35,7 +35,14 @@ from evogt_study.results.run_metadata import (
 )
 from evogt_study.results.table import Cells
 from evogt_study.schema.records import EXACT
-from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, TRUTH_MEANINGS, Status, objection
+from evogt_study.schema.variables import (
+    BOOKKEEPING,
+    EARLIER_PHASES,
+    MAIN,
+    TRUTH_MEANINGS,
+    Status,
+    explain_reserved_name,
+)
 
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
@@ -94,7 +101,7 @@ def concat(
         given = {label: _read(label, result, opened) for label, result in results.items()}
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
         taken = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
-        if reason := objection(dim) or taken:
+        if reason := explain_reserved_name(dim) or taken:
             raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
         joined = _join(given, dim)
         if output is None:

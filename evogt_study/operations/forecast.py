@@ -22,9 +22,9 @@ from evogt_study.study.plan import (
     Plan,
     SharedWork,
     count_shared_work,
-    peak_memory,
+    estimate_peak_memory,
+    estimate_work,
     provisional_plans,
-    work_of,
 )
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch
@@ -134,7 +134,7 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
     # with a fixed seed, so that a forecast can be repeated
     some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
     cases = [(int(i), values) for i, values in zip(some, plan.space.each(some), strict=True) if values is not None]
-    works = [work_of(plan.method, values) for _, values in cases]
+    works = [estimate_work(plan.method, values) for _, values in cases]
     rough = [work for work in works if work is not None]
     sizes = rough if len(rough) == len(cases) else [_rank(plan, index) for index, _ in cases]
     found = sorted(SampledCase(size, index) for size, (index, _) in zip(sizes, cases, strict=True))
@@ -248,7 +248,7 @@ def worker_memory(plan: Plan) -> float:
 
     The cached results of a run count as a quarter of its arrays.  0 if the memory of the runs is unknown.
     """
-    arrays = peak_memory(plan)
+    arrays = estimate_peak_memory(plan)
     if not arrays:
         return 0.0
     first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)

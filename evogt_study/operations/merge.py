@@ -37,7 +37,7 @@ from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.model import SeedRange, read_toml, validate_table, write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
-from evogt_study.study.plan import Plan, phase_plan
+from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study, check_study
 
 MERGED_FROM = "merged_from"
@@ -242,7 +242,7 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
         seeds = find_planned_seeds(
             phase, [source.groups[phase.name] for source in sources if phase.name in source.groups]
         )
-        plans[phase.name] = phase_plan(study, phase, chosen if seeds is None else [*chosen, seeds])
+        plans[phase.name] = plan_phase(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
     # the main phase first, since it becomes the root group of the file

@@ -20,7 +20,7 @@ from evogt_study.errors import InputError, shorten
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
-from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.schema.values import canonical, find_value, text_label
 from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, direction_and_estimand, status_codes
 from evogt_study.study.case_space import join_names
 
@@ -393,7 +393,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
         if name not in axes:
             raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(name)}")
         values = [canonical(each) for each in data[name].values]
-        number = find(values, str(value))
+        number = find_value(values, str(value))
         if number is None:
             raise InputError(
                 f"`{name}` must be one of {join_names([text_label(each) for each in values])}, got {shorten(value)}"

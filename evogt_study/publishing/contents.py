@@ -25,7 +25,7 @@ from evogt_study.results.netcdf import open_phases
 from evogt_study.results.reopened import find_code, study_in
 from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
-from evogt_study.study.designs import SECTION, rows_of
+from evogt_study.study.designs import SECTION, parse_table
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.parameter_values import SourceLocation
 from evogt_study.study.study import Study
@@ -196,7 +196,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
     # the cells of tables in the text of the study: a column may name meshes or Python
     columns = {
-        name: rows_of(lines, name, SourceLocation(study.file, SECTION))
+        name: parse_table(lines, name, SourceLocation(study.file, SECTION))
         for name, lines in stated.get(SECTION, {}).items()
     }
     programs = [Program.of(code.reference, folder) for code in study.spec.codes if is_command(code.reference)]

@@ -21,7 +21,16 @@ from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.table import Cells, RunColumn, RunTable, equal
 from evogt_study.schema import variables
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
+from evogt_study.schema.records import (
+    ATTRIBUTE,
+    COORDINATE,
+    EXACT,
+    NUMBERS,
+    VARIABLE,
+    RunRecords,
+    Stack,
+    classify_dtype,
+)
 from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, OUTPUT, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
@@ -45,7 +54,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         # the attributes that the method declares today, or else the attributes of the runs
-        units = {"units": "1"} if kind_of(column.dtype) == NUMBERS else {}
+        units = {"units": "1"} if classify_dtype(column.dtype) == NUMBERS else {}
         least = {} if name in meant else {"long_name": name, **units}
         declared = meant[name].attributes if name in meant else {}
         attributes = {**least, **column.attributes, **declared, **study.model.attributes.get(name, {})}
@@ -264,15 +273,15 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
-        shown, points = labels(axis.values), axis.points
-        if points is None:
+        shown = labels(axis.values)
+        if axis.columns is None:
             attributes: Mapping[str, Any] = dict(study.parameter(axis.name).attributes(shown[0]))
-        elif points.description:
-            attributes = {"long_name": f"number of the {axis.name}", "units": "1", variables.DESIGN: points.description}
+        elif axis.description:
+            attributes = {"long_name": f"number of the {axis.name}", "units": "1", variables.DESIGN: axis.description}
         else:
             attributes = variables.COORDINATES[variables.CANDIDATE].attributes
         coords[axis.name] = (axis.name, _array(shown), attributes)
-        for name, values in axis.parameters.items() if points is not None else ():
+        for name, values in axis.parameters.items() if axis.columns is not None else ():
             shown = labels(values)
             coords[name] = (axis.name, _array(shown), study.parameter(name).attributes(shown[0]))
     for name in space.dependent_parameters:

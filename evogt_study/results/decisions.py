@@ -20,7 +20,7 @@ from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, join_values
-from evogt_study.study.plan import Plan, phase_plan
+from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
 SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
@@ -111,10 +111,10 @@ def fill_until_precise(
     """
     precision = phase.precision
     if precision is None:
-        return fill(phase_plan(study, phase, chosen))
+        return fill(plan_phase(study, phase, chosen))
     counts: dict[Labels, int] = {}
     while True:
-        table = fill(phase_plan(study, phase, [*chosen, precision.seeds(phase.space, counts)]))
+        table = fill(plan_phase(study, phase, [*chosen, precision.seeds(phase.space, counts)]))
         known = sorted(name for name, column in table.columns.items() if column.is_number)
         # only its runs show what a user function returns
         if computing and precision.variable not in known and np.any(table.status == Status.ok):

@@ -35,8 +35,7 @@ from evogt_study.storage.paths import STORE, description_path, store_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan
-from evogt_study.study.sampled import check_growth
-from evogt_study.study.study import Study, changes
+from evogt_study.study.study import Study, describe_changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors of a description that this package did not write."""
@@ -57,7 +56,6 @@ class FinishedRuns:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
         self.history, self._before = _read_earlier(study, path, check)
-        check_growth(self._before.get("study", ""), study.model.given.get("sample", ()), study.file)
         self.shards = ShardFolder(shards.shard_folder(path))
         self.earlier_shards = frozenset(shards.shard_files(self.shards.path))
         self.others = [source for place in others for source in shards.source_at(place)]
@@ -159,7 +157,7 @@ class FinishedRuns:
     def changed(self) -> str:
         """Describe on one line how the study has changed since its result was written."""
         now = {"study": self.study.text, "code": self.study.spec.declaration, "version": package_version()}
-        return changes(self._before, now) if self._before else "another study's runs"
+        return describe_changes(self._before, now) if self._before else "another study's runs"
 
     def keep_unplanned(self) -> int:
         """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
@@ -204,7 +202,7 @@ class FinishedRuns:
 
 
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """The history of the result at `path` by phase, and what `changes` compares; empty if there is no result."""
+    """The history of the result at `path` by phase, and the state of its study; empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
             known = parse_json(read_bytes(description_path(path)))

@@ -28,7 +28,7 @@ from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
 from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.run_summary import RunSummary
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, group_of
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name
 from evogt_study.storage import arrays
 from evogt_study.storage.arrays import File, Form, Packed, pack
 from evogt_study.storage.atomic import make_folder, resolve_link, write_atomically
@@ -58,13 +58,15 @@ def write_result(
     the numbers of runs, which `evogt run` reads.
     """
     earlier = {name: data for name, data in phases.items() if name != MAIN}
-    phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
+    phases[MAIN].attrs |= {f"{name}_group": find_group_name(name) for name in earlier}
     try:
         make_folder(path.parent)
         with HDF5_LOCK, write_atomically(path) as temporary:
             try:
                 target, file = File(path), NetCDFFile(temporary)
-                made = {name: _GroupWriter(file.group(group_of(name)), target, name) for name in (MAIN, *earlier)}
+                made = {
+                    name: _GroupWriter(file.group(find_group_name(name)), target, name) for name in (MAIN, *earlier)
+                }
                 try:
                     for name, writer in made.items():
                         writer.write(phases[name])
@@ -387,8 +389,8 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
         # without a cache, memory does not grow
         groups = {MAIN: open_.enter_context(_open(path, None, cache=False))}
         for name in EARLIER_PHASES:
-            if groups[MAIN].attrs.get(f"{name}_group") == group_of(name):
-                groups[name] = open_.enter_context(_open(path, group_of(name), cache=False))
+            if groups[MAIN].attrs.get(f"{name}_group") == find_group_name(name):
+                groups[name] = open_.enter_context(_open(path, find_group_name(name), cache=False))
         try:
             yield groups
         except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
@@ -467,7 +469,7 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
     package, or has no runs of the phase.
     """
     try:
-        return _open(path, group_of(phase), chunks)
+        return _open(path, find_group_name(phase), chunks)
     except ResultError:
         if phase != MAIN and path.exists() and phase not in read_result(path):
             raise ResultError(f"{path} must have {phase} runs, got a result without them") from None

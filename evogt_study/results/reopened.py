@@ -25,14 +25,14 @@ from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import find_planned_seeds
 from evogt_study.results.netcdf import open_phases
 from evogt_study.results.run_metadata import CONCATENATED
-from evogt_study.schema.values import find, text_label
+from evogt_study.schema.values import find_value, text_label
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.paths import description_path
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
 from evogt_study.study.model import read_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
-from evogt_study.study.plan import Plan, phase_plan
+from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
 CODE = "--code FILE.py"
@@ -81,7 +81,7 @@ def read_plans(
         if plans and MAIN not in groups:  # an earlier phase, whose choice the next one needs, is not finished
             break
         seeds = find_planned_seeds(each, [groups[each.name]] if each.name in groups else [])
-        plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
+        plans[each.name] = plan_phase(study, each, chosen if seeds is None else [*chosen, seeds])
         if each.choice is not None and MAIN in groups:
             chosen.append(choice_in(path, groups[MAIN], study, each.choice))
     for phase, status in ((phase, data["run_status"]) for phase, data in groups.items()):
@@ -240,12 +240,12 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Para
     axes, table = [study.space.axis(name) for name in choice.by], dict[tuple[str, ...], Candidate]()
     for position in np.ndindex(columns[0].shape):
         shown = [str(data[name].values[i]) for name, i in zip(choice.by, position, strict=True)]
-        found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
+        found = [find_value(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
         if len(key) < len(axes):
             continue  # a point that is not part of `study`
         candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
-        fitting = [each for each in candidates if None not in map(find, [(value,) for value in each], texts)]
+        fitting = [each for each in candidates if None not in map(find_value, [(value,) for value in each], texts)]
         if not fitting:
             wanted, got = ", ".join(map(join_values, candidates)), join_values(texts)
             chosen = f"`{join_values(choice.parameters)}` in {path}"

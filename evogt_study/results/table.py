@@ -15,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.results.index import pack_records
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, VARIABLE, RunRecords, Stack, kind_of
+from evogt_study.schema.records import (
+    ATTRIBUTE,
+    COORDINATE,
+    EXACT,
+    NUMBERS,
+    VARIABLE,
+    RunRecords,
+    Stack,
+    classify_dtype,
+)
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed, in_memory, pad_of
 from evogt_study.study.case_space import Keys
@@ -31,7 +40,7 @@ def is_finished(status: Status) -> bool:
 class Shape:
     """What all runs that have a variable agree in.
 
-    kind: see `kind_of`.  types: the dtypes of numbers.  is_large: True for integers that float64 may not hold.
+    kind: see `classify_dtype`.  types: the dtypes of numbers.  is_large: True for integers that float64 may not hold.
     """
 
     role: str
@@ -44,7 +53,7 @@ class Shape:
     @staticmethod
     def of(stack: Stack) -> Shape:
         """Return the shape of a stack.  Numbers without units have the units "1"."""
-        dtype, kind = stack.values.dtype, kind_of(stack.values.dtype)
+        dtype, kind = stack.values.dtype, classify_dtype(stack.values.dtype)
         units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
         types = frozenset([dtype]) if kind == NUMBERS else frozenset[np.dtype[Any]]()
         is_large = False
@@ -387,7 +396,7 @@ class RunColumn:
     @property
     def is_number(self) -> bool:
         """True for a variable of one number for each run."""
-        return not self.dims and self.role == VARIABLE and kind_of(self.dtype) == NUMBERS
+        return not self.dims and self.role == VARIABLE and classify_dtype(self.dtype) == NUMBERS
 
     def common(self) -> npt.NDArray[Any] | None:
         """Return the value of all runs that have one, if it is the same; NaN is equal to NaN."""

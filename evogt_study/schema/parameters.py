@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Container, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
@@ -41,15 +42,6 @@ BITS = 64
 """Integers of a parameter are below 2 to this power: int64 or uint64 in the file."""
 
 
-def pass_through(value: Any) -> Any:
-    """Return `value`."""
-    return value
-
-
-class TooLargeError(ValueError):
-    """An integer is too large for a parameter."""
-
-
 @dataclass(frozen=True)
 class Parameter:
     """A parameter: its name, its valid values (`wanted` as text, `read`), and the attributes of its coordinate.
@@ -73,21 +65,20 @@ class Parameter:
     resolve: Callable[[Any, Path], Any] | None = None
     takes_code: bool = False
     kinds: Registry[Any] | None = field(default=None, compare=False)
-    make: Callable[[Any], Any] = pass_through
+    make: Callable[[Any], Any] = lambda value: value
 
     def value(self, raw: Any, where: str = "") -> Value:
         """Return `raw` in canonical form.  Raises ParameterError with the place `where` it was written."""
         try:
             return self.read(raw)
-        except TooLargeError:
-            wanted = f"{self.wanted} and below 2^{BITS}"
-            raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
         # RecursionError: of lists that are nested too deeply
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
                 raise error.at(where) from None
             # of any value the message says what this one cannot be
             wanted = str(error) if self.read is anything and isinstance(error, ValueError) else self.wanted
+            if self.read is not anything and isinstance(raw, int) and raw >= 2**BITS:
+                wanted += f" and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
@@ -128,18 +119,9 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(part.name for part in fields(kind))
 
 
-def integer(minimum: int, maximum: int | None = None) -> Reader:
+def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:
     """Read integers in [`minimum`, `maximum`].  60.0 is not an integer: it would name the same run twice."""
-    most = 2**BITS - 1 if maximum is None else maximum
-    read = _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= most)
-
-    def read_bounded(raw: Any) -> Value:
-        # before `canonical`, whose message has no limit
-        if maximum is None and isinstance(raw, int) and raw > most:
-            raise TooLargeError
-        return read(raw)
-
-    return read_bounded
+    return _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= maximum)
 
 
 def _read_if(admits: Callable[[Any], bool]) -> Reader:
@@ -156,16 +138,14 @@ def real(
     low: float = float("-inf"), high: float = float("inf"), *, low_included: bool = False, high_included: bool = False
 ) -> Reader:
     """Read finite numbers in (low, high), with the end points that are included."""
-    return number_reader(
-        lambda number: low < number < high or (high_included and number == high) or (low_included and number == low)
-    )
 
+    def admits(value: Any) -> bool:
+        if type(value) is bool or not isinstance(value, (int, float)):
+            return False
+        number = float(value)
+        return low < number < high or (high_included and number == high) or (low_included and number == low)
 
-def number_reader(admits: Callable[[float], bool]) -> Reader:
-    """Read numbers that pass a test."""
-    read: Any = _read_if(
-        lambda value: type(value) is not bool and isinstance(value, (int, float)) and admits(float(value))
-    )
+    read: Any = _read_if(admits)
     return lambda raw: float(read(raw))
 
 
@@ -222,16 +202,12 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
             default = part.default if part.default_factory is MISSING else part.default_factory()
             parameter = replace(declaration, name=part.name, default=None, optional=default is None)
             if default not in (MISSING, None):
-                parameter = replace(parameter, default=_default(kind, parameter, default))
+                try:
+                    parameter = replace(parameter, default=parameter.value(default))
+                except ParameterError as error:
+                    raise InputError(f"{error}, as its default in {kind.__name__}") from None
             found[part.name] = parameter
     return MappingProxyType(found)
-
-
-def _default(kind: type[Any], parameter: Parameter, default: Any) -> Value:
-    try:
-        return parameter.value(default)
-    except ParameterError as error:
-        raise InputError(f"{error}, as its default in {kind.__name__}") from None
 
 
 class Parametrised:
@@ -265,12 +241,8 @@ class Parametrised:
     def values(self) -> dict[str, Value]:
         """Values of its parameters as a study holds them, without None."""
         found = {name: getattr(self, name) for name in self.parameters()}
-        return {name: _plain(value) for name, value in found.items() if value is not None}
-
-
-def _plain(value: Any) -> Value:
-    plain: Value = value.value if isinstance(value, Enum) else value
-    return plain
+        plain = {name: value.value if isinstance(value, Enum) else value for name, value in found.items()}
+        return {name: value for name, value in plain.items() if value is not None}
 
 
 def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
@@ -293,14 +265,15 @@ def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
 @cache  # so that equal types of two classes are equal declarations
 def _by_type(hint: Any) -> Parameter:
     """Return the declaration that a type makes.  Raises TypeError if there is none."""
-    options = [option for option in _options(hint) if option is not NoneType]
+    whole = _options(hint)
+    options = [option for option in whole if option is not NoneType]
     if len(options) == 1 and isinstance(options[0], type) and issubclass(options[0], Enum):
         (make,) = options
-        wanted, read = _option([member.value for member in make])
+        wanted, read = _read_option([member.value for member in make])
         made = Parameter("", wanted, lambda raw: read(raw.value if isinstance(raw, make) else raw), make=make)
     else:
         made = Parameter("", *_reader(options[0] if len(options) == 1 else hint))
-    if len(options) == len(_options(hint)):
+    if len(options) == len(whole):
         return made
     return replace(made, read=lambda raw: cast("Value", raw) if raw is None else made.read(raw))
 
@@ -315,16 +288,22 @@ def _reader(hint: Any) -> tuple[str, Reader]:
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is Literal:
-        return _option(get_args(hint))
+        return _read_option(get_args(hint))
     if get_origin(hint) is tuple and get_args(hint):
-        return _entries(get_args(hint))
+        return _read_entries(get_args(hint))
     # integers first, so that they stay integers where floats are valid too
-    options = [option for option in _options(hint) if option is not NoneType]
-    options.sort(key=lambda option: option is float)
+    options = sorted((each for each in _options(hint) if each is not NoneType), key=lambda option: option is float)
     if len(options) < 2:
         raise TypeError(hint)
     each = [_reader(option) for option in options]
-    return ", or ".join(wanted for wanted, _ in each), _first_of([read for _, read in each])
+
+    def read(raw: Any) -> Value:
+        for _, known in each:
+            with suppress(ValueError, TypeError, OverflowError):
+                return known(raw)
+        raise ValueError
+
+    return ", or ".join(wanted for wanted, _ in each), read
 
 
 _PLAIN: Mapping[Any, tuple[str, Reader]] = {
@@ -335,7 +314,7 @@ _PLAIN: Mapping[Any, tuple[str, Reader]] = {
 }
 
 
-def _option(options: Collection[Any]) -> tuple[str, Reader]:
+def _read_option(options: Collection[Any]) -> tuple[str, Reader]:
     known = [canonical(option) for option in options]
     if not known:
         raise TypeError("an enumeration without members")
@@ -347,7 +326,7 @@ def _option(options: Collection[Any]) -> tuple[str, Reader]:
     return f"one of {', '.join(map(text_label, known))}", read
 
 
-def _entries(hints: tuple[Any, ...]) -> tuple[str, Reader]:
+def _read_entries(hints: tuple[Any, ...]) -> tuple[str, Reader]:
     count = None if hints[-1] is Ellipsis else len(hints)
     each = [_reader(hint) for hint in hints[: count or 1]]
 
@@ -360,15 +339,3 @@ def _entries(hints: tuple[Any, ...]) -> tuple[str, Reader]:
     if count is None:
         return f"a list with {each[0][0]} as each entry", read
     return f"a list of {count} entries ({', '.join(wanted for wanted, _ in each)})", read
-
-
-def _first_of(readers: Collection[Reader]) -> Reader:
-    def read(raw: Any) -> Value:
-        for each in readers:
-            try:
-                return each(raw)
-            except (ValueError, TypeError, OverflowError):
-                continue
-        raise ValueError
-
-    return read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ EXACT = 2**53
 _KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 
 
-def kind_of(dtype: np.dtype[Any]) -> str:
+def classify_dtype(dtype: np.dtype[Any]) -> str:
     """Return what values of this dtype are: numbers (also booleans), strings, dates or durations."""
     return _KINDS.get(dtype.kind, NUMBERS)
 
@@ -100,6 +101,10 @@ class Stack:
         return replace(self, rows=self.rows[kept], values=self.values[kept])
 
 
+ENTRIES = ("keys", "status", "messages", "wall_seconds", "attempts", "software", "outputs")
+"""Fields of records with one entry for each run."""
+
+
 @dataclass(frozen=True)
 class RunRecords:
     """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok.
@@ -123,17 +128,14 @@ class RunRecords:
         if len(rows) == len(self.keys):
             return self
         parts = (stack.taken(np.isin(stack.rows, rows)) for stack in self.stacks)
-        return RunRecords(
-            keys=tuple(self.keys[row] for row in rows),
-            status=self.status[rows],
-            messages=tuple(self.messages[row] for row in rows),
-            wall_seconds=self.wall_seconds[rows],
-            attempts=self.attempts[rows],
-            software=tuple(self.software[row] for row in rows),
-            stacks=tuple(replace(each, rows=np.searchsorted(rows, each.rows)) for each in parts if len(each.rows)),
-            outputs=tuple(self.outputs[row] for row in rows) if self.outputs else (),
-            left_out=self.left_out,
-        )
+        entries = {name: getattr(self, name) for name in ENTRIES}
+        some: dict[str, Any] = {
+            name: each[rows] if isinstance(each, np.ndarray) else tuple(each[row] for row in rows)
+            for name, each in entries.items()
+            if len(each)
+        }
+        stacks = tuple(replace(each, rows=np.searchsorted(rows, each.rows)) for each in parts if len(each.rows))
+        return replace(self, **some, stacks=stacks)
 
     def failed(self, messages: Mapping[int, str]) -> RunRecords:
         """Return the records with the runs of `messages`, by their rows, failed and without values."""
@@ -186,27 +188,17 @@ def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
             kind = _kind(each.values, each.values.shape[1:], each.attributes)
             group = alike.setdefault((each.name, each.role, each.dims, *kind), [])
             group.append(replace(each, rows=each.rows + start))
+    if any(records.outputs for records in several):
+        several = [replace(each, outputs=each.outputs or ("",) * len(each.keys)) for each in several]
+    stacks = [(group[0], [each.rows for each in group], [each.values for each in group]) for group in alike.values()]
     return RunRecords(
-        keys=tuple(key for records in several for key in records.keys),
-        status=np.concatenate([records.status for records in several]),
-        messages=tuple(message for records in several for message in records.messages),
-        wall_seconds=np.concatenate([records.wall_seconds for records in several]),
-        attempts=np.concatenate([records.attempts for records in several]),
-        software=tuple(text for records in several for text in records.software),
-        stacks=tuple(map(_concatenate_stacks, alike.values())),
-        outputs=tuple(text for records in several for text in records.outputs or ("",) * len(records.keys))
-        if any(records.outputs for records in several)
-        else (),
+        **{name: _join([getattr(records, name) for records in several]) for name in ENTRIES},
+        stacks=tuple(replace(first, rows=_join(rows), values=_join(values)) for first, rows, values in stacks),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
 
 
-def _concatenate_stacks(stacks: Sequence[Stack]) -> Stack:
-    """Concatenate stacks of one kind."""
-    return replace(
-        stacks[0],
-        rows=np.concatenate([stack.rows for stack in stacks]),
-        values=(np.concatenate if isinstance(stacks[0].values, np.ndarray) else type(stacks[0].values).joined)(
-            [stack.values for stack in stacks]
-        ),
-    )
+def _join(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], tuple):
+        return tuple(chain.from_iterable(values))
+    return (np.concatenate if isinstance(values[0], np.ndarray) else type(values[0]).joined)(values)

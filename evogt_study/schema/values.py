@@ -153,9 +153,9 @@ def to_json(raw: Any) -> Any:
     """Return `raw` in types that JSON knows.  Raises ValueError if it is not a value of a parameter."""
     write = _WRITERS.get(type(raw))
     if write is None and isinstance(raw, np.generic):
-        write = _of_numpy
+        write = _write_numpy
     elif write is None and type(raw).__module__.startswith("pandas"):
-        write = _of_pandas
+        write = _write_pandas
     if write is None:
         raise ValueError(WANTED)
     return write(raw)
@@ -171,7 +171,7 @@ def from_json(stated: Any) -> Any:
         return {name: from_json(entry) for name, entry in stated.items()}
     try:
         kind = stated[TYPE]
-        read = _READERS.get(kind) or (_to_numpy if kind.startswith("np.") else _READERS[kind])
+        read = _READERS.get(kind) or (_read_numpy if kind.startswith("np.") else _READERS[kind])
         return read(stated)
     except (LookupError, TypeError, AttributeError, OverflowError, ImportError, ValueError) as error:
         raise ValueError(f"{WANTED}; cannot read the type {stated.get(TYPE)!r}: {error}") from None
@@ -243,10 +243,7 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
 
 
 def labels(values: Sequence[Value]) -> list[Any]:
-    """Return the coordinate values of `values`: of their kind if all have one kind, floats for numbers, else strings.
-
-    Raises ValueError for numbers and dates that no one type of a file holds together.
-    """
+    """Return the coordinate values: of one kind, floats for numbers, else strings.  Raises ValueError if none fits."""
     types: set[Any] = set(map(type, values))
     kinds = set(map(_kind_of_type, types))
     if "" in kinds:
@@ -287,16 +284,14 @@ def _kind_of_type(kind: Any) -> str:
     return next((name for name, types in _KINDS.items() if issubclass(kind, types)), "")
 
 
-def _kind(value: Value) -> str:
-    kind: Any = type(value)
-    if isinstance(value, Exact):
-        kind = type(value.make({})) if value.is_date else None
+def _kind(value: Any) -> str:
     if is_composite(value):
         return "composite" if isinstance(value.label, int) else ""
-    return "" if kind is None else _kind_of_type(kind)
+    kind: Any = type(value.make({}) if isinstance(value, Exact) and value.is_date else value)
+    return _kind_of_type(kind)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:
     """Return True for an integer or a float, of Python or NumPy."""
     kind: Any = type(value)
     return _kind_of_type(kind) in ("int", "float")
@@ -363,39 +358,36 @@ def _date_label(raw: Any) -> str:
     return f"{'-' if count < 0 else ''}{seconds}{digits} s"
 
 
-def find(values: Sequence[Value], text: str) -> int | None:
+def find_value(values: Sequence[Value], text: str) -> int | None:
     """Return the index of the value that `text` states: by its coordinate value, its text, or the nearest number."""
     shown = labels(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):
             return i
-    if shown and isinstance(shown[0], (np.datetime64, np.timedelta64)):
-        try:
-            return shown.index(np.datetime64(text))
-        except ValueError:
-            return None
-    numbers = {i: label for i, label in enumerate(shown) if is_number(label)}
     try:
+        if shown and isinstance(shown[0], (np.datetime64, np.timedelta64)):
+            return shown.index(np.datetime64(text))
         number = float(text)
     except ValueError:
         return None
-    nearest = min(numbers, key=lambda i: abs(numbers[i] - number), default=None)
+    numbers = [i for i, label in enumerate(shown) if is_number(label)]
+    nearest = min(numbers, key=lambda i: abs(shown[i] - number), default=None)
     if nearest is None:
         return None
-    near = NEAR if isinstance(numbers[nearest], float) else 0.0
-    return nearest if math.isclose(numbers[nearest], number, rel_tol=near) else None
+    near = NEAR if isinstance(shown[nearest], float) else 0.0
+    return nearest if math.isclose(shown[nearest], number, rel_tol=near) else None
 
 
 # --- types that JSON lacks: how they are written and read -----------------------------------------------------------
 
 
-def _of_int(raw: int) -> int:
+def _write_int(raw: int) -> int:
     if not -(2**63) <= raw < 2**64:
         raise ValueError("an integer of at most 64 bits")
     return raw
 
 
-def _of_float(raw: float) -> Any:
+def _write_float(raw: float) -> Any:
     if not math.isnan(raw):
         return raw
     made = {TYPE: "float", VALUE: "-nan" if math.copysign(1.0, raw) < 0 else "nan"}
@@ -404,7 +396,7 @@ def _of_float(raw: float) -> Any:
     return made
 
 
-def _of_text(raw: str) -> str:
+def _write_text(raw: str) -> str:
     if "\0" in raw:
         raise ValueError("a string without the character NUL, at which a file ends it")
     if not raw.isprintable() and any("\ud800" <= character <= "\udfff" for character in raw):
@@ -412,44 +404,63 @@ def _of_text(raw: str) -> str:
     return raw
 
 
-def _of_datetime(raw: datetime) -> Any:
-    made = {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _of_zone(raw)
+def _check_exact(made: Any, raw: Any, wanted: str) -> Any:
+    """Return `made`, from which `raw` can be read.  Raises ValueError if another value would be read."""
     back = from_json(made)
-    if (back, repr(back)) != (raw, repr(raw)):
-        raise ValueError(WANTED_ZONE)
+    is_index = hasattr(raw, "identical")  # of pandas, whose text is shortened
+    if not (raw.identical(back) and raw.freq == back.freq if is_index else repr(back) == repr(raw)):
+        raise ValueError(wanted)
     return made
 
 
-def _of_zone(raw: datetime) -> dict[str, Any]:
-    zone = raw.tzinfo
+def _write_datetime(raw: datetime) -> Any:
+    made = {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _write_zone(raw)
+    return _check_exact(made, raw, WANTED_ZONE)
+
+
+def _write_zone(raw: datetime) -> dict[str, Any]:
     made: dict[str, Any] = {"fold": 1} if raw.fold else {}
-    if isinstance(zone, ZoneInfo):
-        return made | {"zone": str(zone.key)}
+    if isinstance(raw.tzinfo, ZoneInfo):
+        return made | {"zone": str(raw.tzinfo.key)}
     offset = raw.utcoffset()
     return made if offset is None else made | {"offset": [offset.days, offset.seconds, offset.microseconds]}
 
 
-def _of_numpy(raw: np.generic) -> Any:
-    name = f"np.{type(raw).__name__}"
+def _read_zone(stated: Mapping[str, Any]) -> Any:
+    if "zone" in stated:
+        return ZoneInfo(stated["zone"])
+    return timezone(timedelta(*stated["offset"])) if "offset" in stated else None
+
+
+def _write_numpy(raw: np.generic) -> Any:
     if isinstance(raw, (np.datetime64, np.timedelta64)):
         if np.datetime_data(raw.dtype)[0] == "generic":
             raise ValueError("a date or duration with a unit")
         return {TYPE: f"np.{raw.dtype.name}", VALUE: int(raw.astype("i8"))}
     if raw.dtype.kind not in "biufU":
         raise ValueError(WANTED)
-    made = {TYPE: name, VALUE: to_json(float(raw) if isinstance(raw, np.floating) else raw.item())}
-    if repr(from_json(made)) != repr(raw):
-        raise ValueError("a number that a float of 64 bits holds")
-    return made
+    value = to_json(float(raw) if isinstance(raw, np.floating) else raw.item())
+    made = {TYPE: f"np.{type(raw).__name__}", VALUE: value}
+    return _check_exact(made, raw, "a number that a float of 64 bits holds")
 
 
-def _of_array(raw: np.ndarray[Any, Any]) -> Any:
+def _read_numpy(stated: Mapping[str, Any]) -> Any:
+    name, value = stated[TYPE].removeprefix("np."), from_json(stated[VALUE])
+    if name.startswith(("datetime64", "timedelta64")):
+        return np.int64(value).astype(name)[()]
+    kind = getattr(np, "bool_" if name == "bool" else name)
+    if not issubclass(kind, (np.bool_, np.integer, np.floating, np.str_)):
+        raise TypeError("it is no type of NumPy's numbers")
+    return kind(value)
+
+
+def _write_array(raw: np.ndarray[Any, Any]) -> Any:
     kind, flat = raw.dtype.kind, raw.ravel()
     if not _is_dtype(raw.dtype):
         raise ValueError(WANTED)
     entries = flat.astype("i8").tolist() if kind in "Mm" else flat.tolist()
     value: dict[str, Any] = {VALUE: entries}
-    if kind == "O" or kind == "U" or (kind == "f" and not np.isfinite(flat).all()):
+    if kind in "OU" or (kind == "f" and not np.isfinite(flat).all()):
         value = {VALUE: [to_json(entry) for entry in entries]}
     elif kind in "iu" and len(entries) >= MIN_CONSECUTIVE and (np.diff(flat.astype(object)) == 1).all():
         value = {"start": entries[0], "count": len(entries)}
@@ -463,64 +474,7 @@ def _is_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufUMmO" and dtype.itemsize <= (LONGEST_TEXT if dtype.kind == "U" else 8)
 
 
-def _of_pandas(raw: Any) -> Any:
-    name = f"pd.{type(raw).__name__}"
-    if name not in ("pd.Timestamp", "pd.Timedelta", "pd.DatetimeIndex"):
-        raise ValueError(WANTED)
-    made = {TYPE: name, "unit": raw.unit}
-    if name == "pd.DatetimeIndex":
-        naive = raw if raw.tz is None else raw.tz_convert("UTC").tz_localize(None)
-        made |= {VALUE: naive.to_numpy().astype("i8").tolist(), "freq": raw.freqstr or "", "name": raw.name or ""}
-        made |= _of_zone(datetime(2020, 1, 1, tzinfo=raw.tz))
-        back = from_json(made)
-        same = raw.identical(back) and raw.freq == back.freq
-    else:
-        made |= {VALUE: int(raw.to_numpy().astype("i8"))} | (_of_zone(raw) if name == "pd.Timestamp" else {})
-        back = from_json(made)
-        same = (back, repr(back), back.unit) == (raw, repr(raw), raw.unit)
-    if not same:
-        raise ValueError(WANTED_ZONE)
-    return made
-
-
-_WRITERS: Mapping[type, Callable[[Any], Any]] = {
-    bool: lambda raw: raw,
-    int: _of_int,
-    float: _of_float,
-    str: _of_text,
-    type(None): lambda raw: {TYPE: "None"},
-    list: lambda raw: [to_json(entry) for entry in raw],
-    tuple: lambda raw: {TYPE: "tuple", VALUE: [to_json(entry) for entry in raw]},
-    range: lambda raw: {TYPE: "range", VALUE: [_of_int(raw.start), _of_int(raw.stop), _of_int(raw.step)]},
-    dict: lambda raw: (
-        {_of_text(name): to_json(entry) for name, entry in raw.items()}
-        if all(type(name) is str for name in raw) and TYPE not in raw
-        else {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
-    ),
-    date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
-    datetime: _of_datetime,
-    timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
-    np.ndarray: _of_array,
-}
-
-
-def _zone(stated: Mapping[str, Any]) -> Any:
-    if "zone" in stated:
-        return ZoneInfo(stated["zone"])
-    return timezone(timedelta(*stated["offset"])) if "offset" in stated else None
-
-
-def _to_numpy(stated: Mapping[str, Any]) -> Any:
-    name, value = stated[TYPE].removeprefix("np."), from_json(stated[VALUE])
-    if name.startswith(("datetime64", "timedelta64")):
-        return np.int64(value).astype(name)[()]
-    kind = getattr(np, "bool_" if name == "bool" else name)
-    if not issubclass(kind, (np.bool_, np.integer, np.floating, np.str_)):
-        raise TypeError("it is no type of NumPy's numbers")
-    return kind(value)
-
-
-def _to_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+def _read_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     dtype = np.dtype(stated["dtype"])
     if not _is_dtype(dtype):
         raise TypeError(f"no array has the entries {dtype}")
@@ -531,9 +485,23 @@ def _to_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     return made.reshape(stated.get("shape", [len(value)]))
 
 
-def _to_pandas(stated: Mapping[str, Any]) -> Any:
+def _write_pandas(raw: Any) -> Any:
+    name = f"pd.{type(raw).__name__}"
+    if name not in ("pd.Timestamp", "pd.Timedelta", "pd.DatetimeIndex"):
+        raise ValueError(WANTED)
+    made = {TYPE: name, "unit": raw.unit}
+    if name == "pd.DatetimeIndex":
+        naive = raw if raw.tz is None else raw.tz_convert("UTC").tz_localize(None)
+        made |= {VALUE: naive.to_numpy().astype("i8").tolist(), "freq": raw.freqstr or "", "name": raw.name or ""}
+        made |= _write_zone(datetime(2020, 1, 1, tzinfo=raw.tz))
+    else:
+        made |= {VALUE: int(raw.to_numpy().astype("i8"))} | (_write_zone(raw) if name == "pd.Timestamp" else {})
+    return _check_exact(made, raw, WANTED_ZONE)
+
+
+def _read_pandas(stated: Mapping[str, Any]) -> Any:
     pd = importlib.import_module("pandas")  # only if a value needs it: workers import no pandas
-    kind, unit, zone = stated[TYPE], stated["unit"], _zone(stated)
+    kind, unit, zone = stated[TYPE], stated["unit"], _read_zone(stated)
     if kind == "pd.Timedelta":
         return pd.Timedelta(np.timedelta64(stated[VALUE], unit))
     if kind == "pd.Timestamp":
@@ -547,6 +515,25 @@ def _to_pandas(stated: Mapping[str, Any]) -> Any:
     return made
 
 
+_WRITERS: Mapping[type, Callable[[Any], Any]] = {
+    bool: lambda raw: raw,
+    int: _write_int,
+    float: _write_float,
+    str: _write_text,
+    type(None): lambda raw: {TYPE: "None"},
+    list: lambda raw: [to_json(entry) for entry in raw],
+    tuple: lambda raw: {TYPE: "tuple", VALUE: [to_json(entry) for entry in raw]},
+    range: lambda raw: {TYPE: "range", VALUE: [_write_int(raw.start), _write_int(raw.stop), _write_int(raw.step)]},
+    dict: lambda raw: (
+        {_write_text(name): to_json(entry) for name, entry in raw.items()}
+        if all(type(name) is str for name in raw) and TYPE not in raw
+        else {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
+    ),
+    date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
+    datetime: _write_datetime,
+    timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
+    np.ndarray: _write_array,
+}
 _DATES = ("date", "datetime", "timedelta", "pd.Timestamp", "pd.Timedelta")
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "None": lambda stated: None,
@@ -556,11 +543,11 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "dict": lambda stated: {from_json(name): from_json(entry) for name, entry in stated[VALUE]},
     "date": lambda stated: date.fromisoformat(stated[VALUE]),
     "datetime": lambda stated: datetime.fromisoformat(stated[VALUE]).replace(
-        tzinfo=_zone(stated), fold=stated.get("fold", 0)
+        tzinfo=_read_zone(stated), fold=stated.get("fold", 0)
     ),
     "timedelta": lambda stated: timedelta(*stated[VALUE]),
-    "np.ndarray": _to_array,
-    "pd.Timestamp": _to_pandas,
-    "pd.Timedelta": _to_pandas,
-    "pd.DatetimeIndex": _to_pandas,
+    "np.ndarray": _read_array,
+    "pd.Timestamp": _read_pandas,
+    "pd.Timedelta": _read_pandas,
+    "pd.DatetimeIndex": _read_pandas,
 }

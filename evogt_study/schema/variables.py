@@ -124,10 +124,7 @@ STATUS_FLAGS: dict[str, Any] = {
 
 
 def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
-    """Return the status of each run as a number, whether it is a number, as in a file, or a string, as in memory.
-
-    A string that is no status becomes -1.
-    """
+    """Return the status of each run as a number, from numbers or strings; -1 for a string that is no status."""
     values = np.asarray(status.values)
     if values.dtype.kind not in "OUST":
         return values.astype(np.int8)
@@ -174,20 +171,17 @@ PREFIX = "run_"
 """Beginning of the names of run metadata."""
 
 
-def group_of(phase: str) -> str | None:
-    """Return the group of a result file that holds the runs of a phase; None for the root group.
-
-    The name is a reserved one, because a group and a variable of one file cannot have the same name.
-    """
+def find_group_name(phase: str) -> str | None:
+    """Return the group of a result file that holds the runs of a phase, by a reserved name; None for the root."""
     return None if phase == MAIN else PREFIX + phase
 
 
 # run_output: what a run printed
-_RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(group_of, EARLIER_PHASES)})
+_RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(find_group_name, EARLIER_PHASES)})
 """Names that a result file uses itself."""
 
 
-def objection(name: str) -> str | None:
+def explain_reserved_name(name: str) -> str | None:
     """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
     if name in _RESERVED:
         return TAKEN_REASON
@@ -206,10 +200,7 @@ def holds_attribute(name: str) -> bool:
 
 
 def accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
-    """Yield a line for each variable that exceeds its limit in some runs: number of runs, maximum, reason and remedy.
-
-    The limits are attributes of the variables.
-    """
+    """Yield a line for each variable above its limit in some runs: number of runs, maximum, reason and remedy."""
     for name in data.data_vars:
         variable = data.variables[name]  # at once, where a DataArray takes 1 ms if there are 2,000 variables
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":

@@ -7,6 +7,7 @@
 - `designs`: points and ranges that a study lists; all designs; `evs.sample`, `evs.table`, `evs.zip_axes`
 - `phases`: the pilot and its choice; seeds until the target precision is reached
 - `reading`: from the model to a method specification and phases with checked values
-- `study`: `Study`: its arguments as the model, or read from TOML, written, displayed, compared
+- `arguments`: arguments of `Study` as sections of a study; a study as a new file
+- `study`: `Study`: from arguments or TOML, displayed, compared
 - `plan`: cases of a phase, their keys, their order and the stages that they share
 """

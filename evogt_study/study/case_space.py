@@ -1,14 +1,14 @@
 """Define the cases of a study or of its pilot.
 
 The cases are the product of the axes.  An axis is a parameter, or it numbers the points of a design: each point gives
-values to several parameters.  Constants, ``[[when]]`` rules, tables and formulas then set the other parameters.
+values to several parameters.  Constants, rules, tables and formulas then set the other parameters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,41 +32,32 @@ NumPy's calls take little time for so many cases, and the cache takes a few MB.
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that varies; its values are canonical and different.
+    """A parameter that varies, or the numbers of points; its values are canonical and different.
 
-    points: for an index axis, whose values are consecutive integers and not parameters of a run, the numbered points.
+    columns: values of the parameters at each point, from the point number `first` on; None for a parameter.
+    description: JSON of the design; empty for candidates, whose values are in other tables.
     """
 
     name: str
     values: tuple[Value, ...]
-    points: Points | None = None
+    columns: Mapping[str, tuple[Value, ...]] | None = None
+    first: int = 0
+    description: str = ""
 
     @property
     def parameters(self) -> Mapping[str, Sequence[Value]]:
         """The values of each parameter along the axis."""
-        if self.points is None:
+        if self.columns is None:
             return {self.name: self.values}
-        if all(len(values) == len(self.values) for values in self.points.columns.values()):
-            return self.points.columns
-        places = [int(number) - self.points.first for number in self.values]  # type: ignore[arg-type]  # as above
-        return {name: [values[place] for place in places] for name, values in self.points.columns.items()}
+        if all(len(values) == len(self.values) for values in self.columns.values()):
+            return self.columns
+        points = [self.point(number) for number in self.values]
+        return {name: [point[name] for point in points] for name in self.columns}
 
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Points of an index axis: values of several parameters, beginning with the point number `first`.
-
-    description: JSON of the design; empty for candidates, whose values are in other tables.
-    """
-
-    columns: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    first: int = 0
-    description: str = ""
-
-    def at(self, number: Value) -> dict[str, Value]:
-        """The parameters at a point."""
-        place = int(number) - self.first  # type: ignore[arg-type]  # an index axis has integers
-        return {name: values[place] for name, values in self.columns.items()}
+    def point(self, number: Value) -> dict[str, Value]:
+        """The parameters at the point of that number."""
+        place = int(number) - self.first  # type: ignore[arg-type]  # points have integers
+        return {name: values[place] for name, values in (self.columns or {}).items()}
 
 
 Match = Mapping[str, frozenset[str]]
@@ -80,10 +71,10 @@ def matches(match: Match, values: Values) -> bool:
 
 @dataclass(frozen=True)
 class When:
-    """A rule for dependent parameters: if `match` fits, `set` holds."""
+    """A rule: if `match` fits, the dependent parameters in `set` have these values; None: there is no case."""
 
     match: Match
-    set: Mapping[str, Value]
+    set: Mapping[str, Value] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +83,12 @@ class Formula:
 
     name: str
     names: tuple[str, ...]
-    value: Callable[[Values], Value]
+    compute: Callable[[Values], Value]
 
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """Parameters given by a table over the labels of some axes; without an entry there is no case.
-
-    An entry is a value for each of `names`.
-    """
+    """Values of `names` by the labels of the axes `over`; without an entry there is no case."""
 
     names: tuple[str, ...]
     over: tuple[str, ...]
@@ -111,14 +99,13 @@ class ParameterTable:
 class CaseSpace:
     """The cases of a study or of its pilot.  Cases are numbered in C order over the axes.
 
-    excluded: points without a case.  formulas: each after those that it uses.
+    rules: rules that exclude points come first.  formulas: each after those that it uses.
     """
 
     axes: tuple[Axis, ...]
     constants: Mapping[str, Value]
     rules: tuple[When, ...] = ()
     chosen: tuple[ParameterTable, ...] = ()
-    excluded: tuple[Match, ...] = ()
     formulas: tuple[Formula, ...] = ()
 
     @property
@@ -143,28 +130,31 @@ class CaseSpace:
     @cached_property
     def indices(self) -> tuple[Axis, ...]:
         """The axes that number points."""
-        return tuple(axis for axis in self.axes if axis.points is not None)
+        return tuple(axis for axis in self.axes if axis.columns is not None)
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
         """The parameters that vary along index axes, each with its axis."""
-        return {name: axis.name for axis in self.indices for name in (axis.points or Points()).columns}
+        return {name: axis.name for axis in self.indices for name in axis.columns or ()}
 
-    @property
-    def _matches(self) -> tuple[Match, ...]:
-        return (*(rule.match for rule in self.rules), *self.excluded)
+    @cached_property
+    def _mentioned(self) -> Mapping[str, set[str]]:
+        """Labels that rules mention, by parameter."""
+        found: dict[str, set[str]] = {}
+        for rule in self.rules:
+            for name, admitted in rule.match.items():
+                found.setdefault(name, set()).update(admitted)
+        return found
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The parameters and axes on whose values rules, tables, exclusions and formulas depend."""
-        matched = {name for match in self._matches for name in match}
-        matched |= {name for formula in self.formulas for name in formula.names}
-        return frozenset(matched | {name for choice in self.chosen for name in choice.over})
+        """The parameters and axes on whose values rules, tables and formulas depend."""
+        names = {*self._mentioned, *(name for formula in self.formulas for name in formula.names)}
+        return frozenset(names | {name for choice in self.chosen for name in choice.over})
 
     def decides(self, axis: Axis) -> bool:
         """Return True if something depends on the axis, or on a parameter along it."""
-        along = () if axis.points is None else axis.points.columns
-        return not self.deciding.isdisjoint((axis.name, *along))
+        return not self.deciding.isdisjoint((axis.name, *(axis.columns or ())))
 
     def values(self, index: int) -> dict[str, Value] | None:
         """All parameters of case `index`; None if no case is planned there."""
@@ -173,25 +163,24 @@ class CaseSpace:
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """`values` of many cases in turn; rules and tables are applied once to cases that they do not distinguish."""
-        deciding = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
+        numbers = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
         free = [
             (number, name, values)
             for number, axis in enumerate(self.axes)
-            if number not in deciding
+            if number not in numbers
             for name, values in axis.parameters.items()
         ]
-        settled: dict[tuple[int, ...], dict[str, Value] | None] = {}
+        known: dict[tuple[int, ...], dict[str, Value] | None] = {}
         for start in range(0, len(indices), BLOCK):
             positions = np.unravel_index(indices[start : start + BLOCK], self.shape)
             for position in zip(*(along.tolist() for along in positions), strict=True):
-                key = tuple([position[number] for number in deciding])
-                if key not in settled:
-                    if len(settled) >= BLOCK:  # bounded, since a study may have as many combinations as cases
-                        settled.clear()
-                    settled[key] = self.resolve(
-                        {self.axes[number].name: self.axes[number].values[position[number]] for number in deciding}
-                    )
-                rest = settled[key]
+                key = tuple([position[number] for number in numbers])
+                if key not in known:
+                    if len(known) >= BLOCK:  # bounded, since a study may have as many combinations as cases
+                        known.clear()
+                    axes = [(self.axes[number], position[number]) for number in numbers]
+                    known[key] = self.resolve({axis.name: axis.values[place] for axis, place in axes})
+                rest = known[key]
                 yield None if rest is None else rest | {name: values[position[number]] for number, name, values in free}
 
     # A later rule wins over an earlier one, as in the study file.  The choice of a pilot wins over both.  Formulas come
@@ -200,12 +189,12 @@ class CaseSpace:
         """Constants, then the axes' values `at` a point, then rules in order, tables, and formulas."""
         values = {**self.constants, **at}
         for axis in self.indices:
-            if axis.points is not None and axis.name in at:
-                values.update(axis.points.at(at[axis.name]))
-        if any(matches(match, values) for match in self.excluded):
-            return None
+            if axis.name in at:
+                values.update(axis.point(at[axis.name]))
         for rule in self.rules:
             if matches(rule.match, values):
+                if rule.set is None:
+                    return None
                 values.update(rule.set)
         for choice in self.chosen:
             entry = choice.table.get(tuple(text_label(values[name]) for name in choice.over))
@@ -217,91 +206,75 @@ class CaseSpace:
             values.pop(axis.name, None)
         for formula in self.formulas:
             if formula.name not in values:
-                values[formula.name] = formula.value(values)
+                values[formula.name] = formula.compute(values)
         return values
 
     @cached_property
     def count(self) -> int:
         """Number of cases: points that are neither excluded nor without an entry in a table."""
-        if not self.chosen and not self.excluded:
+        if not self.chosen and all(rule.set is not None for rule in self.rules):
             return self.size
-        deciding = [axis for axis in self.axes if self.decides(axis)]
-        # formulas leave no case out
-        some = replace(self, axes=tuple(deciding), formulas=())
-        if not deciding:
+        # formulas leave no case out, and axes that decide nothing only multiply the cases of the others
+        some = replace(self, axes=tuple(axis for axis in self.axes if self.decides(axis)), formulas=())
+        if not some.axes:
             return self.size if some.resolve({}) is not None else 0
-        planned = sum(values is not None for values in some.each(np.arange(some.size)))
-        # axes that decide nothing only multiply the cases of the others
-        return planned * (self.size // some.size)
+        return sum(values is not None for values in some.each(np.arange(some.size))) * (self.size // some.size)
 
     # a few values of each axis: there may be millions of cases
-    def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
-        """Points that together meet every combination of rules: few values of each axis, `extra` axes in full."""
+    def representatives(
+        self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES
+    ) -> Iterator[dict[str, Value]]:
+        """Points that together meet every combination of rules: few values of each axis, `extra` axes in full.
+
+        If there are more than `limit`, they are spread evenly.
+        """
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
-        chosen = [[(axis.name, value) for value in self._few(axis, full)] for axis in self.axes]
-        shape = [len(options) for options in chosen]
-        size = math.prod(shape)
-        for flat in np.unique(np.linspace(0, size - 1, min(size, MAX_REPRESENTATIVES)).astype(int)):
-            positions = np.unravel_index(int(flat), shape)
-            yield dict(options[int(i)] for options, i in zip(chosen, positions, strict=True))
+        some = replace(self, axes=tuple(replace(axis, values=self._select_few(axis, full)) for axis in self.axes))
+        for index in np.unique(np.linspace(0, some.size - 1, min(some.size, limit)).astype(int)):
+            positions = np.unravel_index(index, some.shape)
+            yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
 
-    def _few(self, axis: Axis, full: Iterable[str]) -> tuple[Value, ...]:
-        """Values of `axis` that show every combination of what rules and `full` distinguish along it."""
-        full = frozenset(full)
-        if axis.points is None or axis.name in full:
-            return self.representative_values(axis, axis.name in full)
-        matched = {name for match in self._matches for name in match}
-        columns = [axis.parameters[name] for name in axis.parameters if name in full | matched]
-        first: dict[tuple[Value, ...], Value] = {}
-        for number, *combination in zip(axis.values, *columns, strict=True):
-            first.setdefault(tuple(combination), number)
-        return tuple(first.values())
-
-    def representative_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:
-        """All values of `axis` where `full`, else those that rules mention and one that they do not."""
-        if full:
+    def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
+        """The first value of `axis` for each combination of labels that rules mention; labels in `full` all count."""
+        if axis.name in full:
             return axis.values
-        mentioned: frozenset[str] = frozenset().union(*(match.get(axis.name, frozenset()) for match in self._matches))
-        if not mentioned:
-            return axis.values[:1]
-        others = [value for value in axis.values if text_label(value) not in mentioned][:1]
-        return (*(value for value in axis.values if text_label(value) in mentioned), *others)
+        along = {axis.name: axis.values, **axis.parameters}
+        names = [name for name in along if name in full or name in self._mentioned]
+        first: dict[tuple[str, ...], Value] = {}
+        for value, *entries in zip(axis.values if names else axis.values[:1], *(along[name] for name in names)):  # noqa: B905
+            labels = zip(names, map(text_label, entries), strict=True)
+            kind = tuple([label if name in full or label in self._mentioned[name] else "" for name, label in labels])
+            first.setdefault(kind, value)
+        return tuple(first.values())
 
     # a new space: the one of the phase stays without the choice, so that it can be planned again
     def with_chosen(self, *choices: ParameterTable) -> CaseSpace:
         """The same space with more parameters that are given by tables."""
         return replace(self, chosen=(*self.chosen, *choices))
 
-    def dependence(self, parameter: str) -> tuple[str, ...]:
-        """The axes on which the dependent `parameter` depends by rules, tables and formulas, in the order of the axes.
+    @property
+    def _sources(self) -> Iterator[tuple[Collection[str], Collection[str]]]:
+        """What rules, tables and formulas set, and what they depend on."""
+        yield from ((rule.set, rule.match) for rule in self.rules if rule.set is not None)
+        yield from ((choice.names, choice.over) for choice in self.chosen)
+        yield from (((formula.name,), formula.names) for formula in self.formulas)
 
-        A parameter along an index axis depends on that axis.
-        """
+    def dependence(self, parameter: str) -> tuple[str, ...]:
+        """The axes on which a parameter depends by rules, tables, formulas and designs, in the order of the axes."""
         found = {self.columns[parameter]} if parameter in self.columns else set()
-        names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
-        names |= {name for choice in self.chosen if parameter in choice.names for name in choice.over}
-        names |= {name for formula in self.formulas if formula.name == parameter for name in formula.names}
-        for name in names:
+        for name in {name for sets, uses in self._sources if parameter in sets for name in uses}:
             found.update((name,) if name in self.names else self.dependence(name))
         return tuple(name for name in self.names if name in found)
 
     def carriers(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The axes along which `parameters` vary, in the order of the parameters, without dependent parameters.
-
-        An index axis comes at the place of the first of its parameters.
-        """
+        """The axes along which `parameters` vary, in the order of the parameters, without dependent parameters."""
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
     @property
     def dependent_parameters(self) -> tuple[str, ...]:
-        """Dependent parameters, set by rules, tables or formulas, in order of first mention.
-
-        An axis, and a parameter along an index axis, is not a dependent parameter, although a table may give it.
-        """
-        mentioned = [name for rule in self.rules for name in rule.set]
-        mentioned += [name for choice in self.chosen for name in choice.names]
-        mentioned += [formula.name for formula in self.formulas]
-        return tuple(name for name in dict.fromkeys(mentioned) if name not in (*self.names, *self.columns))
+        """Parameters that rules, tables or formulas set and that are no axes, in order of first mention."""
+        names = dict.fromkeys(name for sets, _ in self._sources for name in sets)
+        return tuple(name for name in names if name not in (*self.names, *self.columns))
 
 
 def join_names(values: Sequence[str], limit: int = 12) -> str:

@@ -9,7 +9,8 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
@@ -18,11 +19,10 @@ from typing import Any
 
 from evogt_study.errors import InputError, StudyError, shorten
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.storage.untrusted import read_text
-from evogt_study.study.case_space import MAX_CASES, Axis, Match, Points
+from evogt_study.study.case_space import MAX_CASES, Axis, Match
 from evogt_study.study.model import PointsTable, SeedRange, StudyModel, ZipTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, values_in_study
+from evogt_study.study.parameter_values import Declared, SourceLocation, list_values, round_digits
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 LINEAR_DIGITS = 15
@@ -49,12 +49,12 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
         if len(values) != length:
             message = f"`{name}` must have as many values as `{first}`, {length}"
             raise place.at(name).error(f"{message}, got {len(values)}: {shorten(values)}")
-    return _axis(table.name, "zip", lists, declared, place)
+    return _make_axis(table.name, "zip", lists, declared, place)
 
 
 def read_list(raw: Any, place: SourceLocation) -> list[Any]:
     """The values of a list, of objects under names or of a range.  Raises StudyError."""
-    values = values_in_study(raw)
+    values = list_values(raw)
     if values is None and isinstance(raw, dict):
         if "from" in raw or "to" in raw:
             return read_range(raw, place)
@@ -79,55 +79,53 @@ def read_listed(
     if table.file is not None:
         if table.file not in files:
             raise place.at("file").mistake("a file whose content is in [table_files]", table.file)
-        return _axis(table.name, "table", rows_of(files[table.file], table.file, place), declared, place)
-    rows = table.rows or []
+        return _make_axis(table.name, "table", parse_table(files[table.file], table.file, place), declared, place)
+    rows, place_of_rows = table.rows or [], place.at("rows")
     if not rows or not rows[0]:
-        raise place.at("rows").mistake("a list of at least one table of parameters", rows)
+        raise place_of_rows.mistake("a list of at least one table of parameters", rows)
     names = dict.fromkeys(name for row in rows for name in row)
     for number, row in enumerate(rows):
-        for name in names:
-            if name not in row:
-                raise place.at("rows").at(number).error(f"`{name}` must be given in every row, got none")
-    return _axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
+        if missing := [name for name in names if name not in row]:
+            raise place_of_rows.at(number).error(f"`{missing[0]}` must be given in every row, got none")
+    return _make_axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
 
 
-def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: SourceLocation) -> Axis:
+def _make_axis(
+    name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: SourceLocation
+) -> Axis:
     columns = {each: declared.column(each, values, place.at(each)) for each, values in lists.items()}
     count = len(next(iter(columns.values())))
     description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
-    return Axis(name, tuple(range(count)), Points(columns, 0, description))
+    return Axis(name, tuple(range(count)), columns, description=description)
 
 
 def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
-    """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers if all are integral.
-
-    Raises StudyError.
-    """
-    inner: list[int | float]
+    """The values of a range by count or step, which are integers if all are integral.  Raises StudyError."""
+    required, optional = (("step",), ()) if "step" in raw else (("count",), ("scale",))
+    place.check_keys(raw, ("from", "to", *required), optional)
+    low, high, is_log = place.interval(raw)
+    is_whole = isinstance(low, int) and isinstance(high, int)
     if "step" in raw:
-        place.check_keys(raw, ("from", "to", "step"))
-        (low, high, _), step = place.interval(raw), place.number(raw, "step")
+        step = place.number(raw, "step")
         if step <= 0:
             raise place.at("step").mistake("above 0", step)
         steps = (high - low) / step + SLACK
         if steps >= MAX_CASES:
             raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
-        is_whole = all(isinstance(number, int) for number in (low, high, step))
+        is_whole = is_whole and isinstance(step, int)
         inner = [low + number * step for number in range(1, int(steps) + 1)]
         values = [low, *(inner if is_whole else [round_digits(value, LINEAR_DIGITS) for value in inner])]
     else:
-        place.check_keys(raw, ("from", "to", "count"), ("scale",))
-        (low, high, logarithmic), count = place.interval(raw), raw["count"]
+        count = raw["count"]
         if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
             wanted = f"an integer from 2 to {MAX_CASES:,}"
             raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
-        parts = [number / (count - 1) for number in range(1, count - 1)]
-        if logarithmic:
-            width = math.log(high) - math.log(low)
-            inner = [round_digits(math.exp(math.log(low) + part * width)) for part in parts]
+        start, width = (math.log(low), math.log(high) - math.log(low)) if is_log else (low, high - low)
+        inner = [start + number / (count - 1) * width for number in range(1, count - 1)]
+        if is_log:
+            inner = [round_digits(math.exp(value)) for value in inner]
         else:
-            inner = [round_digits(low + part * (high - low), LINEAR_DIGITS) for part in parts]
-        is_whole = isinstance(low, int) and isinstance(high, int)
+            inner = [round_digits(value, LINEAR_DIGITS) for value in inner]
         values = [low, *inner, high]  # the ends as they are written: computed they would be rounded
     near = [round(value) for value in values]
     if is_whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
@@ -135,11 +133,8 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
     return [float(value) for value in values]
 
 
-def missing_files(model: StudyModel, file: str) -> dict[str, list[str]]:
-    """Return the lines of the files that tables name and whose content is not in the study, by name.
-
-    They lie beside `file`.  Raises StudyError if a file cannot be read.
-    """
+def read_files(model: StudyModel, file: str) -> dict[str, list[str]]:
+    """Return the lines of each file beside `file` that a table names and the study does not contain, by its name."""
     names = dict.fromkeys(each.file for each in model.table if each.file is not None)
     try:
         return {
@@ -151,48 +146,33 @@ def missing_files(model: StudyModel, file: str) -> dict[str, list[str]]:
         raise StudyError(f"{error} ({file}, table.file)") from None
 
 
-def rows_of(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str, list[Any]]:
+def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str, list[Any]]:
     """The columns of a CSV file by its header: numbers if all cells of a column are numbers.  Raises StudyError."""
     place = place.at("file")
+    first = next((line for line in lines if line.strip()), "")
+    # strict: a quote that is not closed would swallow the rows behind it
+    reader = csv.reader(lines, delimiter=next((each for each in DELIMITERS if each in first), ","), strict=True)
     try:
-        header, *rows = list(_cells(lines)) or [(1, [])]
+        rows = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except csv.Error as error:
         raise place.error(f"{name} must be a table of CSV, got one in which {error}") from None
-    names = [cell.strip() for cell in header[1]]
-    for number, each in enumerate(names):
-        if not each or each in names[:number]:
-            got = f"{each} twice" if each else "an empty one"
-            raise place.error(f"{name} must have a header of different names, got {got}")
-    if not rows:
+    if len(rows) < 2:
         raise place.error(f"{name} must have a header and at least one row, got {len(lines)} lines")
+    names = [cell.strip() for cell in rows.pop(0)[1]]
+    if "" in names or len(set(names)) < len(names):
+        raise place.error(f"{name} must have a header of different names, got {shorten(names)}")
     for line, cells in rows:
-        if len(cells) != len(names):
-            raise place.error(f"{name} must have {len(names)} cells in each row, got {len(cells)} cells in line {line}")
-        for column, cell in zip(names, cells, strict=True):
-            if not cell.strip():
-                message = f"got an empty one for `{column}` in line {line}"
-                raise place.error(f"{name} must have a value in each cell, {message}")
+        if len(cells) != len(names) or not all(cell.strip() for cell in cells):
+            wanted = f"{name} must have {len(names)} values in each row"
+            raise place.error(f"{wanted}, got {shorten(cells)} in line {line}")
     columns = zip(*(cells for _, cells in rows), strict=True)
     return {column: _convert_cells(cells) for column, cells in zip(names, columns, strict=True)}
 
 
-def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each line that is not empty, with its number from 1."""
-    first = next((line for line in lines if line.strip()), "")
-    delimiter = next((each for each in DELIMITERS if each in first), ",")
-    # strict: a quote that is not closed would swallow the rows behind it
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield reader.line_num, cells
-
-
 def _convert_cells(cells: Sequence[str]) -> list[Any]:
     for kind in _KINDS:
-        try:
+        with suppress(ValueError, KeyError):
             return [kind(cell) for cell in cells]
-        except (ValueError, KeyError):
-            continue
     return [cell.strip() for cell in cells]
 
 
@@ -243,7 +223,7 @@ def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
     count : int
         Number of points, of base points of "saltelli", or of trajectories of "morris".
     **more
-        `sample_seed`, `start`, `extend`, `second_order` and `levels`, and the distribution of each parameter as a
+        `sample_seed`, `start`, `second_order` and `levels`, and the distribution of each parameter as a
         study file has it.
 
     Returns
@@ -291,7 +271,7 @@ def table(name: str, /, points: Any) -> StatedDesign:
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def sections(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[Mapping[str, Any]]]:
+def group_designs(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[Mapping[str, Any]]]:
     """The designs by their sections.  Raises InputError for anything else."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for design in (designs,) if isinstance(designs, StatedDesign) or not isinstance(designs, Iterable) else designs:
@@ -316,7 +296,12 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
         for number, design in enumerate(getattr(table, section)):
             place = declared.place(section).at(number)
             axis = read(design, declared, place)
-            _check_name(axis.name, declared, place.at("name"))
+            if not NAME.fullmatch(axis.name):
+                raise place.at("name").mistake("a word of letters, digits and _", axis.name)
+            if axis.name in declared.method.parameters:
+                message = f"`{axis.name}` must be a new name for the dimension, got the name of a parameter"
+                raise place.at("name").error(message)
+            declared.check_free(axis.name, place.at("name"), "dimension")
             for name in (axis.name, *axis.parameters):
                 if name in owners:
                     raise place.at(name).error(f"`{name}` must be given once, got it in {owners[name]} too")
@@ -327,37 +312,10 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
     return tuple(every)
 
 
-def values_in_designs(table: StudyModel, name: str, file: str) -> Iterator[Any]:
-    """The values that designs list for a parameter, as they are written.  Raises StudyError for a wrong file."""
-    for zipped in table.zip:
-        raw = zipped.parameters.get(name)
-        yield from raw if isinstance(raw, list) else ()
-    for sample in table.sample:
-        raw = sample.parameters.get(name)
-        choice = raw.get("choice") if isinstance(raw, dict) else None
-        yield from choice if isinstance(choice, list) else ()
-    for number, listed in enumerate(table.table):
-        yield from (row[name] for row in listed.rows or () if name in row)
-        if listed.file in table.table_files:
-            place = SourceLocation(file, f"table[{number}]")
-            yield from rows_of(table.table_files[listed.file], listed.file, place).get(name, ())
-
-
-def _check_name(name: str, declared: Declared, place: SourceLocation) -> None:
-    """Raise StudyError if the result cannot have a dimension of this name."""
-    if not NAME.fullmatch(name):
-        raise place.mistake("a word of letters, digits and _", name)
-    if name in declared.method.parameters:
-        raise place.error(f"`{name}` must be a new name for the dimension, got the name of a parameter")
-    reason = TAKEN_REASON if name in declared.method.variables else objection(name)
-    if reason is not None:
-        raise place.error(f"the dimension `{name}` must have another name, since {reason}")
-
-
 def check_occurs(match: Match, axes: Sequence[Axis], place: SourceLocation) -> None:
     """Raise StudyError if no point of an index axis has the values that `match` admits for its parameters."""
     for axis in axes:
-        names = [name for name in match if axis.points is not None and name in axis.points.columns]
+        names = [name for name in match if name in (axis.columns or ())]
         columns = zip(*(axis.parameters[name] for name in names), strict=True)
         # one parameter alone is looked at when its labels are read
         if len(names) > 1 and not any(

@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evogt_study.errors import ParameterError, StudyError, shorten, suggest
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
@@ -30,14 +30,26 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID = "https://orcid.org/"
-_KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a string": str}
+UNKNOWN, WHOLE = "unknown_key", "whole_study"
+"""Types of errors: a key that a table does not have, and sections that do not fit together."""
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
 class TomlTable(BaseModel):
     """A table of a study file."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, raw: Any) -> Any:
+        # first, since an unknown key may explain a missing one
+        for key in raw if isinstance(raw, dict) and cls.model_config.get("extra") != "allow" else ():
+            if key not in cls.model_fields:
+                raise PydanticCustomError(
+                    UNKNOWN, "{advice}", {"key": key, "advice": suggest(key, [*cls.model_fields])}
+                )
+        return raw
 
 
 class SeedRange(TomlTable):
@@ -57,7 +69,7 @@ class SeedRange(TomlTable):
 class _ParametersTable(TomlTable):
     """A table with the keys of the section, and parameters beside them."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow")
     name: str
     """Name of the dimension; parameters stand beside it."""
 
@@ -83,8 +95,6 @@ class SampleTable(_ParametersTable):
     """Seed of the draw, which is not the parameter `seed`."""
     start: Annotated[int, Field(ge=0, lt=MAX_CASES)] = 0
     """Points at the beginning that are left out."""
-    extend: bool = False
-    """Doubling of a Latin hypercube by a larger `count`, which keeps its points."""
     second_order: bool = False
     """Blocks of Saltelli for second-order indices too."""
     # of Morris' trajectories; 4 are usual since Morris (1991)
@@ -204,13 +214,6 @@ class OutputTable(TomlTable):
     """Direction of variables: `lower`, `higher` or `nearest 0.95`.  If it is not declared, no text says "best"."""
     estimand: dict[str, Literal["win", "geometric_mean", "mean"]] = {}
     """Quantity that comparisons of a variable estimate: `win`, `geometric_mean` or `mean`."""
-
-    @property
-    def attributes(self) -> dict[str, dict[str, str]]:
-        """Attributes of the variables with a direction or an estimand."""
-        names = dict.fromkeys([*self.better, *self.estimand])
-        given: dict[str, Mapping[str, str]] = {BETTER: self.better, ESTIMAND: self.estimand}
-        return {name: {key: table[name] for key, table in given.items() if name in table} for name in names}
 
 
 def check_orcid(text: str) -> str:
@@ -346,6 +349,19 @@ class StudyModel(TomlTable):
     publication: PublicationTable | None = None
     """Who made the results, and on what terms others may use them."""
 
+    @model_validator(mode="after")
+    def _check_sections(self) -> StudyModel:
+        given = self.model_fields_set
+        if not (self.axes or self.zip or self.sample or self.table):
+            message = "`axes` must have at least 1 entry unless the study has a design; give a list of values"
+            raise PydanticCustomError(WHOLE, message)
+        if self.command is not None and "method" in given:
+            raise PydanticCustomError(WHOLE, "`command` must be given in place of `method`, got both")
+        for key in ("template", "read", "shell", "container", "keep"):
+            if self.command is None and key in given:
+                raise PydanticCustomError(WHOLE, f"`{key}` must be given with `command`, got none")
+        return self
+
     @property
     def method_reference(self) -> str:
         """The method, or the text of the command in its place."""
@@ -362,66 +378,64 @@ class StudyModel(TomlTable):
     @property
     def attributes(self) -> dict[str, dict[str, str]]:
         """Attributes of the variables with a direction or an estimand."""
-        return self.output.attributes if self.output else {}
+        if self.output is None:
+            return {}
+        stated: dict[str, Mapping[str, str]] = {BETTER: self.output.better, ESTIMAND: self.output.estimand}
+        names = dict.fromkeys(name for table in stated.values() for name in table)
+        return {name: {key: table[name] for key, table in stated.items() if name in table} for name in names}
 
 
 M = TypeVar("M", bound=TomlTable)
 
 
-def read_toml(text: str, file: str) -> StudyModel:
-    """Return the study that a TOML text gives; `file` names it in messages.  Raises StudyError."""
+def parse_study(text: str, file: str) -> tuple[dict[str, Any], str]:
+    """Return the sections and keys of a TOML text, and the text; a study without a name has the name of its file.
+
+    `file` names it in messages.  Raises StudyError.
+    """
     try:
         raw = parse_toml(text)
     except ValueError as error:
         raise StudyError(f"{file} must be TOML: {shorten(str(error), 120)}{suggest_reader(file)}") from None
-    return check_model(raw, file)
+    stem = PurePath(file).stem
+    if "name" in raw or not re.fullmatch("[a-z0-9_]{1,100}", stem):
+        return raw, text
+    return {"name": stem, **raw}, f'name = "{stem}"\n{text}'
 
 
-def check_model(raw: Mapping[str, Any], file: str) -> StudyModel:
-    """Return the study with these sections and keys.  Raises StudyError."""
-    model = validate_table(StudyModel, raw, file)
-    if not (model.axes or model.zip or model.sample or model.table):
-        wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
-        raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
-    if model.command is not None and "method" in model.model_fields_set:
-        raise StudyError(f"`command` must be given in place of `method`, got both ({file})")
-    for key in ("template", "read", "shell", "container", "keep"):
-        if model.command is None and key in model.model_fields_set:
-            raise StudyError(f"`{key}` must be given with `command`, got none ({file})")
-    return model
+def read_toml(text: str, file: str) -> StudyModel:
+    """Return the study that a TOML text gives; `file` names it in messages.  Raises StudyError."""
+    return validate_table(StudyModel, parse_study(text, file)[0], file)
 
 
 def write_toml(table: Mapping[str, Any]) -> str:
     """Return the text of a study: single values, then sections with one line for each key."""
-    several = {
-        key
-        for key, value in table.items()
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
-    }
-    is_single = {key: not isinstance(value, dict) and key not in several for key, value in table.items()}
-    lines = [_line(key, value) for key, value in table.items() if is_single[key]]
+    lines, sections = [], []
     for key, value in table.items():
-        head = f"[[{_key(key)}]]" if key in several else f"[{_key(key)}]"
-        for section in [] if is_single[key] else value if key in several else [value]:
-            lines += ["", head, *(_line(*entry) for entry in section.items())]
-    return "\n".join([*lines, ""])
+        is_list = isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
+        if not is_list and not isinstance(value, dict):
+            lines.append(_write_line(key, value))
+        for section in value if is_list else [value] if isinstance(value, dict) else []:
+            head = f"[[{_write_key(key)}]]" if is_list else f"[{_write_key(key)}]"
+            sections += ["", head, *(_write_line(*entry) for entry in section.items())]
+    return "\n".join([*lines, *sections, ""])
 
 
-def _key(key: str) -> str:
+def _write_key(key: str) -> str:
     return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
 
 
 # tomli-w alone writes tables behind other values, but the order of the axes is the order of the dimensions
-def _line(key: str, value: Any) -> str:
-    return f"{_key(key)} = {_inline(value)}"
+def _write_line(key: str, value: Any) -> str:
+    return f"{_write_key(key)} = {_write_value(value)}"
 
 
-def _inline(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """Return a value in TOML, on one line."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(_line(*entry) for entry in value.items())} }}"
+        return f"{{ {', '.join(_write_line(*entry) for entry in value.items())} }}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
+        return f"[{', '.join(map(_write_value, value))}]"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
 
 
@@ -430,7 +444,7 @@ def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise StudyError(_one_line(error.errors(include_url=False), raw, where, model)) from None
+        raise StudyError(_describe_mistake(error.errors(include_url=False), raw, where)) from None
 
 
 def suggest_reader(file: str) -> str:
@@ -443,84 +457,39 @@ def suggest_reader(file: str) -> str:
     return f"; {remedy}" if remedy else ""
 
 
-class _Mistake(NamedTuple):
-    """One of pydantic's errors: the keys that lead to it, and whether it concerns the alternative that was written."""
-
-    error: ErrorDetails
-    keys: tuple[str, ...]
-    expected: tuple[str, ...]
-    is_meant: bool
-    got: Any
-
-
-def _locate(error: ErrorDetails, raw: Any) -> _Mistake:
-    """Separate an error's keys from the names of a union's alternatives, which pydantic puts between them."""
-    keys: list[str] = []
-    expected: list[str] = []
-    is_meant, last = True, len(error["loc"]) - 1
-    for position, part in enumerate(error["loc"]):
-        if (isinstance(raw, dict) and part in raw) or (isinstance(raw, list) and isinstance(part, int)):
-            raw = raw[part]  # type: ignore[index]  # a list's part is its index, as just seen
-            keys.append(str(part))
-        elif position == last and error["type"] == "missing":
-            keys.append(str(part))
-        else:
-            expected.append(_kind(str(part)))
-            # true is an integer to Python, and none to TOML
-            is_meant &= isinstance(raw, _KINDS[expected[-1]]) and not isinstance(raw, bool)
-    return _Mistake(error, tuple(keys), tuple(expected), is_meant, raw)
+_EXPECTED = {
+    "model_type": "a table", "dict_type": "a table", "list_type": "a list", "string_type": "a string",
+    "int_type": "an integer", "float_type": "a number", "too_short": "given at least 1 entry",
+    "string_too_short": "not empty",
+    "string_pattern_mismatch": "made of lower-case letters, digits and _",
+    "string_too_long": "at most {max_length} characters long",
+}  # fmt: skip
+"""What a value must be, by the types of pydantic's errors."""
 
 
-def _kind(alternative: str) -> str:
-    """Name the kind of an alternative of a union, from the name that pydantic has for it."""
-    if alternative.startswith("list"):
-        return "a list"
-    return "an integer" if "int" in alternative else "a string" if alternative == "str" else "a table"
-
-
-def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[TomlTable]) -> str:
-    """Describe the first mistake, and count the others."""
-    mistakes = [_locate(error, raw) for error in errors]
-    meant = [mistake for mistake in mistakes if mistake.is_meant] or mistakes
-    # an unknown key first, since it may explain a missing one
-    first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")
-    others = {mistake.keys for mistake in meant} - {first.keys}
-    more = f" (and {len(others)} more)" if others else ""
-    key = ".".join(first.keys)
-    if not first.is_meant:
-        kinds = dict.fromkeys(kind for mistake in mistakes if mistake.keys == first.keys for kind in mistake.expected)
-        return f"`{key}` must be {' or '.join(kinds)}, got {shorten(first.got)} ({file}){more}"
-    if first.error["type"] == "extra_forbidden":
-        known = _known_keys(first.keys[:-1], model)
-        return f"unknown key `{key}` ({file}). {suggest(first.keys[-1], known)}{more}"
-    if first.error["type"] == "missing":
-        return f"`{key}` must be given ({file}){more}"
-    return f"`{key}` must be {_describe_expected(first.error)}, got {shorten(first.error['input'])} ({file}){more}"
-
-
-def _known_keys(location: tuple[str, ...], model: type[TomlTable]) -> list[str]:
-    tables: dict[str, type[TomlTable]] = {
-        "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
-        "output": OutputTable, "resources": ResourcesTable, "seeds": SeedRange,
-        "zip": ZipTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
-        "publication": PublicationTable, "creators": CreatorTable,
-    }  # fmt: skip
-    names = [part for part in location if part in tables]
-    # of nested tables the innermost, as creators of a publication
-    return list((tables[str(names[-1])] if names else model).model_fields)
-
-
-def _describe_expected(error: ErrorDetails) -> str:
-    """Describe what pydantic expects, in the style of our messages."""
-    message = error["msg"]
-    if error["type"] == "string_pattern_mismatch":
-        return "made of lower-case letters, digits and _"
-    if error["type"] == "string_too_long":
-        return f"at most {error['ctx']['max_length']} characters long"
-    if error["type"] == "too_short":
-        kind = "list" if error["ctx"]["field_type"] == "List" else "table"
-        return f"a {kind} with at least {error['ctx']['min_length']} entry"
-    for prefix in ("Input should be a valid ", "Input should be ", "Value error, "):
-        if message.startswith(prefix):
-            return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)
-    return message
+def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where: str) -> str:
+    """Describe the mistake that lies deepest: pydantic has an error for each alternative of a value."""
+    found: dict[str, list[ErrorDetails]] = {}
+    depths: dict[str, int] = {}
+    for error in errors:
+        keys: list[str] = []
+        value: Any = raw
+        for part in error["loc"]:  # without the names of alternatives
+            if part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int):
+                value = value[part]
+                keys.append(str(part))
+        if error["type"] in ("missing", UNKNOWN):
+            keys.append(str(error["ctx"]["key"] if "ctx" in error else error["loc"][-1]))
+        found.setdefault(".".join(keys), []).append(error)
+        depths[".".join(keys)] = len(keys)
+    key = max(found, key=depths.__getitem__)
+    first = found[key][0]
+    if first["type"] == UNKNOWN:
+        return f"unknown key `{key}` ({where}). {first['msg']}"
+    if first["type"] == "missing":
+        return f"`{key}` must be given ({where})"
+    if first["type"] == WHOLE:
+        return f"{first['msg']} ({where})"
+    expected = (_EXPECTED.get(error["type"], error["msg"]).format(**error.get("ctx", {})) for error in found[key])
+    wanted = " or ".join(dict.fromkeys(re.sub("^(Input should be|Value error,) ", "", each) for each in expected))
+    return f"`{key}` must be {wanted}, got {shorten(first['input'])} ({where})"

@@ -19,7 +19,7 @@ import numpy as np
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shorten, suggest
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.parameters import anything
 from evogt_study.schema.records import Needs
 from evogt_study.schema.values import (
     FINGERPRINT,
@@ -36,7 +36,7 @@ from evogt_study.schema.values import (
     text_label,
     to_plain,
 )
-from evogt_study.schema.variables import TAKEN_REASON, objection
+from evogt_study.schema.variables import TAKEN_REASON, explain_reserved_name
 from evogt_study.study.case_space import Formula
 
 if TYPE_CHECKING:
@@ -130,19 +130,7 @@ class Declared:
 
     def value(self, name: str, raw: Any, place: SourceLocation) -> Value:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
-        self.check_name(name, place)
-        parameter = self.method.parameters[name]
-        try:
-            raw = _as_given(parameter, raw)
-        except (ValueError, RecursionError) as error:  # a mapping with an unknown type, or nested too deeply
-            wanted = parameter.wanted if isinstance(error, RecursionError) else str(error)
-            raise place.mistake(wanted, raw, name=name) from None
-        try:
-            if parameter.resolve is not None:
-                raw = parameter.resolve(raw, Path(self.file).parent)
-            return parameter.value(raw, str(place))
-        except ParameterError as error:
-            raise StudyError(str(error if error.where else error.at(str(place)))) from None
+        return self.column(name, [raw], place, is_list=False)[0]
 
     def values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
         """A list of values with different coordinates.  Raises StudyError."""
@@ -166,21 +154,26 @@ class Declared:
             raise place.error(f"`{name}` must have {error}") from None
 
     def column(
-        self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_read: bool = False
+        self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_list: bool = True
     ) -> tuple[Value, ...]:
-        """Values that may repeat, read together.  is_read: they are numbers of Python already.  Raises StudyError."""
+        """Values that may repeat, read together.  is_list: they are a list in the file.  Raises StudyError."""
         self.check_name(name, place)
-        parameter = self.method.parameters[name]
-        if is_read and parameter.resolve is None and parameter.read is anything:
-            return tuple(entries)
-        found = []
-        for i, entry in enumerate(entries):
+        parameter, found = self.method.parameters[name], []
+        for number, raw in enumerate(entries):
             try:
+                if type(raw) not in (int, float, str):
+                    raw = raw if isinstance(raw, Exact) else from_json(raw)
+                    # the values of a declared parameter have types of Python
+                    raw = raw if parameter.read is anything else to_plain(raw)
                 if parameter.resolve is not None:
-                    raise ValueError
-                found.append(parameter.read(_as_given(parameter, entry)))
-            except (ValueError, TypeError, OverflowError, RecursionError):
-                found.append(self.value(name, entry, place.at(i)))  # raises the error with its place
+                    raw = parameter.resolve(raw, Path(self.file).parent)
+                found.append(parameter.value(raw))
+            except (ValueError, RecursionError) as error:  # also a mapping with an unknown type, or a deep nesting
+                here = place.at(number) if is_list else place
+                if isinstance(error, ParameterError):
+                    raise StudyError(str(error if error.where else error.at(str(here)))) from None
+                wanted = parameter.wanted if isinstance(error, RecursionError) else str(error)
+                raise here.mistake(wanted, raw, name=name) from None
         return tuple(found)
 
     # here, before anything runs: the result file would refuse the name when all runs are done
@@ -194,17 +187,13 @@ class Declared:
                 more = f", and {lacking} must be given a value." if lacking else f". {advice}"
                 advice = f"Neither the method nor a problem uses it{more}"
             raise StudyError(f"unknown parameter `{name}` ({place}). {advice}")
-        reason = TAKEN_REASON if name in self.method.variables else objection(name)
+        self.check_free(name, place, "parameter")
+
+    def check_free(self, name: str, place: SourceLocation, role: str) -> None:
+        """Raise StudyError if the result file needs the name of a parameter or dimension for something else."""
+        reason = TAKEN_REASON if name in self.method.variables else explain_reserved_name(name)
         if reason is not None:
-            raise place.error(f"the parameter `{name}` must have another name, since {reason}")
-
-
-def _as_given(parameter: Parameter, stated: Any) -> Any:
-    """Return the value that a study states, as the user gave it; of a declared parameter in Python's types."""
-    if type(stated) in (int, float, str):
-        return stated
-    raw = stated if isinstance(stated, Exact) else from_json(stated)
-    return raw if parameter.read is anything else to_plain(raw)
+            raise place.error(f"the {role} `{name}` must have another name, since {reason}")
 
 
 def _format_value(value: Value) -> str:
@@ -214,7 +203,7 @@ def _format_value(value: Value) -> str:
     return shorten(value.make({}) if isinstance(value, Exact) else value)
 
 
-def values_in_study(raw: Any) -> list[Any] | None:
+def list_values(raw: Any) -> list[Any] | None:
     """Return the values that a study lists: a list, an array or objects under names; None for anything else."""
     if not isinstance(raw, dict):
         return raw if isinstance(raw, list) else None
@@ -256,14 +245,11 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
     names, compute = compile_formula(name, text, place, declared)
 
     def value(values: Values) -> Value:
-        """The value in a case.  Raises StudyError if there is none."""
         number = compute(values)
         # 80.0 is no number of features: an integer, if the parameter or all operands are integers
         if not (number.is_integer() and all(isinstance(values[each], (int, np.integer)) for each in names)):
-            try:
+            with suppress(ParameterError):
                 return known[name].value(number)
-            except ParameterError:
-                pass
         return declared.value(name, int(number) if number.is_integer() else number, place)
 
     return Formula(name, names, value)

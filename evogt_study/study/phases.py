@@ -7,17 +7,17 @@ enough.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evogt_study.errors import ParameterError, StudyError, shorten
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, is_number, labels, text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, ParameterTable, Points
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, ParameterTable
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
     from evogt_study.study.model import PilotTable, PrecisionTable
@@ -83,101 +83,82 @@ class Pilot:
 
 def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: str = "") -> Pilot:
     """Check the section against the study's `space`.  Raises StudyError."""
-    place = declared.place("pilot")
+    place, by, parameters = declared.place("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
         message = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
         raise place.error(message)
     if SEED not in space.names:
         axes = ", ".join(space.names)
         raise declared.place("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
-    if len(set(table.by)) != len(table.by) or not {*table.by} <= {*space.names} - {SEED}:
-        raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(table.by)}")
+    if len({*by}) != len(by) or not {*by} <= {*space.names} - {SEED}:
+        raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(by)}")
     some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
-    _check_parameters(table.parameters, some, declared)
+    if not parameters or len({*parameters}) != len(parameters):
+        message = f"`parameter` must name different parameters, got {shorten(parameters)}"
+        raise place.at("parameter").error(message)
+    given = {"axes": (*space.names, *space.columns), "when": some.dependent_parameters, "constants": declared.given}
+    for name in parameters:
+        declared.check_name(name, place.at("parameter"))
+        for section in (section for section, names in given.items() if name in names):
+            message = f"`{name}` must be left to the pilot, got a value of its own"
+            raise declared.place(f"{section}.{name}").error(message)
     first = next((values for values in map(some.resolve, some.representatives()) if values is not None), {})
     known = declared.method.scalars(first)
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
-    candidates = _candidates(table, space, declared)
+    candidates = _read_candidates(table, space, declared)
     seeds = declared.values(SEED, table.seed_values, place.at("seeds"))
     # a choice on the study's own seeds would make its results look too good
     shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
         got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
         raise place.at("seeds").error(f"`seeds` of the pilot must be different from the study's, got {got}")
-    pilot_space = _space(table, space, candidates, seeds)
-    if pilot_space.size > MAX_CASES:
-        raise place.error(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,}")
-    return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space, better)
-
-
-def _check_parameters(parameters: Sequence[str], space: CaseSpace, declared: Declared) -> None:
-    """Raise StudyError unless the parameters to be chosen are different, known, and left to the pilot."""
-    place = declared.place("pilot.parameter")
-    if not parameters or len(set(parameters)) != len(parameters):
-        raise place.error(f"`parameter` must name different parameters, got {shorten(parameters)}")
-    given = {"axes": (*space.names, *space.columns), "when": space.dependent_parameters, "constants": declared.given}
-    for parameter in parameters:
-        declared.check_name(parameter, place)
-        for section, names in given.items():
-            if parameter in names:
-                message = f"`{parameter}` must be left to the pilot, got a value of its own"
-                raise declared.place(f"{section}.{parameter}").error(message)
-
-
-def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict[str | None, tuple[Candidate, ...]]:
-    place = declared.place("pilot.candidates")
-    if isinstance(table.candidates, list):
-        return {None: _candidate_list(table, table.candidates, place, declared)}
-    if not table.by:
-        raise place.error("`candidates` must be a list where `by` is empty")
-    axis = space.axis(table.by[0])
-    wanted = [text_label(value) for value in axis.values]
-    if set(table.candidates) != set(wanted):
-        got = ", ".join(table.candidates) or "none"
-        message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)}), got {got}"
-        raise place.error(message)
-    return {key: _candidate_list(table, raw, place.at(key), declared) for key, raw in table.candidates.items()}
-
-
-def _candidate_list(
-    table: PilotTable, raw: list[Any], place: SourceLocation, declared: Declared
-) -> tuple[Candidate, ...]:
-    names = table.parameters
-    if isinstance(table.parameter, str):
-        values = declared.values(table.parameter, raw, place)
-        # since the smaller candidate wins a tie
-        if not values or not all(map(is_number, values)):
-            raise place.mistake("numbers", raw, name="candidates")
-        return tuple((value,) for value in values)
-    if not raw or not all(isinstance(each, list) and len(each) == len(names) for each in raw):
-        raise place.mistake(f"lists of {len(names)} values, for {', '.join(names)}", raw, name="candidates")
-    columns = [declared.column(name, [each[i] for each in raw], place.at(name)) for i, name in enumerate(names)]
-    found = tuple(zip(*columns, strict=True))
-    if len({tuple(map(text_label, each)) for each in found}) < len(found):
-        raise place.mistake("different", raw, name="candidates")
-    return found
-
-
-def _space(
-    table: PilotTable,
-    space: CaseSpace,
-    candidates: Mapping[str | None, tuple[Candidate, ...]],
-    seeds: tuple[Value, ...],
-) -> CaseSpace:
-    """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
     # The axis has the candidate's number, since each point of `by` may have its own candidates.  It is as long as the
     # longest list.  A shorter list has no entry in the table for the rest, so there is no case.
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != SEED)
-    axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis(SEED, seeds))
-    over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
     entries = {
         (() if key is None else (key,)) + (text_label(number),): candidate
-        for key, known in candidates.items()
-        for number, candidate in enumerate(known)
+        for key, listed in candidates.items()
+        for number, candidate in enumerate(listed)
     }
-    return replace(space, axes=axes, chosen=(ParameterTable(tuple(table.parameters), over, entries),))
+    over = (CANDIDATE,) if None in candidates else (by[0], CANDIDATE)
+    chosen = ParameterTable(tuple(parameters), over, entries)
+    pilot_space = replace(space, axes=(*others, Axis(CANDIDATE, numbers, {}), Axis(SEED, seeds)), chosen=(chosen,))
+    if pilot_space.size > MAX_CASES:
+        raise place.error(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,}")
+    return Pilot(tuple(parameters), table.minimise, tuple(by), candidates, pilot_space, better)
+
+
+def _read_candidates(
+    table: PilotTable, space: CaseSpace, declared: Declared
+) -> dict[str | None, tuple[Candidate, ...]]:
+    place, names = declared.place("pilot.candidates"), table.parameters
+    if isinstance(table.candidates, dict):
+        if not table.by:
+            raise place.error("`candidates` must be a list where `by` is empty")
+        axis = space.axis(table.by[0])
+        wanted = [text_label(value) for value in axis.values]
+        if set(table.candidates) != set(wanted):
+            message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)})"
+            raise place.error(f"{message}, got {', '.join(table.candidates) or 'none'}")
+    found: dict[str | None, tuple[Candidate, ...]] = {}
+    for key, raw in table.candidates.items() if isinstance(table.candidates, dict) else [(None, table.candidates)]:
+        here = place if key is None else place.at(key)
+        if isinstance(table.parameter, str):
+            values = declared.values(table.parameter, raw, here)
+            # since the smaller candidate wins a tie
+            if not values or not all(map(is_number, values)):
+                raise here.mistake("numbers", raw, name="candidates")
+            found[key] = tuple((value,) for value in values)
+            continue
+        if not raw or not all(isinstance(each, list) and len(each) == len(names) for each in raw):
+            raise here.mistake(f"lists of {len(names)} values, for {', '.join(names)}", raw, name="candidates")
+        columns = [declared.column(name, [each[i] for each in raw], here.at(name)) for i, name in enumerate(names)]
+        found[key] = tuple(zip(*columns, strict=True))
+        if len({tuple(map(text_label, each)) for each in found[key]}) < len(raw):
+            raise here.mistake("different", raw, name="candidates")
+    return found
 
 
 def join_values(values: Iterable[Value]) -> str:

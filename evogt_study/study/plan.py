@@ -150,7 +150,7 @@ class Plan:
         space, sizes = self.space, self.method.setup_parameters
         deciding = set(sizes).union(*map(space.dependence, sizes))
         deciding |= {name for choice in space.chosen for name in choice.over}
-        deciding |= set(space.carriers(name for match in space.excluded for name in match))
+        deciding |= set(space.carriers(name for rule in space.rules if rule.set is None for name in rule.match))
         shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
         if math.prod(shape) > MAX_COMBINATIONS:
             return None
@@ -158,7 +158,7 @@ class Plan:
         for position in np.ndindex(shape):
             values = space.resolve({axis.name: axis.values[i] for axis, i in zip(space.axes, position, strict=True)})
             if values is not None:
-                work = work_of(self.method, values)
+                work = estimate_work(self.method, values)
                 if work is None:
                     return None
                 found[position] = work
@@ -171,10 +171,7 @@ class Plan:
 
     @property
     def order(self) -> Order:
-        """All points, also without a case, in an order in which neighbours share early stages and long runs come first.
-
-        If that costs little, seeds come one after the other, so that early results compare all setups.
-        """
+        """All points: neighbours share stages, long runs come first, and seeds come in turn if that is cheap."""
         order = longest_first(self.space, self.method.stage_parameters or (), self.work)
         if SEED not in self.space.names or not self.in_turn:
             return order
@@ -233,7 +230,7 @@ class Plan:
         return self.space.count
 
 
-def phase_plan(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
+def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
     """Plan one phase of the study, with the choices of earlier phases.
 
     With a target precision, every setup has the first batch of seeds, unless a table in `chosen` gives the seeds.
@@ -254,14 +251,14 @@ def count_needs(study: Study) -> dict[Needs, int]:
 
 def study_plan(study: Study, *chosen: ParameterTable) -> Plan:
     """Plan the last phase of the study."""
-    return phase_plan(study, study.phases[-1], chosen)
+    return plan_phase(study, study.phases[-1], chosen)
 
 
 # memory, order and rough work are needed before anything runs
 def provisional_plans(study: Study) -> list[Plan]:
     """Plan all phases before any has run, with stand-ins for their choices."""
     spaces = study.provisional_spaces()
-    return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
+    return [plan_phase(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
 
 
 # A long run that begins last leaves the other workers idle: with one batch of 3 s among batches of 0.2 s, a study takes
@@ -289,7 +286,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = 
     return order.reshape(len(along), -1)[first].ravel()
 
 
-def work_of(method: Method, values: Values) -> float | None:
+def estimate_work(method: Method, values: Values) -> float | None:
     """Estimate the seconds of a case; None if unknown.  A case with inconsistent parameters fails at once: 0."""
     try:
         return method.bind(values).work
@@ -330,7 +327,7 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, sizes))
         if size not in known:
-            known[size] = work_of(plan.method, values) or 0.0
+            known[size] = estimate_work(plan.method, values) or 0.0
         for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
             first, every = stages.setdefault(stage, ({}, []))
             first.setdefault(key, len(works))
@@ -348,7 +345,7 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
     ]
 
 
-def peak_memory(plan: Plan) -> float:
+def estimate_peak_memory(plan: Plan) -> float:
     """Return the largest estimate of a run's bytes over the combinations of rules."""
     values = (plan.space.resolve(point) for point in plan.space.representatives(extra=plan.method.setup_parameters))
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from evogt_study.methods.loading import METHODS, load_method, load_named_method
 from evogt_study.methods.problem_kind import problem_kind_of, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
+from evogt_study.schema.parameters import get_defaults
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Match, When
-from evogt_study.study.designs import check_occurs, read_designs, read_list, values_in_designs
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When
+from evogt_study.study.designs import check_occurs, parse_table, read_designs, read_list
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, read_formulas, values_in_study
+from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, list_values, read_formulas
 from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
@@ -43,12 +45,12 @@ class Reader:
         self.table, self.file, self.named = table, file, named
         try:
             self.choices = self._choices()
-            self.spec = self._spec()
+            self.spec = self._read_spec()
             self.method = load_method(self.spec)
             for name in ("method", "problem"):
                 if name in table.axes and name not in self.method.parameters:
                     raise self._place(f"axes.{name}").error(f"`{name}` must be given once, got one for all and an axis")
-            common, references, kinds = self._common(), tuple(self._references()), tuple(self._kinds())
+            common, references, kinds = self._read_common(), tuple(self._references()), tuple(self._kinds())
             if common != self.spec.common or references or kinds:
                 self.spec = replace(self.spec, common=common, references=references, kinds=kinds)
                 self.method = load_method(self.spec)
@@ -60,63 +62,65 @@ class Reader:
             raise StudyError(f"{error}" if f"({file}" in str(error) else f"{error} ({file})") from None
         if table.depends and not self.spec.codes:
             raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
-        # a file of a table may give any parameter
-        given = {*self.method.parameters} if table.table_files else self._given
         lacking = (
             name
             for name, parameter in self.method.parameters.items()
-            if parameter.default is None and not parameter.optional and name not in given
+            if parameter.default is None and not parameter.optional and not any(name in each for each in self._values)
         )
         self.declared = Declared(self.method, file, frozenset(table.constants), tuple(lacking))
 
     def _place(self, where: str) -> SourceLocation:
         return SourceLocation(self.file, where)
 
-    @property
-    def _given(self) -> set[str]:
-        """Parameters that a section of the study gives."""
-        table = self.table
-        given = {*table.axes, *table.constants, *(table.pilot.parameters if table.pilot else ())}
-        given.update(*(rule.set for rule in table.when), *(each.parameters for each in (*table.zip, *table.sample)))
-        given.update(*(row for listed in table.table for row in listed.rows or ()))
-        return given
+    @cached_property
+    def _values(self) -> list[Mapping[str, Any]]:
+        """What the sections of the study give to parameters, by their names."""
+        table, pilot = self.table, self.table.pilot
+        found: list[Mapping[str, Any]] = [table.axes, table.constants, *(rule.set for rule in table.when)]
+        found += [each.parameters for each in (*table.zip, *table.sample)]
+        for i, listed in enumerate(table.table):
+            found += listed.rows or []
+            if listed.file in table.table_files:
+                found.append(parse_table(table.table_files[listed.file], listed.file, self._place(f"table[{i}]")))
+        if pilot is not None:
+            found.append(dict.fromkeys(pilot.parameters, pilot.candidates))
+        return found
 
-    def _spec(self) -> MethodSpec:
+    def _read_spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
         outputs = None
-
-        def code(reference: str) -> UserCode:
-            return self.named(reference, self.table.depends)
-
         if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
-            outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        method = load_named_method(self.choices.get("method", self.table.method_reference), code)
-        problem: object = None if stated is None else self._problem(stated, "problem")
+            try:
+                times = output.times if isinstance(output.times, int) else tuple(map(float, output.times))
+            except OverflowError:  # an integer beyond the range of a double
+                times = ()
+            if times == ():
+                raise self._place("output.times").mistake("a count, or a list of at least one time", output.times)
+            outputs = Output(times, tuple(dict.fromkeys(output.record)), output.grid)
+        reference = self.choices.get("method", self.table.method_reference)
+        method = load_named_method(reference, lambda each: self.named(each, self.table.depends))
+        problem: object = None if stated is None else self._read_problem(stated, "problem")
         if several := self.choices.get("problem"):
-            each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
+            each = ((label, self._read_problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
             problem = Alternatives(tuple(each))
         return MethodSpec(method, problem, outputs)
 
-    def _common(self) -> Common:
+    def _read_common(self) -> Common:
         """The parameters along which seeds are common.  Raises StudyError."""
         place = self._place("random.common")
         if self.table.random is None:
             return ALL
-        raw, known = self.table.random.common, self.method.parameters
-        if not isinstance(raw, list) and raw not in (ALL, NONE):
-            raise place.mistake(f'"{ALL}", "{NONE}" or a list of parameters', raw)
-        if not self.method.has_streams or RNG in self._given:
+        raw = self.table.random.common
+        if not self.method.has_streams or any(RNG in each for each in self._values):
             message = "`common` must be left out unless the function has an argument `rng` without a value"
             raise place.error(f"{message}, got {shorten(raw)}")
-        for name in raw if isinstance(raw, list) else ():
-            if name == SEED:
-                raise place.error(f"`common` must leave out `{SEED}`, whose values are different streams")
-            if name == RNG or name not in known:
-                names = ", ".join(each for each in known if each not in (RNG, SEED))
-                raise place.error(f"`common` must name parameters ({names}), got {shorten(name)}")
+        known = [name for name in self.method.parameters if name not in (RNG, SEED)]
+        if raw not in (ALL, NONE) and not (isinstance(raw, list) and {*raw} <= {*known}):
+            wanted = f'"{ALL}", "{NONE}" or a list of parameters except `{SEED}` ({", ".join(known)})'
+            raise place.mistake(wanted, raw)
         return (tuple(sorted(set(raw))) or NONE) if isinstance(raw, list) else raw
 
-    def _problem(self, raw: str | dict[str, Any], where: str) -> object:
+    def _read_problem(self, raw: str | dict[str, Any], where: str) -> object:
         """The problem, or the user's code that makes it.  Raises StudyError."""
         if isinstance(raw, str) and ":" in raw:
             return self.named(raw, self.table.depends)
@@ -147,21 +151,10 @@ class Reader:
 
     def _texts(self, name: str) -> Iterator[str]:
         """The strings that the study gives to a parameter."""
-        given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
-        values = [*(table.get(name) for table in given), *values_in_designs(self.table, name, self.file)]
-        if (pilot := self.table.pilot) is not None and name in pilot.parameters:
-            lists = pilot.candidates.values() if isinstance(pilot.candidates, dict) else [pilot.candidates]
-            place = pilot.parameters.index(name)
-            values += [each[place : place + 1] if isinstance(each, list) else each for some in lists for each in some]
-        every = [text for raw in values for text in (raw if isinstance(raw, list) else [raw])]
-        return (text for text in every if isinstance(text, str))
+        return (text for each in self._values for text in _strings_in(each.get(name)))
 
     def _choices(self) -> dict[str, dict[str, Any]]:
-        """The methods and problems that axes choose, by their labels.
-
-        An axis `method` chooses methods if the study names no method for all.  An axis `problem` chooses problems if
-        the study states none, except if its values are no problems and the method is a function.
-        """
+        """The methods and problems that axes of these names choose, if the study states none for all cases."""
         found: dict[str, dict[str, Any]] = {}
         folder = Path(self.file).parent
         for name in ("method", "problem"):
@@ -184,9 +177,9 @@ class Reader:
             found[name] = raw
         return found
 
-    def phases(self, warn: bool) -> tuple[Phase, ...]:
+    def read_phases(self, warn: bool) -> tuple[Phase, ...]:
         """The phases of the study.  warn: give a `AccuracyWarning` for designs that are not balanced."""
-        table, space, precision = self.table, self._space(warn), None
+        table, space, precision = self.table, self._read_space(warn), None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
         main = Phase(MAIN, space, precision=precision)
@@ -198,14 +191,13 @@ class Reader:
         pilot = read_pilot(table.pilot, space, self.declared, better)
         return Phase(PILOT, pilot.space, pilot), main
 
-    def _space(self, warn: bool) -> CaseSpace:
+    def _read_space(self, warn: bool) -> CaseSpace:
         """The cases of the study."""
-        designs = read_designs(self.table, self.declared, warn=warn)
-        axes = list(designs)
+        declared, axes = self.declared, list(read_designs(self.table, self.declared, warn=warn))
         for name, raw in self.table.axes.items():
             place = self._place(f"axes.{name}")
             entries = list(self.choices[name]) if name in self.choices else read_list(raw, place)
-            axes.append(Axis(name, self.declared.values(name, entries, place)))
+            axes.append(Axis(name, declared.values(name, entries, place)))
             if warn:
                 _warn_of_near_values(axes[-1], place)
         if len(axes) > MAX_AXES:
@@ -214,29 +206,27 @@ class Reader:
         if size > MAX_CASES:
             raise self._place("axes").error(f"a study must have at most {MAX_CASES:,} cases, got {size:,}")
         varying = {name: values for axis in axes for name, values in axis.parameters.items()}
-        constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
-        excluded = tuple(self._matches("exclude", self.table.exclude, axes, varying))
-        space = CaseSpace(tuple(axes), constants, tuple(self._rules(axes, varying)), (), excluded, formulas)
+        constants, formulas = self._read_constants(varying), read_formulas(self.table.constants, declared)
+        space = CaseSpace(tuple(axes), constants, tuple(self._read_rules(axes, varying)), (), formulas)
         # values that the result file cannot hold together are refused before anything runs
         for axis in space.indices:
             for name, values in axis.parameters.items():
-                self.declared.labels(name, values, self._place(f"{axis.name}.{name}"))
+                declared.labels(name, values, self._place(f"{axis.name}.{name}"))
         for name in (*constants, *space.dependent_parameters):
-            stated = [rule.set[name] for rule in space.rules if name in rule.set]
-            stated += [constants[name]] if name in constants else []
-            section = "constants" if name in constants else "when"
-            self.declared.labels(name, stated, self._place(f"{section}.{name}"))
-        if excluded and not space.count:
+            values = [rule.set[name] for rule in space.rules if rule.set is not None and name in rule.set]
+            values += [constants[name]] if name in constants else []
+            declared.labels(name, values, self._place(f"{'constants' if name in constants else 'when'}.{name}"))
+        if self.table.exclude and not space.count:
             raise self._place("exclude").error(f"`exclude` must leave a case, got none of {size:,} points")
         return space
 
-    def _constants(self, varying: Columns) -> dict[str, Value]:
+    def _read_constants(self, varying: Columns) -> dict[str, Value]:
         """Values that are the same in all cases; those computed by a formula are left out."""
         stated = self.table.constants
         constants = {
-            name: parameter.default
-            for name, parameter in self.method.parameters.items()
-            if parameter.default is not None and name not in varying and not is_formula(stated.get(name))
+            name: default
+            for name, default in get_defaults(self.method.parameters).items()
+            if name not in varying and not is_formula(stated.get(name))
         }
         for name in constants:
             self.declared.check_name(name, self._place(f"constants.{name}"))
@@ -248,45 +238,46 @@ class Reader:
                 constants[name] = self.declared.value(name, raw, place)
         return constants
 
-    def _rules(self, axes: Sequence[Axis], varying: Columns) -> Iterator[When]:
-        for i, match in enumerate(self._matches("when", self.table.when, axes, varying)):
-            given = {}
-            for name, raw in self.table.when[i].set.items():
-                place = self._place(f"when[{i}].set.{name}")
-                if name in varying:
-                    raise place.error(f"`{name}` must not be set by a rule, since it is an axis")
-                given[name] = self.declared.value(name, raw, place)
-            yield When(match, given)
-
-    def _matches(
-        self, section: str, rules: Sequence[WhenTable | ExcludeTable], axes: Sequence[Axis], varying: Columns
-    ) -> Iterator[Match]:
-        """Labels that each rule of a section admits, by the parameters that it matches."""
-        for i, rule in enumerate(rules):
-            place = self._place(f"{section}[{i}].match")
-            match = {name: self._admit(varying, name, raw, place.at(name)) for name, raw in rule.match.items()}
+    def _read_rules(self, axes: Sequence[Axis], varying: Columns) -> Iterator[When]:
+        """First the rules that exclude points, then those that set parameters."""
+        rules: list[tuple[str, ExcludeTable | WhenTable]]
+        rules = [(f"exclude[{i}]", rule) for i, rule in enumerate(self.table.exclude)]
+        rules += [(f"when[{i}]", rule) for i, rule in enumerate(self.table.when)]
+        for where, rule in rules:
+            place = self._place(f"{where}.match")
+            match = {name: self._read_match(varying, name, raw, place.at(name)) for name, raw in rule.match.items()}
             check_occurs(match, axes, place)
-            yield match
+            values = {}
+            for name, raw in rule.set.items() if isinstance(rule, WhenTable) else ():
+                here = self._place(f"{where}.set.{name}")
+                if name in varying:
+                    raise here.error(f"`{name}` must not be set by a rule, since it is an axis")
+                values[name] = self.declared.value(name, raw, here)
+            yield When(match, values if isinstance(rule, WhenTable) else None)
 
-    def _admit(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
-        """Labels of the values that a rule's match means: the one it names, or the several that it lists.
-
-        The parameter has to have each somewhere, else the rule matches no case.
-        """
+    def _read_match(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
+        """Labels of the value that a rule matches, or of each value that it lists.  The parameter must have them."""
         if name not in varying:
             raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
-        present, wanted = {text_label(value) for value in varying[name]}, ""
-        entries = values_in_study(raw)
+        present, labels = {text_label(value) for value in varying[name]}, [""]
+        entries = list_values(raw)
         # a list may itself be one of the axis's values (widths of layers)
         with suppress(StudyError) if entries else nullcontext():
-            wanted = text_label(self.declared.value(name, raw, place))
-        labels = [wanted]
-        if entries and wanted not in present:
+            labels = [text_label(self.declared.value(name, raw, place))]
+        if entries and not present.issuperset(labels):
             labels = [text_label(self.declared.value(name, entry, place)) for entry in entries]
         for label in labels:
             if label not in present:
                 raise place.error(f"the rule matches no case: {name} has no value {label}")
         return frozenset(labels)
+
+
+def _strings_in(raw: Any) -> Iterator[str]:
+    """The strings in the values of a parameter: one value, a list, or the choice of a sample."""
+    if isinstance(raw, str):
+        yield raw
+    for each in raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ():
+        yield from _strings_in(each)
 
 
 def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
@@ -302,15 +293,3 @@ def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
                 f"{other!r} ({place}); if they are one value, give it once",
                 AccuracyWarning,
             )
-
-
-def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
-    """The saved times as a count or as numbers."""
-    try:
-        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
-    except OverflowError:  # an integer beyond the range of a double
-        times = ()
-    if times == ():
-        wanted = "a count, or a list of at least one time"
-        raise StudyError(f"`times` must be {wanted}, got {shorten(raw)} (output.times)")
-    return times

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +16,23 @@ import numpy.typing as npt
 import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
 from evogt_study.errors import AccuracyWarning, warn
-from evogt_study.study.case_space import MAX_CASES, Axis, Points
+from evogt_study.study.case_space import MAX_CASES, Axis
 from evogt_study.study.model import SampleTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, round_digits, values_in_study
+from evogt_study.study.parameter_values import Declared, SourceLocation, list_values, round_digits
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
 _KINDS = ("integers", "normal", "choice")
 """Keys of distributions; without one of them a distribution is a box."""
-OPTIONS = ("extend", "second_order", "levels")
+OPTIONS = ("second_order", "levels")
 """Keys that only some rules have."""
 SAMPLES = int.from_bytes(b"sample", "big")
 """Spawn key of the streams of samples."""
-_FIXED = "latin_hypercube"
-"""Rule whose points depend on their number: each point has its own interval in every direction."""
 _SMALLEST = 2.0**-32
 """Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
 FARTHEST = 7.0
 """Largest normal value, in standard deviations.  The quantile of `_SMALLEST` is -6.2."""
-MAX_LEVELS = 1001
-"""Numbers of the unit interval by which the values of a parameter are counted."""
 MOST_INTEGERS = 2**53
 """Largest number of different integers.  Numbers in the unit interval have 53 bits."""
 FORMS = (
@@ -48,40 +43,37 @@ FORMS = (
 
 def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
     """The points of a sample.  Raises StudyError."""
-    rule, parameters = _rule(table, place), table.parameters
+    rule, parameters = _find_rule(table, place), table.parameters
     if not parameters:
         raise place.error(f"`{table.name}` must have at least one parameter, got none", "say gamma = { ... }")
-    options = {name: getattr(table, name) for name in rule.options or {}}
+    options = {name: getattr(table, name) for name in rule.options}
     each = rule.per_count(len(parameters), **options)
     count = table.count * each
     if (table.start + table.count) * each > MAX_CASES:
         start = f", `start` = {table.start:,} included" if table.start else ""
         raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
-    quantiles = {
-        name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
-    }  # before anything is drawn
+    # before anything is drawn
+    quantiles = {name: read_distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()}
     # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
-    drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
+    points = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
-        # rounded values need no reading; the values of a choice are as the user wrote them
-        name: declared.column(name, values(drawn[:, number]), place.at(name), is_read="choice" not in parameters[name])
+        name: declared.column(name, values(points[:, number]), place.at(name))
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
-    described = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
-    described |= {"start": table.start} if table.start else {}
-    points = Points(columns, first, json.dumps({**described, **options, "parameters": parameters}, default=str))
-    return Axis(table.name, tuple(range(first, first + count)), points)
+    about = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
+    about |= {"start": table.start} if table.start else {}
+    description = json.dumps({**about, **options, "parameters": parameters}, default=str)
+    return Axis(table.name, tuple(range(first, first + count)), columns, first, description)
 
 
-def _rule(table: SampleTable, place: SourceLocation) -> Rule:
+def _find_rule(table: SampleTable, place: SourceLocation) -> Rule:
     """Return the rule and check its options.  Raises StudyError."""
     if table.rule not in RULES:
         raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
     rule = RULES[table.rule]
-    known = {*(rule.options or {}), *([] if rule.nested else ["extend"])}
     for name in OPTIONS:
-        if name in table.model_fields_set and name not in known:
+        if name in table.model_fields_set and name not in rule.options:
             raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
     if table.start and not rule.nested:
         raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
@@ -91,22 +83,13 @@ def _rule(table: SampleTable, place: SourceLocation) -> Rule:
 
 
 def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
-    """Give a `AccuracyWarning` for a count that leaves a sequence unbalanced, and for values that no level reaches."""
-    for name, raw in table.parameters.items() if table.rule == "morris" else ():
-        units, fine = (np.linspace(0.0, 1.0, size) for size in (table.levels, MAX_LEVELS))
-        values = distribution(raw, place.at(name), True)
-        reached, known = (len(set(map(str, values(each)))) for each in (units, fine))
-        if reached < known and isinstance(raw, dict) and {"choice", "integers"} & raw.keys():
-            message = (
-                f"{table.levels} levels reach {reached} of {'more than ' * (known > MAX_LEVELS // 2)}{known} values"
-            )
-            warn(f"the trajectories of {table.name} with {message} of `{name}` ({place.at('levels')})", AccuracyWarning)
+    """Give a `AccuracyWarning` for a count that leaves a sequence unbalanced."""
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()
         warn(
-            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
-            f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
+            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced if "
+            f"their number is a power of two, such as {above // 2:,} or {above:,} ({place.at('count')})",
             AccuracyWarning,
         )
 
@@ -115,19 +98,19 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
 class Rule:
     """A rule: `draw` returns the points for (dimension, count, seed), `per_count` points for each count.
 
-    options: further arguments of `draw`, with defaults.  nested: a larger count begins with the points of a
-    smaller one.  balanced: the count should be a power of two.  closed: values may be 0 or 1.
+    options: further arguments of `draw`.  nested: a larger count begins with the points of a smaller one.
+    balanced: the count should be a power of two.  closed: values may be 0 or 1.
     """
 
     draw: Callable[..., Array]
     nested: bool = True
     balanced: bool = False
     closed: bool = False
-    options: Mapping[str, Any] | None = None
+    options: tuple[str, ...] = ()
     per_count: Callable[..., int] = lambda dimension: 1
 
 
-def generator(seed: int) -> np.random.Generator:
+def make_sample_generator(seed: int) -> np.random.Generator:
     """The generator of a sample.  It differs from ``default_rng(seed)``, which the runs of the study may use."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
 
@@ -135,18 +118,9 @@ def generator(seed: int) -> np.random.Generator:
 def _sobol(dimension: int, count: int, seed: int) -> Array:
     """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
     # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
-    engine = scipy.stats.qmc.Sobol(dimension, rng=generator(seed))
+    engine = scipy.stats.qmc.Sobol(dimension, rng=make_sample_generator(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
     return points
-
-
-def _halton(dimension: int, count: int, seed: int) -> Array:
-    points: Array = scipy.stats.qmc.Halton(dimension, rng=generator(seed)).random(count)
-    return points
-
-
-def _random(dimension: int, count: int, seed: int) -> Array:
-    return generator(seed).random((count, dimension))
 
 
 def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
@@ -155,7 +129,7 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
     the new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
     """
-    rng = generator(seed)
+    rng = make_sample_generator(seed)
     size = count // (count & -count)
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
     while size < count:
@@ -182,7 +156,7 @@ def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False)
 def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
     """`count` trajectories of Morris (1991): every coordinate moves once by p/(2(p - 1)), with p levels."""
     # trajectory by trajectory, so that a larger count begins with the trajectories of a smaller one
-    drawn = generator(seed).random((count, 3, dimension))
+    drawn = make_sample_generator(seed).random((count, 3, dimension))
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
     lower = np.floor(drawn[:, 2] * (levels // 2))
     # argsort of an order is its inverse: the number of the step at which each coordinate moves
@@ -194,61 +168,58 @@ def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
 
 RULES: Mapping[str, Rule] = {
     "sobol": Rule(_sobol, balanced=True),
-    "halton": Rule(_halton),
+    "halton": Rule(
+        lambda dimension, count, seed: scipy.stats.qmc.Halton(dimension, rng=make_sample_generator(seed)).random(count)
+    ),
     "latin_hypercube": Rule(_latin_hypercube, nested=False),
-    "random": Rule(_random),
+    "random": Rule(lambda dimension, count, seed: make_sample_generator(seed).random((count, dimension))),
     "saltelli": Rule(
-        _saltelli, balanced=True, options={"second_order": False},
+        _saltelli, balanced=True, options=("second_order",),
         per_count=lambda dimension, second_order: (2 if second_order else 1) * dimension + 2,
     ),
     "morris": Rule(
-        _morris, closed=True, options={"levels": 4}, per_count=lambda dimension, levels: dimension + 1
+        _morris, closed=True, options=("levels",), per_count=lambda dimension, levels: dimension + 1
     ),
 }  # fmt: skip
 
 
-def distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
+def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
     """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
     kind = next((name for name in _KINDS if name in raw), "")
     if not kind:  # a box; the message can suggest one of the kinds
         place.check_keys(raw, ("from", "to"), ("scale", *_KINDS))
-        low, high, logarithmic = place.interval(raw)
-        start, width = (math.log(low), math.log(high) - math.log(low)) if logarithmic else (low, high - low)
-        scale = np.exp if logarithmic else np.positive
+        low, high, is_log = place.interval(raw)
+        start, width = (math.log(low), math.log(high) - math.log(low)) if is_log else (low, high - low)
+        scale = np.exp if is_log else np.positive
         return lambda unit: [round_digits(value) for value in scale(start + width * unit).tolist()]
     place.check_keys(raw, [kind])
-    if kind == "normal" and closed:
-        raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
-    given, place = raw[kind], place.at(kind)
+    given, inside = raw[kind], place.at(kind)
     if kind == "choice":
-        values = values_in_study(given)
+        values = list_values(given)
         if not values:
-            raise place.mistake("a list of at least one value", given)
+            raise inside.mistake("a list of at least one value", given)
         return lambda unit: [values[number] for number in _number_parts(unit, len(values))]
     keys = ("mean", "std") if kind == "normal" else ("from", "to")
     if not isinstance(given, dict):
-        raise place.mistake(f"{{ {', '.join(keys)} }}", given)
-    place.check_keys(given, keys)
-    return _normal(given, place) if kind == "normal" else _integers(given, place)
-
-
-def _integers(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
-    low, high, _ = place.interval(raw)
-    if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
-        raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
-    if max(abs(low), abs(high)) > MOST_INTEGERS:
-        raise place.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", raw)
-    return lambda unit: [low + number for number in _number_parts(unit, high - low + 1)]
-
-
-def _normal(raw: Mapping[str, Any], place: SourceLocation) -> Quantiles:
-    mean, std = place.number(raw, "mean"), place.number(raw, "std")
+        raise inside.mistake(f"{{ {', '.join(keys)} }}", given)
+    inside.check_keys(given, keys)
+    if kind == "integers":
+        low, high, _ = inside.interval(given)
+        if not (isinstance(low, int) and isinstance(high, int)) or high - low >= MOST_INTEGERS:
+            raise inside.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", given)
+        first, count = low, high - low + 1
+        if max(abs(low), abs(high)) > MOST_INTEGERS:
+            raise inside.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", given)
+        return lambda unit: [first + number for number in _number_parts(unit, count)]
+    if closed:
+        raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
+    mean, std = inside.number(given, "mean"), inside.number(given, "std")
     if std <= 0:
-        raise place.at("std").mistake("above 0", std)
+        raise inside.at("std").mistake("above 0", std)
     if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
-        raise place.mistake("{ mean, std } whose values are finite numbers", raw)
+        raise inside.mistake("{ mean, std } whose values are finite numbers", given)
     return lambda unit: [
         round_digits(value)
         for value in (mean + std * scipy.special.ndtri(np.clip(unit, _SMALLEST, 1.0 - _SMALLEST))).tolist()
@@ -260,28 +231,3 @@ def _number_parts(unit: Array, count: int) -> list[int]:
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers
-
-
-def check_growth(before: str, samples: Sequence[Mapping[str, Any]], file: str) -> None:
-    """Raise StudyError if a Latin hypercube in the study text `before` has another number of points in `samples`.
-
-    With ``extend = true`` the number may be doubled or halved.
-    """
-    try:
-        known = {each["name"]: each for each in tomllib.loads(before).get("sample", ())}
-    except (ValueError, LookupError, TypeError, RecursionError):  # another program has changed the result
-        return
-    for number, sample in enumerate(samples):
-        old = known.get(sample["name"], {})
-        count, many = old.get("count"), sample["count"]
-        fixed = [{n: v for n, v in each.items() if n not in ("count", "extend")} for each in (old, sample)]
-        if sample["rule"] != _FIXED or fixed[0] != fixed[1] or count == many:
-            continue
-        place = SourceLocation(file, f"sample[{number}].count")
-        if not sample.get("extend"):
-            wanted = f"{count} as in the result, since the points of a Latin hypercube belong to their number"
-            raise place.mistake(wanted, many, "extend = true doubles it and keeps them, or -o begins another")
-        few, most = sorted((count, many))
-        if most % few or (most // few).bit_count() != 1:
-            wanted = f"{count} times a power of two, as in the result, since a nested Latin hypercube is doubled"
-            raise place.mistake(wanted, many, f"use {2 * count}")

@@ -1,6 +1,5 @@
 """One key for one run: made together or one by one, and of a study given in Python, as text or in a written file."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -105,21 +104,6 @@ def test_python_text_and_a_written_file_give_one_key(folder, name):
 
 
 TEXTS = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), max_size=6)
-SCALARS = st.one_of(
-    st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), TEXTS
-)
-
-
-def stated(value):
-    """The value in JSON, which is TOML too, since no text has a control character."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(axis=SCALARS, constant=st.one_of(SCALARS, st.lists(SCALARS, max_size=3)))
-def test_any_value_has_one_key(folder, axis, constant):
-    text = f"[axes]\na = [{stated(axis)}]\n[constants]\nc = {stated(constant)}\n"
-    check_one_key(folder, {"axes": {"a": [axis]}, "constants": {"c": constant}}, text)
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "é"])
@@ -153,6 +137,7 @@ def spaces(draw):
     return f"def f(*, {', '.join(stated)}, seed=0):\n    return 0.0\n", arguments, defaults
 
 
+@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.AccuracyWarning")
 @settings(max_examples=examples(150), deadline=None)
 @given(spaces())
 def test_keys_made_together_are_those_made_one_by_one_for_any_study_of_a_function(folder, space):

@@ -13,7 +13,7 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text
 from evogt_study.study import plan as plan_module
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.plan import Plan, peak_memory, run_keys
+from evogt_study.study.plan import Plan, estimate_peak_memory, run_keys
 
 
 class LeastCase(BoundCase):
@@ -85,7 +85,7 @@ def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     cases = list(plan.cases())
     assert [case.key for case in cases] == [digits(digits(canonical_json({"i": i}))) for i in (3, 1, 2)]
     assert [int(plan.method.bind(case.values).run(afresh).variables["double"].values) for case in cases] == [6, 2, 4]
-    assert (plan.work, plan.longest, plan.group, peak_memory(plan)) == (None, 0.0, 1, 0.0)
+    assert (plan.work, plan.longest, plan.group, estimate_peak_memory(plan)) == (None, 0.0, 1, 0.0)
     assert worker_memory(plan) == 0.0
     assert plan.method.required({}) == ("i",)
 

@@ -56,14 +56,10 @@ def test_a_grown_sample_computes_its_new_points_only(sampled, client, tmp_path):
     assert json.loads(after.point.attrs["design"])["count"] == 1024
 
 
-def test_a_latin_hypercube_grows_if_it_is_said_to(sampled, client, tmp_path):
+def test_a_latin_hypercube_keeps_its_points_if_it_doubles(sampled, client, tmp_path):
     path, latin = tmp_path / "own.nc", "latin_hypercube"
     ran(sampled(20, rule=latin), client, path)
-    with pytest.raises(StudyError, match=r"`count` must be 20 as in the result.*got 40 .*extend = true doubles it"):
-        ran(sampled(40, rule=latin), client, path)
-    with pytest.raises(StudyError, match=r"`count` must be 20 times a power of two.*got 30 .*use 40"):
-        ran(sampled(30, "extend = true", latin), client, path)
-    assert ran(sampled(40, "extend = true", latin), client, path) == 20
+    assert ran(sampled(40, rule=latin), client, path) == 20
 
 
 def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):

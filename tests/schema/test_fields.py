@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Optional
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evogt_study.errors import InputError, ParameterError
@@ -17,7 +17,6 @@ from evogt_study.schema.parameters import (
     declared_parameters,
     parameter_field,
     real,
-    same_as,
 )
 
 
@@ -52,8 +51,6 @@ TYPES = [
     (str | int | None, st.one_of(TEXTS, INTEGERS, st.none())),
     (Optional[Mode], st.one_of(st.sampled_from(list(Mode)), st.none())),  # noqa: UP045  # both spellings
 ]
-VALUES = [values for _, values in TYPES]
-ANYTHING = st.one_of(*VALUES, st.just(math.nan), st.just(math.inf), st.just(1j), st.just({}), st.just(b""))
 
 
 def with_field(hint, default=None):
@@ -67,25 +64,6 @@ def types_in(value):
 
 
 CLASSES = [(with_field(hint), values, hint) for hint, values in TYPES]
-
-
-def admits(hint, value):
-    """True if a value is one of a type, written out once more."""
-    options = getattr(hint, "__args__", ())
-    if "Union" in type(hint).__name__:
-        return any(admits(option, value) for option in options)
-    if getattr(hint, "__origin__", None) is tuple:
-        if not isinstance(value, tuple):
-            return False
-        each = options[:1] * len(value) if options[-1] is Ellipsis else options
-        return len(each) == len(value) and all(map(admits, each, value))
-    if getattr(hint, "__origin__", None) is Literal:
-        return any(type(value) is type(option) and value == option for option in options)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return any(value is member or (type(value), value) == (type(member.value), member.value) for member in hint)
-    if hint is float:  # as in a study file, an integer is a number
-        return type(value) in (int, float) and math.isfinite(value)
-    return type(value) is hint if hint is not type(None) else value is None
 
 
 @pytest.mark.parametrize(("kind", "values", "hint"), CLASSES, ids=lambda each: str(each)[:40])
@@ -104,20 +82,20 @@ def test_a_value_of_the_type_arrives_equal_and_of_equal_type(kind, values, hint)
     check()
 
 
-@pytest.mark.parametrize(("kind", "values", "hint"), CLASSES, ids=lambda each: str(each)[:40])
-def test_any_other_value_is_refused_by_name(kind, values, hint):
-    @given(ANYTHING)
-    def check(value):
-        assume(not isinstance(value, enum.Enum) or type(value).__name__ in str(hint))
-        if admits(hint, value):
-            kind(value)
-            return
-        with pytest.raises(ParameterError) as caught:
-            kind(value)
-        assert str(caught.value).startswith("`value` must be ")
+@pytest.mark.parametrize(
+    ("hint", "wrong"),
+    [
+        (bool, [0, "true", None]), (int, [1.0, True, "1", 2**64]), (float, [math.nan, math.inf, "1", True, 1j]),
+        (str, [1, b"", "a\0"]), (Literal["up", 1], ["down", True, 1.0, None]), (Mode, ["FAST", 1, Level.LOW]),
+        (Level, ["LOW", 3, True]), (tuple[float, ...], [1.0, (math.nan,), ("x",)]), (tuple[int, str], [(1,), ("x", 1)]),
+        (float | tuple[float, ...], ["x", ((1.0,),)]), (str | int | None, [1.5, {}]),
+    ],
+)  # fmt: skip
+def test_any_other_value_is_refused_by_name(hint, wrong):
+    for value in wrong:
+        with pytest.raises(ParameterError, match=r"^`value` must be .*") as caught:
+            with_field(hint)(value)
         assert "\n" not in str(caught.value)
-
-    check()
 
 
 @pytest.mark.parametrize(
@@ -180,15 +158,6 @@ def test_a_subclass_inherits_the_declaration_and_may_have_another_default():
     assert Inherited("x").values == {"scale": 2.0, "count": 3, "other": (1, 2)}
     with pytest.raises(ParameterError, match="`scale` must be a positive number, got 0"):
         Inherited("x", scale=0)
-
-
-def test_another_class_has_the_same_declaration():
-    @dataclass(frozen=True)
-    class Other(Parametrised):
-        scale: float = same_as(Base, "scale")
-
-    assert declared_parameters(Other)["scale"] == declared_parameters(Base)["scale"]
-    assert declared_parameters(with_field(int | str)) == declared_parameters(with_field(str | int))
 
 
 def test_a_default_out_of_range_and_a_class_without_fields_are_mistakes():

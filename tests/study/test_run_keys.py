@@ -28,36 +28,6 @@ final_time = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("axes", "different"),
-    [
-        ('dictionary = ["transnet", "gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]', 12),  # transnet has no N1
-        ('dictionary = ["gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]\nradius = [0.8, 1]', 16),
-        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1, [1, 2]]\nseed = [0, 1]', 4),  # a number, or two
-        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1]\ndelta = [0.4, 0.5]\ncentre = [0.4, 0.5, 0.6]', 6),
-        ('dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ndelta = [0.4, 0.5]', 1),  # which it does not use
-        (
-            'dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ncoefficient_reference = ["dop853"]\n'
-            "coefficient_rtol = [1e-11, 1e-12]\ncoefficient_max_step = [0.5, 0.25]", 4,
-        ),
-        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1]\nradius = [2]\ncentre = [0.4, 0, -0.5]', 3),
-        ('dictionary = ["gtransnet"]\nN = [3]\nhidden = [[2, 4], [2, 5], [6]]\ngamma = [1]', 3),
-        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [[1, 2], [3, 4.5]]\ncentre = [[0.4], [0.5]]', 4),
-        (
-            'dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ntime_integrator = ["adaptive_radau"]\n'
-            "rtol = [1e-5, 1e-6, 1e-7]\natol = [1e-8, 1e-9]", 6,
-        ),
-        ('dictionary = ["sine"]\nN = [3, 4, 5]\nseed = [0, 1]', 3),  # nothing random
-    ],
-)  # fmt: skip
-def test_keys_of_a_method_made_together_are_those_made_one_by_one(axes, different):
-    seed = "" if "seed" in axes else "seed = 3"
-    axes = f"[axes]\n{axes}\n[constants]\n{seed}"
-    plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", axes)))
-    keys = plan.keys.astype(str).tolist()
-    assert (keys, len(set(keys))) == (keys_of(plan), different)
-
-
 ZIP = '[[zip]]\nname = "two"\na = [1, 2]\nc = [2.5, 2.5]'
 FUNCTION = """
     def method(a, b=1, c=2.5, word="x", seed=0):
@@ -120,16 +90,6 @@ def test_parameters_that_a_formula_uses_enter_every_key():
     text = PDE.replace('diffusion = "1/10"', 'diffusion = "1/10 + seed + gamma"')
     assert len(set(of_problem(text=text))) == 4
     assert not set(of_problem(text=text.replace("gamma = 2", "gamma = 3"))) & set(of_problem(text=text))
-
-
-@pytest.mark.parametrize("formula", ["2*N + seed", "2*N", "N*gamma"])
-def test_keys_of_parameters_that_formulas_give(formula):
-    axes = f'[axes]\nN = [3, 4]\nseed = [0, 1, 2]\n[constants]\nk = {{ formula = "{formula}" }}\ngamma = 2.0\n'
-    text = NUMBERS.replace("1/10", "1/10 + k").replace("[constants]", axes) + 'dictionary = "transnet"\n'
-    plan = study_plan(Study.from_text(text))
-    keys = plan.keys.astype(str).tolist()
-    assert keys == keys_of(plan)
-    assert len(set(keys)) == 6
 
 
 COLUMNS = {

@@ -19,7 +19,7 @@ from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import peak_memory, study_plan
+from evogt_study.study.plan import estimate_peak_memory, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -112,7 +112,7 @@ def test_a_study_of_a_baseline_goes_on_and_is_extended(client, tmp_path, method)
 @pytest.mark.parametrize(("method", "name"), [*zip(METHODS, ("unknowns", "points", "points"), strict=True)])
 def test_the_estimate_of_memory_grows_with_the_size(method, name):
     plans = [study_plan(Study.from_text(toml(method, {name: size}))) for size in ("9", "90")]
-    small, large = map(peak_memory, plans)
+    small, large = map(estimate_peak_memory, plans)
     assert 0.0 < 5.0 * small < large
 
 
