@@ -171,13 +171,13 @@ def own_study(tmp_path):
 @pytest.fixture(scope="session")
 def result_of():
     """Called with a study and a path: the result as `evogt run` writes it, computed here instead of on workers."""
-    return written_result
+    return write_computed_result
 
 
-def written_result(study, path):
+def write_computed_result(study, path):
     tables, chosen = {}, []
     for phase in study.phases:
-        tables[phase.name] = computed_table(plan_phase(study, phase, chosen))
+        tables[phase.name] = compute_table(plan_phase(study, phase, chosen))
         chosen += choose_parameters(phase, tables[phase.name])
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
@@ -186,7 +186,7 @@ def written_result(study, path):
     return path
 
 
-def computed_table(plan):
+def compute_table(plan):
     table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     return table

@@ -5,7 +5,7 @@ import textwrap
 from functools import cache
 
 import numpy as np
-from conftest import SMALL_STUDY, computed_table, written_result
+from conftest import SMALL_STUDY, compute_table
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from evogt_study.plots.canvas import FigureOptions, PlotRequest
@@ -73,7 +73,7 @@ IN_2D = {
 IN_3D = {**IN_2D, "dimension = 1": "dimension = 3", 'sin(k*pi*x)"': 'sin(k*pi*x)*sin(pi*y)*sin(pi*z)"'}
 
 
-def own(folder, axes, source=FAILING, name="own"):
+def write_study(folder, axes, source=FAILING, name="own"):
     """A study of a function of one's own, in a folder of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "method.py").write_text(textwrap.dedent(source))
@@ -81,20 +81,20 @@ def own(folder, axes, source=FAILING, name="own"):
     return Study.from_file(folder / f"{name}.toml")
 
 
-def runs(study):
+def compute_runs(study):
     """The study's runs, computed here."""
-    table = computed_table(study_plan(study))
+    table = compute_table(study_plan(study))
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "main"), **data.attrs}
     return data
 
 
-def pilot_runs(study):
+def compute_pilot_runs(study):
     """The runs of its pilot."""
-    return dataset(computed_table(provisional_plans(study)[0]), study)
+    return dataset(compute_table(provisional_plans(study)[0]), study)
 
 
-def small(dimension=1):
+def small_result(dimension=1):
     """Two dictionaries, two k, three seeds, with everything recorded that can be drawn."""
     return _small(dimension).copy(deep=True)  # so that no test sees what another has changed
 
@@ -106,10 +106,10 @@ def _small(dimension):
         text = text.replace(old, new)
     if dimension > 1:
         text = text.replace("validation = 60", "validation = 8")
-    return runs(Study.from_text(text))
+    return compute_runs(Study.from_text(text))
 
 
-def request(variable=None, slope=(), ax=None, notes=True, over=None, **options):
+def request_of(variable=None, slope=(), ax=None, notes=True, over=None, **options):
     """A request with roles and look by their names."""
     look = {name: options.pop(name) for name in list(options) if name in FigureOptions.__dataclass_fields__}
     over = (over,) if isinstance(over, str) else over
@@ -118,21 +118,21 @@ def request(variable=None, slope=(), ax=None, notes=True, over=None, **options):
 
 def draw(data, kind, variable=None, **options):
     """A drawn plot with its texts."""
-    return draw_kind(data, kind, request(variable, **options))
+    return draw_kind(data, kind, request_of(variable, **options))
 
 
-def lines(figure, gid):
+def lines_of(figure, gid):
     """The lines of all axes that are drawn under that name."""
     return [line for axes in figure.axes for line in axes.get_lines() if line.get_gid() == gid]
 
 
-def points(axes, gid="runs"):
+def points_of(axes, gid="runs"):
     """Coordinates of all points that are drawn under that name, (n, 2)."""
     lines = [line for line in axes.get_lines() if line.get_gid() == gid]
     return np.concatenate([np.empty((0, 2)), *(line.get_xydata() for line in lines)])
 
 
-def texts(figure):
+def texts_of(figure):
     """Every text of a figure that is not empty."""
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")) if text.get_text()]
 
@@ -160,12 +160,6 @@ def check_layout(figure):
     assert min(text.get_fontsize() for text in letters if text.get_visible()) >= 7.0
 
 
-def footnote(figure):
+def footnote_of(figure):
     """The small print, on one line."""
     return figure.get_supxlabel().replace("\n", " ")
-
-
-__all__ = [
-    "AXES", "FAILING", "PILOT", "check_layout", "draw", "footnote", "lines", "own", "pilot_runs", "points", "request",
-    "runs", "small", "texts", "written_result",
-]  # fmt: skip

@@ -33,7 +33,7 @@ def cooling(dimension, diffusion):
     return pde.FormulaProblem(dimension=dimension, initial=BUMPS[dimension], diffusion=DIFFUSIONS[diffusion])()
 
 
-def labelled(dimension, diffusion, dt, steps=20, tau=1e-8):
+def solve_labelled(dimension, diffusion, dt, steps=20, tau=1e-8):
     """The run through the public interface."""
     return pde.solve(
         cooling(dimension, diffusion), DICTIONARIES[dimension], seed=2, tau=tau, quadrature=POINTS[dimension],
@@ -41,7 +41,7 @@ def labelled(dimension, diffusion, dt, steps=20, tau=1e-8):
     )  # fmt: skip
 
 
-def on_arrays(dimension, diffusion, dt, steps=20, tau=1e-8):
+def solve_on_arrays(dimension, diffusion, dt, steps=20, tau=1e-8):
     """The same run with its stiffness at hand."""
     rule = QuadratureRule("gauss_legendre", POINTS[dimension])
     grid = TimeGrid.of(dt * steps, dt)
@@ -54,7 +54,7 @@ def on_arrays(dimension, diffusion, dt, steps=20, tau=1e-8):
 @diffusions
 @pytest.mark.parametrize("dt", [1e-4, 1e-2, 1.0, 100.0])
 def test_the_norm_never_grows_whatever_the_step(dimension, diffusion, dt):
-    ds = labelled(dimension, diffusion, dt)
+    ds = solve_labelled(dimension, diffusion, dt)
     norms = ds.norm_history.values
     assert norms.shape == (21,)
     assert (norms[1:] <= norms[:-1] * (1.0 + 4 * EPS)).all()
@@ -66,7 +66,7 @@ def test_the_norm_never_grows_whatever_the_step(dimension, diffusion, dt):
 @diffusions
 @pytest.mark.parametrize("dt", [1e-3, 0.1])
 def test_the_discrete_energy_identity_holds_to_rounding(dimension, diffusion, dt):
-    solution = on_arrays(dimension, diffusion, dt)
+    solution = solve_on_arrays(dimension, diffusion, dt)
     grid, states = solution.discretisation.grid, solution.trajectory.coefficients
     for before, after, t in zip(states[:-1], states[1:], grid.midpoints, strict=True):
         both = after + before

@@ -61,16 +61,16 @@ DIRECTIONS = {name: 2 if "y" in formulas["exact"] else 1 for name, formulas in P
 WITHIN = {1: 4e-6, 2: 2e-4}
 
 
-def statement(name):
+def make_statement(name):
     return pde.FormulaProblem(DIRECTIONS[name], **PROBLEMS[name])
 
 
 def problem_of(name):
-    stated = statement(name)
+    stated = make_statement(name)
     return stated(**dict.fromkeys(stated.parameters, 1.0))
 
 
-def rules(problem):
+def rules_of(problem):
     if not isinstance(problem.domain.usual_rule, QuadratureRule):
         return (TriangleRule(3, 8),) * 2
     points = {1: 120, 2: 26 if len(problem.domain.boundary_points()) > 20 else 40}[problem.dimension]
@@ -82,9 +82,9 @@ DICTIONARIES = {
 }  # fmt: skip
 
 
-def solved(problem, integrator="gauss_2", dt=0.02, reference=None):
+def solve(problem, integrator="gauss_2", dt=0.02, reference=None):
     grid = TimeGrid.of(0.2, dt, 2)
-    dictionary, (assembly, validation) = DICTIONARIES[problem.dimension], rules(problem)
+    dictionary, (assembly, validation) = DICTIONARIES[problem.dimension], rules_of(problem)
     run = Discretisation(dictionary, 0, 1e-12, assembly, validation, grid, INTEGRATORS[integrator]())
     return solve_arrays(problem, run, reference=reference)
 
@@ -93,14 +93,14 @@ def solved(problem, integrator="gauss_2", dt=0.02, reference=None):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_method_solves_it(name):
     problem = problem_of(name)
-    assert solved(problem).errors[-1] < WITHIN[problem.dimension]
+    assert solve(problem).errors[-1] < WITHIN[problem.dimension]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_finite_elements_solve_it_with_third_order(name):
     problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
-    rule = problem.domain.quadrature(rules(problem)[1])
+    rule = problem.domain.quadrature(rules_of(problem)[1])
     sizes = (8, 16) if isinstance(problem.domain.usual_rule, QuadratureRule) else (2, 3)
     exact, errors = problem.exact(rule.nodes, np.array([0.2]))[0], []
     for size in sizes:
@@ -116,7 +116,7 @@ def test_a_problem_of_functions_equals_the_problem_of_formulas():
     given = pde.Problem(
         1, stated.diffusion, stated.initial, stated.source, stated.exact, advection=stated.advection, reaction=law
     )
-    assert solved(given).errors == pytest.approx(solved(stated).errors, rel=1e-12)
+    assert solve(given).errors == pytest.approx(solve(stated).errors, rel=1e-12)
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
 
 
-def decay(domain, N, refinements, gamma):
+def decay_rate(domain, N, refinements, gamma):
     shape = pde.FormulaProblem(2, initial="0", domain=domain)().domain
     one = pde.FormulaProblem(2, initial="0")().diffusion
     problem = pde.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
@@ -146,14 +146,14 @@ def decay(domain, N, refinements, gamma):
 
 
 def test_heat_on_the_disk_decays_with_the_square_of_the_first_zero_of_the_bessel_function():
-    found = [decay({"disk": {"centre": [0, 0], "radius": 1}}, N, 3, 2.0) / 5.7831859629 - 1.0 for N in (5, 10, 20)]
+    found = [decay_rate({"disk": {"centre": [0, 0], "radius": 1}}, N, 3, 2.0) / 5.7831859629 - 1.0 for N in (5, 10, 20)]
     assert 0.0 < found[1] < found[0] / 3.0  # Ritz values come from above, and fall with N
     assert abs(found[2]) < 1e-5  # of which 3e-6 is the curved side
 
 
 @pytest.mark.long
 def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
-    found = [decay({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
+    found = [decay_rate({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
     assert 0.0 < found[2] < found[1] < found[0] < 5e-2
     assert found[2] < 2e-2
 

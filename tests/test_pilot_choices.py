@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import computed_table
+from conftest import compute_table
 
 from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.results.dataset import dataset
@@ -20,7 +20,7 @@ def pilot_of(name):
     text = (PAPER / f"{name}.toml").read_text(encoding="utf-8")
     head, _ = text.split("[output]")
     study = Study.from_text(f"{head}[output]\nrecord = {list(RECORDED)}\n")
-    return dataset(computed_table(provisional_plans(study)[0]), study)
+    return dataset(compute_table(provisional_plans(study)[0]), study)
 
 
 def distances(pilots, minimise):

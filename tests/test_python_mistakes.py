@@ -13,6 +13,7 @@ import drawable
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import write_computed_result
 from distributed import Client
 
 import evogt_study as evs
@@ -42,7 +43,7 @@ def flat(**options):
 
 
 def draw(kind, **options):
-    return drawable.draw(drawable.small(), kind, **options)
+    return drawable.draw(drawable.small_result(), kind, **options)
 
 
 NAMES = (study, flat, draw, parse, share, Goal, Interval, NumberFormat, make_table, render_table)
@@ -60,7 +61,7 @@ def names(tmp_path_factory):
     return {
         **{each.__name__: each for each in NAMES},
         **{"evs": evs, "pde": pde, "np": np, "xr": xr},
-        "result": drawable.written_result(study(), folder / "own.nc"),
+        "result": write_computed_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
         "values": values,
         "grid": xr.concat([values, values], "N").assign_coords(N=[20, 40], N1=("N", [80, 160])),

@@ -18,13 +18,13 @@ NAN = np.nan
 RELAXED = settings(deadline=None, derandomize=True, max_examples=examples(600))
 
 
-def labelled(values, names="abcdefghij", name="error", **attrs):
+def make_array(values, names="abcdefghij", name="error", **attrs):
     values = np.asarray(values, dtype=float)
     coords = {"method": list(names)[: len(values)], "seed": range(values.shape[1])}
     return xr.DataArray(values, coords, ["method", "seed"], name=name, attrs=attrs)
 
 
-def apart(count=2, seeds=10):
+def draw_separated(count=2, seeds=10):
     """Values for which the first method is lowest on every seed."""
     rng = np.random.default_rng(0)
     return rng.uniform(1.0, 2.0, (count, seeds)) * np.array([1.0, *[5.0] * (count - 1)])[:, None]
@@ -54,7 +54,7 @@ def differences(found):
     return message
 
 
-def anything(rng):
+def draw_any_values(rng):
     """Values of two to five methods on three to thirty seeds, with outliers, ties and failures."""
     count, seeds = int(rng.integers(2, 6)), int(rng.choice([3, 5, 6, 8, 10, 15, 30]))
     z = rng.choice([0.1, 0.8, 2]) * rng.standard_normal((count, seeds))
@@ -67,7 +67,9 @@ def anything(rng):
 @RELAXED
 @given(st.integers(0, 2**32), st.sampled_from(tests.ESTIMANDS), st.sampled_from(["lower", "higher", "nearest 2.0003"]))
 def test_no_two_parts_of_a_comparison_disagree(seed, estimand, better):
-    found = evs.compare(labelled(anything(np.random.default_rng(seed))), "method", estimand=estimand, better=better)
+    found = evs.compare(
+        make_array(draw_any_values(np.random.default_rng(seed))), "method", estimand=estimand, better=better
+    )
     assert len(set(differences(found).values())) == 1, (differences(found), found.conclusion.item())
     assert "best" not in found.conclusion.item()
 
@@ -91,7 +93,7 @@ SLEEP = [[0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1,
 
 def test_a_paired_t_test_has_the_answer_of_r():
     """R 4.2.2: t.test(sleep$extra[sleep$group == 1], sleep$extra[sleep$group == 2], paired = TRUE)."""
-    found = evs.compare(labelled(SLEEP), "method", estimand="mean", better="higher")
+    found = evs.compare(make_array(SLEEP), "method", estimand="mean", better="higher")
     assert found.leader.item() == "b"
     assert found.p_value.item() == pytest.approx(0.00283289019738427, rel=1e-10)
     np.testing.assert_allclose(found.effect_ci, [0.7001142367230175, 2.459885763276982], rtol=1e-10)
@@ -103,7 +105,7 @@ def test_a_sign_test_and_adjusted_p_values_have_the_answers_of_r():
 
     p.adjust(c(0.01, 0.02, 0.03, 0.04), "holm") is 0.04 0.06 0.06 0.06.
     """
-    found = evs.compare(labelled(np.stack([np.ones(10), np.where(np.arange(10), 2.0, 0.5)])), "method")
+    found = evs.compare(make_array(np.stack([np.ones(10), np.where(np.arange(10), 2.0, 0.5)])), "method")
     assert found.p_value.item() == pytest.approx(0.02148437500000001, rel=1e-10)
     np.testing.assert_allclose(found.probability_ci, [0.5549838829718046, 0.9974714214555382], rtol=1e-10)
     np.testing.assert_allclose(tests.win_interval(7, 10, 0.05), [0.3475471499400027, 0.9332604888222655], rtol=1e-10)
@@ -119,7 +121,7 @@ def test_fiellers_interval_has_the_ratios_that_the_test_accepts():
         assert scipy.stats.ttest_1samp(x - end * y, 0.0).pvalue == pytest.approx(0.05, rel=1e-9)
     assert tests.ratio_of_means_interval(x, y - 5.0, 0.05) is None
     base = np.array([0.5, 0.6, 0.7, 0.5, 0.6, 0.7, 0.5, 0.6, 40.0, 60.0])  # a mean that is not clearly positive
-    values = labelled(np.stack([base + 2.0 + 0.1 * np.random.default_rng(0).standard_normal(10), base]))
+    values = make_array(np.stack([base + 2.0 + 0.1 * np.random.default_rng(0).standard_normal(10), base]))
     found = evs.compare(values, "method", estimand="mean", better="higher")
     assert (found.scale.item(), "differences" in found.note.item()) == ("difference", True)
     assert len(set(differences(found).values())) == 1
@@ -129,7 +131,7 @@ def test_fiellers_interval_has_the_ratios_that_the_test_accepts():
 
 
 def test_the_direction_is_declared_or_the_sentence_says_lowest():
-    accuracy = labelled(1.0 - apart(3) / 20.0, name="accuracy")
+    accuracy = make_array(1.0 - draw_separated(3) / 20.0, name="accuracy")
     assert evs.compare(accuracy, "method").leader.item() in "bc"  # the lowest
     declared = accuracy.assign_attrs(better="higher")
     found = evs.compare(declared, "method")
@@ -142,25 +144,25 @@ def test_the_direction_is_declared_or_the_sentence_says_lowest():
 
 def test_the_closest_of_rivals_that_never_win_has_the_nearest_values():
     found = evs.compare(
-        labelled(np.array([[0.78], [0.94], [0.90]]) + np.linspace(0.0, 0.01, 12), better="higher"), "method"
+        make_array(np.array([[0.78], [0.94], [0.90]]) + np.linspace(0.0, 0.01, 12), better="higher"), "method"
     )
     assert (found.leader.item(), found.rival.item()) == ("b", "c")
 
 
 def test_nearest_to_a_target():
     rng = np.random.default_rng(0)
-    shares = labelled((rng.random((3, 400)) < np.array([0.95, 0.80, 0.999])[:, None]) * 1.0, name="covered")
+    shares = make_array((rng.random((3, 400)) < np.array([0.95, 0.80, 0.999])[:, None]) * 1.0, name="covered")
     found = evs.compare(shares, "method", better="nearest 0.95")
     assert (found.leader.item(), bool(found.significant)) == ("a", True)
     assert found.conclusion.item().startswith("a has the covered nearest to 0.95 of all 3; closest is c (a 0.9")
     few = conclude(shares.isel(seed=slice(20)), better="nearest 0.95")
     assert few.startswith("No significant leader in covered: ")
-    widths = labelled([[1.1, 0.9, 1.05, 0.95, 1.02, 0.97, 1.01], [2.0, 0.2, 1.9, 0.3, 1.8, 0.4, 1.7]])
+    widths = make_array([[1.1, 0.9, 1.05, 0.95, 1.02, 0.97, 1.01], [2.0, 0.2, 1.9, 0.3, 1.8, 0.4, 1.7]])
     assert conclude(widths, better="nearest 1").startswith("a has the error nearest to 1")
 
 
 def test_a_declared_geometric_mean_is_the_estimand_if_it_exists():
-    declared = labelled(apart(), estimand="geometric_mean")
+    declared = make_array(draw_separated(), estimand="geometric_mean")
     assert conclude(declared).startswith("a has a lower geometric mean error than b: ratio 0.")
     zero = declared.copy(data=np.where(np.arange(10) == 3, 0.0, declared.values))
     assert evs.compare(zero, "method").attrs["estimand"] == "win"
@@ -170,25 +172,25 @@ def test_a_declared_geometric_mean_is_the_estimand_if_it_exists():
 
 
 def test_a_failed_run_is_a_loss_and_is_counted():
-    x = apart()
+    x = draw_separated()
     x[0, :3] = NAN
-    found = evs.compare(labelled(x), "method")
+    found = evs.compare(make_array(x), "method")
     assert found.conclusion.item().endswith("Failed runs, counted as losses: a 3 of 10.")
     assert (found.n_ok.values.tolist(), found.n_planned.values.tolist()) == ([7, 10], [10, 10])
     assert found.failed.values.tolist() == [0.3, 0.0]
     wilson = scipy.stats.binomtest(3, 10).proportion_ci(0.95, "wilson")
     np.testing.assert_allclose(found.failed_ci[0], [wilson.low, wilson.high])
     assert not found.significant  # 7 of 10
-    omitted = evs.compare(labelled(x), "method", failures="omit")
+    omitted = evs.compare(make_array(x), "method", failures="omit")
     assert bool(omitted.significant)
     assert omitted.conclusion.item().endswith("left out as if they failed at random: a 3 of 10.")
-    mean = evs.compare(labelled(x), "method", estimand="geometric_mean")
+    mean = evs.compare(make_array(x), "method", estimand="geometric_mean")
     assert "in the sample, but a has failed runs, which a mean leaves out. Failed runs, left" in mean.conclusion.item()
     assert np.isnan(mean.p_value)
 
 
 def test_runs_that_are_not_planned_neither_win_nor_lose():
-    x = labelled(apart(3))
+    x = make_array(draw_separated(3))
     planned = xr.ones_like(x, dtype=bool)
     planned[1, 4:] = False  # b has four seeds
     planned[2] = False
@@ -228,7 +230,7 @@ def test_a_unit_of_several_runs_counts_once():
 
 
 def test_every_setup_has_its_comparison_and_the_note_says_that_p_values_are_not_adjusted():
-    x = xr.concat([labelled(apart()), labelled(apart()[::-1]), labelled(np.ones((2, 10)))], "N")
+    x = xr.concat([make_array(draw_separated()), make_array(draw_separated()[::-1]), make_array(np.ones((2, 10)))], "N")
     found = evs.compare(x.assign_coords(N=[1, 2, 3]), "method")
     assert found.leader.values.tolist() == ["a", "b", "a"]
     assert found.significant.values.tolist() == [True, True, False]
@@ -242,19 +244,19 @@ def test_every_setup_has_its_comparison_and_the_note_says_that_p_values_are_not_
 
 
 def test_few_seeds_margin_and_ties_are_in_the_sentence():
-    few = conclude(labelled(apart(2, 5)))
+    few = conclude(make_array(draw_separated(2, 5)))
     assert few.startswith("Too few seeds: a is lower than b on 5 of 5 seeds; probability on a fresh seed ")
     assert few.endswith("5 seeds that differ give p = 0.062 at least, 6 are needed for 0.05.")
     x = 1.0 + 0.001 * np.random.default_rng(0).standard_normal((2, 30))
-    assert conclude(labelled(x), margin=0.05).split(":")[0].endswith("are equal within 5 %")
-    tied = apart()
+    assert conclude(make_array(x), margin=0.05).split(":")[0].endswith("are equal within 5 %")
+    tied = draw_separated()
     tied[1, :2] = tied[0, :2]
-    assert "on 8 of 10 seeds, equal on 2" in conclude(labelled(tied))
-    assert evs.compare(labelled(apart(2, 4)), "method", estimand="geometric_mean").significant
+    assert "on 8 of 10 seeds, equal on 2" in conclude(make_array(tied))
+    assert evs.compare(make_array(draw_separated(2, 4)), "method", estimand="geometric_mean").significant
 
 
 def test_the_effect_over_the_leader_is_there_for_every_value():
-    found = evs.compare(labelled(apart(4)), "method", estimand="geometric_mean")
+    found = evs.compare(make_array(draw_separated(4)), "method", estimand="geometric_mean")
     assert found.over_leader[0] == 1.0
     assert (found.over_leader_ci[1:, 0] > 1.0).all()
     assert np.isnan(found.p_over_leader[0])
@@ -264,4 +266,4 @@ def test_the_effect_over_the_leader_is_there_for_every_value():
 
 
 def test_the_axis_may_be_n():
-    assert evs.compare(labelled(apart(2)).rename(method="n"), "n").leader.item() == "a"
+    assert evs.compare(make_array(draw_separated(2)).rename(method="n"), "n").leader.item() == "a"

@@ -4,7 +4,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import SMALL_NUMBERS, written_result
+from conftest import SMALL_NUMBERS, write_computed_result
 
 import evogt_study as evs
 from evogt_study.analysis.statistics import IncompleteWarning
@@ -34,7 +34,7 @@ BOTH = ("N1", "seed")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return written_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("equal") / "equal.nc")
+    return write_computed_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("equal") / "equal.nc")
 
 
 @pytest.fixture

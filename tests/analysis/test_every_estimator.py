@@ -34,20 +34,20 @@ def draw_values(distribution, design, failures, seed):
     return xr.DataArray(values, dims=("setup", "method", "seed"), coords={"method": ["a", "b"]}, name="y")
 
 
-def contains(limits, truth):
+def share_inside(limits, truth):
     low, high = np.asarray(limits)[..., 0], np.asarray(limits)[..., 1]
     return float(((low <= truth) & (truth <= high)).mean())
 
 
-def answers(y, distribution):
+def measure_estimators(y, distribution):
     """By estimator, the share of intervals with the true value; for `compare` the share without a false leader."""
     _, mean, median = DISTRIBUTIONS[distribution]
     one, first = y.isel(method=0), y.isel(method=0, setup=0)
     below = share(one.to_dataset(), f"y <= {mean}", ["setup", "seed"])["share_ci"]
     found = {
-        "summary mean": contains(evs.summary(first, statistics="ci")["ci"], mean),
-        "summary pooled mean": contains(evs.summary(one, ["setup", "seed"], statistics="ci")["ci"], mean),
-        "share": contains(below, MEAN_SHARES[distribution]),
+        "summary mean": share_inside(evs.summary(first, statistics="ci")["ci"], mean),
+        "summary pooled mean": share_inside(evs.summary(one, ["setup", "seed"], statistics="ci")["ci"], mean),
+        "share": share_inside(below, MEAN_SHARES[distribution]),
         "compare win": 1.0 - float(evs.compare(y.isel(setup=0), "method").significant),
         "compare win, pooled": 1.0 - float(evs.compare(y, "method", ["setup", "seed"]).significant),
         "compare mean": 1.0 - float(evs.compare(y.isel(setup=0), "method", estimand="mean").significant),
@@ -55,9 +55,9 @@ def answers(y, distribution):
     measures = evs.performance(first, mean)
     found["performance bias"] = float(abs(measures.bias) <= 2.093 * measures.bias_mcse)
     if distribution != "0/1":
-        found["summary median"] = contains(evs.summary(first, statistics="median_ci")["median_ci"], median)
+        found["summary median"] = share_inside(evs.summary(first, statistics="median_ci")["median_ci"], median)
         ranks = evs.over_problems(y.rename(setup="problem"), "method").mean_rank_ci
-        found["over_problems mean rank"] = contains(ranks[0], 1.5)
+        found["over_problems mean rank"] = share_inside(ranks[0], 1.5)
         geometric = evs.compare(y.isel(setup=0), "method", estimand="geometric_mean")
         found["compare geometric mean"] = 1.0 - float(geometric.significant)
     return found
@@ -66,7 +66,9 @@ def answers(y, distribution):
 def coverage(distribution, design, failures, draws=DRAWS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)
-        every = [answers(draw_values(distribution, design, failures, seed), distribution) for seed in range(draws)]
+        every = [
+            measure_estimators(draw_values(distribution, design, failures, seed), distribution) for seed in range(draws)
+        ]
     return {name: float(np.mean([each[name] for each in every])) for name in every[0]}
 
 

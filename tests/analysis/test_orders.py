@@ -11,7 +11,7 @@ from evogt_study.analysis.orders import observed_orders
 NAN = np.nan
 
 
-def along(name, steps, values):
+def make_array(name, steps, values):
     values = np.asarray(values, dtype=float)
     return xr.DataArray(values, {name: steps}, [name, "seed"][: values.ndim], name="error")
 
@@ -23,33 +23,33 @@ def along(name, steps, values):
 )  # fmt: skip
 def test_a_power_of_the_axis_has_its_exponent_between_neighbours_and_as_slope(power, factor, steps):
     steps = np.array(steps, dtype=float)
-    found = observed_orders(along("dt", steps, factor * steps**power), "dt")
+    found = observed_orders(make_array("dt", steps, factor * steps**power), "dt")
     np.testing.assert_allclose(found["order"][1:], power, atol=1e-9)
     assert np.isnan(found["order"][0])
     assert (float(found["slope"]), int(found["n_points"])) == (pytest.approx(power, abs=1e-9), len(steps))
 
 
 def test_orders_of_a_statistic_and_slopes_by_least_squares():
-    values = along("N", [10, 20], [[1.0, 3.0, 5.0], [0.5, 1.0, 9.0]])
+    values = make_array("N", [10, 20], [[1.0, 3.0, 5.0], [0.5, 1.0, 9.0]])
     found = observed_orders(values, "N", "seed", of="median")
     assert float(found["order"][1]) == pytest.approx(np.log(1.0 / 3.0) / np.log(2.0))  # an error that falls with N
     assert found["n_ok"].values.tolist() == [3, 3]
     steps, errors = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 0.4, 0.05, 0.02])
-    slope = float(observed_orders(along("h", steps, errors), "h")["slope"])
+    slope = float(observed_orders(make_array("h", steps, errors), "h")["slope"])
     assert slope == pytest.approx(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
 def test_a_value_without_logarithm_has_no_order_and_is_counted():
-    found = observed_orders(along("dt", [0.4, 0.2, 0.1, 0.05], [16.0, 0.0, 1.0, NAN]), "dt")
+    found = observed_orders(make_array("dt", [0.4, 0.2, 0.1, 0.05], [16.0, 0.0, 1.0, NAN]), "dt")
     assert np.isnan(found["order"]).all()
     assert (float(found["slope"]), int(found["n_points"])) == (pytest.approx(2.0), 2)
     assert found["n_ok"].values.tolist() == [1, 1, 1, 0]
-    assert np.isnan(observed_orders(along("dt", [0.4, 0.2], [1.0, NAN]), "dt")["slope"])
+    assert np.isnan(observed_orders(make_array("dt", [0.4, 0.2], [1.0, NAN]), "dt")["slope"])
 
 
 @pytest.mark.filterwarnings("error")
 def test_infinite_values_leave_their_order_without_an_error():
-    values = along("N", [10, 20, 40], np.outer([1.0, 0.25, 0.0625], np.linspace(1.0, 2.0, 9)))
+    values = make_array("N", [10, 20, 40], np.outer([1.0, 0.25, 0.0625], np.linspace(1.0, 2.0, 9)))
     complete = observed_orders(values, "N", "seed")
     assert (complete["slope_ci"][0] < complete["slope"] < complete["slope_ci"][1]) or complete["slope_se"] < 1e-12
     values[0, 0] = np.inf

@@ -12,7 +12,7 @@ from evogt_study.errors import InputError, ParameterError
 NAN = np.nan
 
 
-def along(values, **attrs):
+def make_array(values, **attrs):
     return xr.DataArray(values, dims="seed", name="estimate", attrs=attrs)
 
 
@@ -44,7 +44,7 @@ def by_definition(b, se, truth, z=1.959963984540054):
 def test_every_measure_is_its_definition():
     rng = np.random.default_rng(1)
     b, se = rng.normal(0.55, 0.15, 400), rng.uniform(0.1, 0.2, 400)
-    found = evs.performance(along(b), 0.5, se=along(se))
+    found = evs.performance(make_array(b), 0.5, se=make_array(se))
     for name, (value, error) in by_definition(b.tolist(), se.tolist(), 0.5).items():
         assert float(found[name]) == pytest.approx(value, rel=1e-10), name
         assert float(found[f"{name}_mcse"]) == pytest.approx(error, rel=1e-10), name
@@ -52,7 +52,7 @@ def test_every_measure_is_its_definition():
 
 
 def test_a_failed_run_is_not_uncovered():
-    b, se = along([1.0, 2.0, 3.0, NAN, 9.0]), along([0.6, 0.6, 0.6, 0.6, NAN])
+    b, se = make_array([1.0, 2.0, 3.0, NAN, 9.0]), make_array([0.6, 0.6, 0.6, 0.6, NAN])
     found = evs.performance(b, 1.5, se=se)
     assert (int(found.n_ok), int(found.n_planned), int(found.failed)) == (3, 5, 2)
     assert float(found.coverage) == pytest.approx(2 / 3)

@@ -15,12 +15,12 @@ NAN = np.nan
 ATTRIBUTES = {"units": "m", "long_name": "error of the run"}
 
 
-def labelled(values, dims=("family", "seed"), **coords):
+def make_array(values, dims=("family", "seed"), **coords):
     values = np.asarray(values)
     return xr.DataArray(values, dims=dims[-values.ndim :], coords=coords, name="error", attrs=ATTRIBUTES)
 
 
-def quiet(values, over="seed", **options):
+def summarise_quietly(values, over="seed", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)
         return summary(values, over, **options)
@@ -42,12 +42,12 @@ def test_statistics_equal_numpys_in_the_order_of_the_request():
         "geometric_mean": scipy.stats.gmean(values, axis=1), "min": values.min(axis=1),
         "q97.5": np.quantile(values, 0.975, axis=1),
     }  # fmt: skip
-    found = summary(labelled(values), statistics=list(references))
+    found = summary(make_array(values), statistics=list(references))
     for name, reference in references.items():
         np.testing.assert_allclose(found[name], reference, rtol=1e-13, err_msg=name)
     assert list(found.data_vars) == [*references, "n_ok", "n_planned"]
     assert found["n_ok"].values.tolist() == found["n_planned"].values.tolist() == [20] * 4
-    xr.testing.assert_identical(summary(labelled(values), statistics="mean")["mean"], found["mean"])
+    xr.testing.assert_identical(summary(make_array(values), statistics="mean")["mean"], found["mean"])
 
 
 @pytest.mark.filterwarnings("error")
@@ -55,7 +55,7 @@ def test_infinite_values_belong_to_the_sample():
     """An upper bound that does not exist is infinite: the others alone would be a statistic of survivors."""
     squares = ["std", "ci", "mean_se", "median_se", "std_ci"]
     every = ["mean", "median", "median_ci", "q90", "max", "geometric_mean", *squares]
-    bounds = labelled([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] + [np.inf] * 4, np.arange(10.0)])
+    bounds = make_array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] + [np.inf] * 4, np.arange(10.0)])
     both, alone = summary(bounds, statistics=every), summary(bounds[1:], statistics=every)
     xr.testing.assert_identical(both.isel(family=[1]), alone)
     one = both.isel(family=0)
@@ -80,16 +80,16 @@ def test_infinite_values_belong_to_the_sample():
     ],
 )
 def test_of_few_or_equal_runs(values, mean, std, ci, n_ok):
-    found = quiet(labelled(np.array(values, dtype=float)))
+    found = summarise_quietly(make_array(np.array(values, dtype=float)))
     np.testing.assert_allclose([found["mean"], found["std"]], [mean, std], rtol=1e-14, atol=1e-16)
     assert (int(found["n_ok"]), int(found["n_planned"])) == (n_ok, len(values))
     if ci is not None:
         np.testing.assert_allclose(found["ci"], [ci, ci], rtol=1e-14)
-    assert summary(labelled(np.zeros((0, 3))))["mean"].shape == (0,)
+    assert summary(make_array(np.zeros((0, 3))))["mean"].shape == (0,)
 
 
 def test_missing_runs_follow_the_policy():
-    values = labelled([[1.0, NAN, 2.0], [3.0, 2.0, 1.0]])
+    values = make_array([[1.0, NAN, 2.0], [3.0, 2.0, 1.0]])
     with pytest.warns(IncompleteWarning, match=r"^1 of 6 runs have no `error`; they are left out, see n_ok$"):
         summary(values)
     with warnings.catch_warnings():
@@ -105,7 +105,7 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(own_study, 
     source = "def method(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
     with evs.open(result_of(own_study(source, "[axes]\nseed = [0, 1, 2]\n"), tmp_path / "own.nc")) as data:
         for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
-            found = quiet(data[name])
+            found = summarise_quietly(data[name])
             assert (int(found["n_ok"]), int(found["n_planned"]), float(found["mean"])) == (2, 3, mean), name
 
 
@@ -113,7 +113,7 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(own_study, 
 
 
 def test_over_several_dimensions_in_any_order():
-    values = labelled(draw_values(2, 3, 4), dims=("family", "epsilon", "seed"))
+    values = make_array(draw_values(2, 3, 4), dims=("family", "epsilon", "seed"))
     pooled = values.values.transpose(1, 0, 2).reshape(3, 8)
     for over in (["family", "seed"], ("seed", "family"), iter(["seed", "family", "seed"])):
         found = summary(values, over)
@@ -135,7 +135,7 @@ def test_over_several_dimensions_in_any_order():
     ("count", "of_mean"), [(5, "few seeds: 5 (Student's interval)"), (9, "few seeds: 9"), (10, "")]
 )
 def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_mean):
-    values = labelled(np.linspace(1.0, 2.0, count))
+    values = make_array(np.linspace(1.0, 2.0, count))
     assert summary(values)["note"].item() == of_mean
     for names in (("std_ci",), ("ci", "std_ci")):
         last = summary(values, statistics=names)["note"].item().split("; ")[-1]
@@ -145,25 +145,27 @@ def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_m
 def test_fewer_than_six_seeds_have_students_interval():
     values = np.array([1.0, 2.0, 4.0])
     expected = scipy.stats.t.interval(0.95, 2, values.mean(), scipy.stats.sem(values))
-    np.testing.assert_allclose(summary(labelled(values))["ci"], expected, rtol=1e-12)
-    assert np.isnan(summary(labelled(values))["median_ci"]).all()
+    np.testing.assert_allclose(summary(make_array(values))["ci"], expected, rtol=1e-12)
+    assert np.isnan(summary(make_array(values))["median_ci"]).all()
 
 
 def test_zeros_and_ones_are_a_share_whatever_their_type():
     right = np.array([True] * 7 + [False] * 3)
     for values in (right, right.astype(float), np.ones(20)):
         limits = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, "wilson")
-        found = summary(labelled(values))
+        found = summary(make_array(values))
         np.testing.assert_allclose(found["ci"], [limits.low, limits.high], rtol=1e-12)
         assert found["ci"].attrs["long_name"].startswith("95% confidence interval (Wilson) of the mean")
-    stored = labelled(np.append(right.astype(float), NAN))  # as a file has them if a run is missing
+    stored = make_array(np.append(right.astype(float), NAN))  # as a file has them if a run is missing
     stored.attrs["flag_meanings"] = "false true"
-    xr.testing.assert_equal(summary(stored, missing="drop")["ci"], summary(labelled(right))["ci"])
-    pooled = summary(labelled(np.repeat((np.arange(20) > 2).astype(float)[None], 3, axis=0)), ["family", "seed"])["ci"]
-    single = summary(labelled((np.arange(20) > 2).astype(float)))["ci"]
+    xr.testing.assert_equal(summary(stored, missing="drop")["ci"], summary(make_array(right))["ci"])
+    pooled = summary(make_array(np.repeat((np.arange(20) > 2).astype(float)[None], 3, axis=0)), ["family", "seed"])[
+        "ci"
+    ]
+    single = summary(make_array((np.arange(20) > 2).astype(float)))["ci"]
     assert float(pooled[1] - pooled[0]) > 0.95 * float(single[1] - single[0])  # equal values of a seed count once
-    assert summary(labelled(np.full(20, 2.0)))["ci"].values.tolist() == [2.0, 2.0]
-    assert float(summary(labelled(right), interval=Interval(method="student"))["ci"][1]) > 1.0
+    assert summary(make_array(np.full(20, 2.0)))["ci"].values.tolist() == [2.0, 2.0]
+    assert float(summary(make_array(right), interval=Interval(method="student"))["ci"][1]) > 1.0
 
 
 # --- pooled means -----------------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ def test_a_failed_run_does_not_drop_its_seed():
     lost[rng.random(z.shape) < 0.05] = NAN
     options = {"over": ["family", "seed"], "missing": "drop", "statistics": ["mean", "ci"]}
     whole, blocks, setups, omit = (
-        summary(labelled(each), incomplete=how, **options)
+        summary(make_array(each), incomplete=how, **options)
         for each, how in ((z, "blocks"), (lost, "blocks"), (lost, "setups"), (lost, "omit"))
     )
     assert abs(float(blocks["mean"] - whole["mean"])) < 0.05
@@ -186,17 +188,17 @@ def test_a_failed_run_does_not_drop_its_seed():
     assert width[1] < 1.1 * width[0] < 1.1 * width[2]
     assert int(blocks["n_ok"]) == int(omit["n_ok"]) < 20
     lost[3] = NAN  # a setup without any value has no mean, and so has the pool
-    assert np.isnan(summary(labelled(lost), **options)["mean"])
+    assert np.isnan(summary(make_array(lost), **options)["mean"])
 
 
 def test_pooled_means_have_equal_weights_whatever_failed():
     """Half of the seeds failed at the epsilon of large errors: a mean of all values that are left would be 34."""
-    values = labelled([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
-    found, complete = quiet(values, ["epsilon", "seed"]), summary(values[:, :5], ["epsilon", "seed"])
+    values = make_array([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
+    found, complete = summarise_quietly(values, ["epsilon", "seed"]), summary(values[:, :5], ["epsilon", "seed"])
     assert (float(found["mean"]), int(found["n_ok"]), int(found["n_planned"])) == (pytest.approx(50.5), 5, 10)
     for name in ("std", "median", "median_ci"):
         np.testing.assert_array_equal(found[name], complete[name])
-    each = quiet(values, ["epsilon", "seed"], units=["epsilon", "seed"])
+    each = summarise_quietly(values, ["epsilon", "seed"], units=["epsilon", "seed"])
     assert (float(each["mean"]), int(each["n_ok"])) == (34.0, 15)
 
 
@@ -205,7 +207,7 @@ def test_pooled_means_have_equal_weights_whatever_failed():
 
 def test_coordinates_that_remain_are_kept_and_names_and_units_describe_each_number():
     gamma = (("family", "epsilon"), np.arange(6.0).reshape(2, 3))
-    values = labelled(
+    values = make_array(
         draw_values(2, 3, 12), dims=("family", "epsilon", "seed"), family=["a", "b"], epsilon=[0.2, 0.1, 0.05],
         seed=range(12), gamma=gamma, drawn=(("family", "seed"), np.zeros((2, 12))), tau=1e-12,
     )  # fmt: skip

@@ -110,12 +110,12 @@ def values():
     )  # fmt: skip
 
 
-def of(values, *names, **options):
+def summarise(values, *names, **options):
     return summary(values, statistics=names or ("mean", "std"), missing="drop", **options)
 
 
 def test_a_cell_has_all_statistics_and_k_of_n_if_runs_are_missing(values):
-    assert make_table(of(values), ["dictionary"], ["N", "N1"]).render("text", THREE).splitlines() == [
+    assert make_table(summarise(values), ["dictionary"], ["N", "N1"]).render("text", THREE).splitlines() == [
         "N   N1   transnet             g_rf",
         "--  ---  -------------------  -------------------",
         "20  80   5.00e-02 (1.41e-02)  2.00e-02 (0.00e+00)",
@@ -123,19 +123,19 @@ def test_a_cell_has_all_statistics_and_k_of_n_if_runs_are_missing(values):
         "",
         "mean (std); k/n: of n planned runs, k have a value",
     ]
-    lines = make_table(of(values, "mean"), ["N"]).render("markdown", THREE).splitlines()
+    lines = make_table(summarise(values, "mean"), ["N"]).render("markdown", THREE).splitlines()
     assert lines[0] == "| dictionary | N=20     | N=40         |"
     assert lines[3] == "| g_rf       | 2.00e-02 | 5.00e+00 1/2 |"
-    both = make_table(of(values, "mean", "ci"), ["dictionary"]).render("text", NumberFormat(3)).splitlines()
+    both = make_table(summarise(values, "mean", "ci"), ["dictionary"]).render("text", NumberFormat(3)).splitlines()
     assert both[2].split("  ")[1:] == ["0.0500 [-0.0771, 0.177]", "0.0200 [0.0200, 0.0200]"]
     assert both[3].endswith("5.00 1/2")
     assert both[-1].startswith("mean [ci]; k/n")
-    text = make_table(of(values, "ci"), ["dictionary"]).render("latex", NumberFormat(3))
+    text = make_table(summarise(values, "ci"), ["dictionary"]).render("latex", NumberFormat(3))
     assert r"20 & $[-0.0771, 0.177]$ & $[0.0200, 0.0200]$ \\" in text
 
 
 def test_latex_has_the_two_lines_of_the_paper_and_each_head_once(values):
-    assert make_table(of(values), ["dictionary"], ["N", "N1"]).render("latex", THREE).splitlines() == [
+    assert make_table(summarise(values), ["dictionary"], ["N", "N1"]).render("latex", THREE).splitlines() == [
         "% mean (std); k/n: of n planned runs, k have a value; needs the package booktabs",
         MEANSTD,
         r"\begin{tabular}{@{}llcc@{}}",
@@ -147,14 +147,16 @@ def test_latex_has_the_two_lines_of_the_paper_and_each_head_once(values):
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    deep = make_table(of(values.expand_dims(epsilon=[0.2, 0.1]), "mean"), ["N"]).render("latex", THREE).splitlines()
+    deep = (
+        make_table(summarise(values.expand_dims(epsilon=[0.2, 0.1]), "mean"), ["N"]).render("latex", THREE).splitlines()
+    )
     heads = [line.split(" & ")[:2] for line in deep[5:9]]
     assert heads == [["0.2", "transnet"], ["", r"g\_rf"], ["0.1", "transnet"], ["", r"g\_rf"]]
     assert MEANSTD not in deep
 
 
 def test_csv_has_a_column_for_each_number_and_each_count(values):
-    read = list(csv.reader(io.StringIO(make_table(of(values), ["dictionary"]).render("csv", THREE))))
+    read = list(csv.reader(io.StringIO(make_table(summarise(values), ["dictionary"]).render("csv", THREE))))
     assert read[0] == ["N", "transnet mean", "transnet std", "transnet n", "g_rf mean", "g_rf std", "g_rf n"]
     assert read[2] == ["40", "2.00e+00", "1.41e+00", "2/2", "5.00e+00", "nan", "1/2"]
 
@@ -182,7 +184,7 @@ def test_ratios_are_one_more_column_with_units_of_their_own(values):
 def test_points_without_planned_runs_have_no_row_and_cells_no_number(values):
     planned = xr.ones_like(values, dtype=bool)
     planned[0, 0] = planned[:, 1] = False
-    found = of(values, "mean", planned=planned)
+    found = summarise(values, "mean", planned=planned)
     assert [line.split() for line in make_table(found, ["dictionary"]).render("text", THREE).splitlines()[2:4]] == [
         ["20", "2.00e-02"], [],
     ]  # fmt: skip
@@ -191,10 +193,12 @@ def test_points_without_planned_runs_have_no_row_and_cells_no_number(values):
 
 
 def test_rows_have_an_order_and_may_name_parameters_that_follow(values):
-    found = make_table(of(values, "mean"), (), ["N", "N1", "dictionary"])
+    found = make_table(summarise(values, "mean"), (), ["N", "N1", "dictionary"])
     assert found.heads[1:3] == (("20", "80", "g_rf"), ("40", "160", "transnet"))
     assert found.flatten(THREE)[1][3][3:] == ["5.00e+00", "1/2"]
-    assert make_table(of(values.isel(N=[0])), ["dictionary"], []).heads == ((),)  # an axis of one value may be left out
+    assert make_table(summarise(values.isel(N=[0])), ["dictionary"], []).heads == (
+        (),
+    )  # an axis of one value may be left out
 
 
 # --- numbers, variables, orders ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPTS = {
+    "arrays.py": ["large", "trajectories", "--scale", "0.001"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],

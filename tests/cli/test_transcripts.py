@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from conftest import written_result
+from conftest import write_computed_result
 
 from evogt_study.results.finished import describe
 from evogt_study.results.shards import shard_folder, write_shard
@@ -40,7 +40,7 @@ seed = { count = 3 }
 
 def add_result(folder):
     """`own.nc`: a result of twelve runs of which two failed."""
-    written_result(Study.from_file(folder / "own.toml"), folder / "own.nc")
+    write_computed_result(Study.from_file(folder / "own.toml"), folder / "own.nc")
 
 
 def add_half(folder):

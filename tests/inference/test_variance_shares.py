@@ -35,7 +35,7 @@ def draw_values(shape=(2, 3, 20), seed=0):
     return setups + rng.normal(size=shape) + rng.normal(size=shape[2])
 
 
-def labelled(y, dims=("a", "b", "seed")):
+def make_array(y, dims=("a", "b", "seed")):
     return xr.DataArray(y, dims=dims, name="y")
 
 
@@ -52,7 +52,7 @@ def test_components_are_the_mean_squares_less_their_noise():
 
 def test_a_parameter_has_its_share_whatever_the_order_of_the_dimensions():
     """An effect of a factor of seven has a share, at every place of its dimension."""
-    y = labelled(np.log([1.0, 7.0])[:, None, None] + np.array([0.0, 3.0, 6.0])[:, None] + 0.1 * draw_values() * 0)
+    y = make_array(np.log([1.0, 7.0])[:, None, None] + np.array([0.0, 3.0, 6.0])[:, None] + 0.1 * draw_values() * 0)
     y = y + 0.1 * np.random.default_rng(1).normal(size=(2, 3, 20))
     found = evs.variance_shares(y)
     assert float(found.share.sel(source="a")) == pytest.approx(0.136, abs=0.01)
@@ -63,38 +63,38 @@ def test_a_parameter_has_its_share_whatever_the_order_of_the_dimensions():
 
 
 def test_the_sources_of_variance_follow_from_the_design():
-    found = evs.variance_shares(labelled(draw_values()))
+    found = evs.variance_shares(make_array(draw_values()))
     assert found.source.values.tolist() == ["a", "b", "a:b", "seed", "seed:setups"]
     assert float(found.share.sum()) == pytest.approx(1.0)
     assert "seeds count as common to all runs" in found.note.item()
-    design = Design.of(labelled(draw_values()), common="none")
-    fresh = evs.variance_shares(labelled(draw_values()), design=design)
+    design = Design.of(make_array(draw_values()), common="none")
+    fresh = evs.variance_shares(make_array(draw_values()), design=design)
     assert fresh.source.values.tolist() == ["a", "b", "a:b", "run"]
     assert fresh.note.item() == ""
-    mean = evs.variance_shares(labelled(draw_values()), estimand="mean")
+    mean = evs.variance_shares(make_array(draw_values()), estimand="mean")
     assert mean.source.values.tolist() == ["a", "b", "a:b"]
-    high = evs.variance_shares(labelled(draw_values((2, 3, 8)).reshape(2, 3, 2, 4), ("a", "b", "c", "seed")))
+    high = evs.variance_shares(make_array(draw_values((2, 3, 8)).reshape(2, 3, 2, 4), ("a", "b", "c", "seed")))
     assert high.source.values.tolist() == ["a", "b", "c", "a:b", "a:c", "b:c", "higher", "seed", "seed:setups"]
-    alone = evs.variance_shares(labelled(draw_values()[..., 0], ("a", "b")))
+    alone = evs.variance_shares(make_array(draw_values()[..., 0], ("a", "b")))
     assert np.isnan(alone.share_ci).all()
     assert "no intervals" in alone.note.item()
-    along = evs.variance_shares(labelled(draw_values()), ["a"])
+    along = evs.variance_shares(make_array(draw_values()), ["a"])
     assert along.share.dims == ("b", "source")
 
 
 def test_a_declared_geometric_mean_has_shares_of_logarithms():
-    y = labelled(np.exp(draw_values())).assign_attrs(estimand="geometric_mean")
-    logs = evs.variance_shares(labelled(draw_values()))
+    y = make_array(np.exp(draw_values())).assign_attrs(estimand="geometric_mean")
+    logs = evs.variance_shares(make_array(draw_values()))
     np.testing.assert_allclose(evs.variance_shares(y).share, logs.share, rtol=1e-10)
     assert "of log(y)" in evs.variance_shares(y).note.item()
     with pytest.raises(InputError, match="`y` must be positive"):
-        evs.variance_shares(labelled(draw_values()) - 9.0, log=True)
+        evs.variance_shares(make_array(draw_values()) - 9.0, log=True)
 
 
 def test_designs_that_do_not_suit_are_refused_by_name():
     keys = np.full((2, 3, 4), "k", dtype=object)
     keys[1, 2] = ""
-    y = labelled(draw_values((2, 3, 4))).assign_coords(run_key=(("a", "b", "seed"), keys), a=["x", "y"], b=[1, 2, 3])
+    y = make_array(draw_values((2, 3, 4))).assign_coords(run_key=(("a", "b", "seed"), keys), a=["x", "y"], b=[1, 2, 3])
     with pytest.raises(InputError, match="1 of 6 setups are not planned, the first at a = y, b = 3"):
         evs.variance_shares(y)
     sample = xr.DataArray(
@@ -102,22 +102,22 @@ def test_designs_that_do_not_suit_are_refused_by_name():
     )
     with pytest.raises(InputError, match="`point` is a sample of x1, x2, and no crossed axis. Use evs.sensitivity"):
         evs.variance_shares(sample)
-    part = labelled(draw_values((2, 3, 4)))
+    part = make_array(draw_values((2, 3, 4)))
     with pytest.raises(InputError, match="seeds are common along a only"):
         evs.variance_shares(part, design=Design.of(part, common="a"))
     few = draw_values((2, 3, 4))
     few[1, 2, 1:] = np.nan
     with pytest.raises(InputError, match="must have 2 seeds with a value at each point, got fewer at 1 points"):
-        evs.variance_shares(labelled(few))
+        evs.variance_shares(make_array(few))
     few[1, 2] = np.nan
     with pytest.raises(InputError, match="must have a value at each point of the grid"):
-        evs.variance_shares(labelled(few))
+        evs.variance_shares(make_array(few))
 
 
 def test_a_failed_run_costs_one_run():
     y = draw_values((3, 4, 30))
     lost = np.where(np.random.default_rng(2).random(y.shape) < 0.1, np.nan, y)
-    whole, part = (evs.variance_shares(labelled(each)) for each in (y, lost))
+    whole, part = (evs.variance_shares(make_array(each)) for each in (y, lost))
     np.testing.assert_allclose(part.share, whole.share, atol=0.04)
     assert int(part.n_ok) == int(np.isfinite(lost).sum())
     assert "runs have no value" in part.note.item()
@@ -139,7 +139,7 @@ def test_setup_means_are_least_squares_and_pseudo_values_are_the_jackknife():
 
 
 def test_values_that_do_not_vary_have_no_share():
-    assert np.isnan(evs.variance_shares(labelled(np.full((2, 3, 5), 0.1))).share).all()
+    assert np.isnan(evs.variance_shares(make_array(np.full((2, 3, 5), 0.1))).share).all()
 
 
 def coverage(common, seeds, lost, draws, seed=20261126):
@@ -153,7 +153,7 @@ def coverage(common, seeds, lost, draws, seed=20261126):
     for _ in range(draws):
         e, g = rng.normal(size=(2, *(() if common else (2, 3)), seeds))
         y = f + e + 0.5**0.5 * (g * a + rng.normal(size=(2, 3, seeds)))
-        y = labelled(np.where(rng.random(y.shape) < lost, np.nan, y))
+        y = make_array(np.where(rng.random(y.shape) < lost, np.nan, y))
         ends = evs.variance_shares(y, design=Design.of(y, common="all" if common else "none")).share_ci
         hits.append([bool(ends.sel(source=s)[0] <= v <= ends.sel(source=s)[1]) for s, v in truth.items()])
     return dict(zip(truth, np.mean(hits, axis=0), strict=True))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL_NUMBERS, written_result
-from drawable import AXES, PILOT, draw, own, pilot_runs, request, runs, small
+from conftest import SMALL_NUMBERS, write_computed_result
+from drawable import AXES, PILOT, compute_pilot_runs, compute_runs, draw, request_of, small_result, write_study
 
 import evogt_study as evs
 from evogt_study.accessor import Result
@@ -35,28 +35,28 @@ RESULTS = {  # axes, source, main variable, plots that fit
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
-    return runs(own(tmp_path_factory.mktemp("failing"), AXES))
+    return compute_runs(write_study(tmp_path_factory.mktemp("failing"), AXES))
 
 
 def kinds_of(data, **options):
-    return [choice.kind for choice in choose_plots(data, request(**options))]
+    return [choice.kind for choice in choose_plots(data, request_of(**options))]
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_kinds_that_fit_a_user_function(name, tmp_path):
     axes, source, variable, fitting = RESULTS[name]
-    data = runs(own(tmp_path, axes, *([source] if source else [])))
+    data = compute_runs(write_study(tmp_path, axes, *([source] if source else [])))
     assert kinds_of(data) == fitting
     assert main_variable(data) == variable
 
 
 def test_kinds_that_fit_the_pde_method_a_pilot_and_a_named_variable(failing):
     histories = [("time_series", f"{name}_history") for name in ("error", "energy", "norm")]
-    assert choose_plots(small()) == [
+    assert choose_plots(small_result()) == [
         ("distribution", "error"), ("dependence", "error"), *histories, ("spectrum", "singular_values"),
         ("scatter", "error"), ("comparison", "error"), ("fields", "field"),
     ]  # fmt: skip
-    assert kinds_of(pilot_runs(Study.from_text(PILOT))) == ["dependence"]
+    assert kinds_of(compute_pilot_runs(Study.from_text(PILOT))) == ["dependence"]
     assert kinds_of(failing, variable="count") == ["distribution", "dependence"]
     assert kinds_of(failing, variable="trace") == ["time_series"]
     for roles, message in (({"at": {"N": 3}}, "`N` must be one of 10, 20, 40, got 3"), ({"col": "q"}, "`--col` must")):
@@ -117,7 +117,7 @@ MESSAGE = "there is no solution error: the problem has no exact solution, and th
 
 @pytest.fixture(scope="module")
 def without_error(tmp_path_factory):
-    return written_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("without") / "without.nc")
+    return write_computed_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("without") / "without.nc")
 
 
 def test_no_other_error_takes_the_place_of_the_solution_error(evogt, without_error, tmp_path):
@@ -148,7 +148,7 @@ def test_the_page_says_so_and_opens_no_table(without_error):
 
 
 def test_a_figure_of_the_pilot_has_a_name_of_its_own(evogt, tmp_path):
-    result = written_result(Study.from_text(PILOT), tmp_path / "all.nc")
+    result = write_computed_result(Study.from_text(PILOT), tmp_path / "all.nc")
     for options, name in (((), "all_distribution.png"), (("--pilot",), "all_pilot_distribution.png")):
         code, out, err = evogt("plot", result, "distribution", *options)
         assert (code, err) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from drawable import check_layout, draw, footnote, lines, request, small
+from drawable import check_layout, draw, footnote_of, lines_of, request_of, small_result
 
 import evogt_study as evs
 from evogt_study.plots.catalogue import choose_plots
@@ -89,10 +89,10 @@ def test_markers_are_at_the_effects_and_open_if_they_are_not_significant(shape):
                 intervals += bool(np.isfinite(one["over_leader_ci"]).all())
     found = [
         (round(line.get_ydata()[0]), float(line.get_xdata()[0]), line.get_markerfacecolor() == "white")
-        for line in lines(made.figure, "effect")
+        for line in lines_of(made.figure, "effect")
     ]
     assert found == expected
-    assert len(lines(made.figure, "interval")) == intervals > 0
+    assert len(lines_of(made.figure, "interval")) == intervals > 0
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -103,7 +103,7 @@ def test_the_texts_count_runs_and_setups_and_have_the_conclusions(shape):
     expected = [f"{few} of {len(rows)} setups have too few values to compare"] if few else []
     expected += [f"{len(rows) - MAX_SETUPS} more setups are not shown"] if len(rows) > MAX_SETUPS else []
     first = "95 % confidence intervals; open marker: not significantly different from the leader"
-    assert footnote(made.figure) == "; ".join([first, *expected])
+    assert footnote_of(made.figure) == "; ".join([first, *expected])
     for name, setup in rows[:MAX_CONCLUSIONS]:
         text = setup["conclusion"].item()
         assert (f"{name}: {text}" if name else text) in made.alt
@@ -123,10 +123,10 @@ def test_the_declared_direction_decides_who_leads():
 
 
 def test_a_comparison_fits_if_two_values_of_a_setup_have_enough_runs():
-    few = small()
+    few = small_result()
     assert "comparison" in {choice.kind for choice in choose_plots(few)}  # its geometric mean is declared
     few["error"].attrs = {}
-    assert "comparison" not in {choice.kind for choice in choose_plots(few, request())}
+    assert "comparison" not in {choice.kind for choice in choose_plots(few, request_of())}
     data = study("abc")
     for number, fits in ((None, True), (2, True), (1, False)):
         if number is not None:

@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
-from drawable import AXES, draw, lines, own, request, runs, small, texts
+from drawable import AXES, compute_runs, draw, lines_of, request_of, small_result, texts_of, write_study
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.figure import Figure
 
@@ -28,9 +28,13 @@ def series(steps):
 @pytest.mark.parametrize(("form", "begin"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_the_same_result_gives_the_same_bytes_and_settings_stay(form, begin):
     before = dict(matplotlib.rcParams)
-    figure = draw(small(), "distribution").figure
+    figure = draw(small_result(), "distribution").figure
     expected = encode_figure(figure, form, 60)
-    assert expected == encode_figure(figure, form, 60) == encode_figure(draw(small(), "distribution").figure, form, 60)
+    assert (
+        expected
+        == encode_figure(figure, form, 60)
+        == encode_figure(draw(small_result(), "distribution").figure, form, 60)
+    )
     assert expected.startswith(begin)
     assert dict(matplotlib.rcParams) == before
     with pytest.raises(InputError, match=r"`--output` must end in .png, .pdf, .svg, got .gif"):
@@ -53,7 +57,7 @@ def test_many_points_are_an_image(data, kind, variable, images, limit):
 
 
 def test_a_notebook_shows_the_figure_at_its_size_without_pyplot():
-    figure = draw(small(), "distribution").figure
+    figure = draw(small_result(), "distribution").figure
     assert isinstance(figure, DisplayedFigure)
     image, size = figure._repr_png_()
     assert image.startswith(b"\x89PNG")
@@ -63,7 +67,7 @@ def test_a_notebook_shows_the_figure_at_its_size_without_pyplot():
 
 
 def test_series_differ_without_colour():
-    drawn = lines(draw(cloud(3, "abcdefghi"), "distribution", "error", hue="word").figure, "runs")
+    drawn = lines_of(draw(cloud(3, "abcdefghi"), "distribution", "error", hue="word").figure, "runs")
     assert len({(line.get_color(), line.get_marker()) for line in drawn}) == 9
     assert len({colour for colour, _ in STYLES}) == len({dashes for _, dashes in STYLES}) == len(STYLES)
 
@@ -72,35 +76,38 @@ def test_series_differ_without_colour():
 def test_plots_on_given_axes_leave_the_rest_of_the_figure(kind, count):
     figure = Figure(figsize=(9.0, 3.0))
     axes = figure.subplots(1, count + 1)
-    assert small().evogt.plot(kind, ax=axes[0] if count == 1 else axes[:count]) is figure
+    assert small_result().evogt.plot(kind, ax=axes[0] if count == 1 else axes[:count]) is figure
     assert tuple(figure.get_size_inches()) == (9.0, 3.0)
     assert [each.has_data() for each in axes] == [True] * count + [False]
     assert any(" of " in each.get_title(loc="right") for each in axes)  # how many runs
     with pytest.raises(InputError, match=f"`ax` must be as many axes as there are panels, {count}, got {count + 1}"):
-        small().evogt.plot(kind, ax=axes)
+        small_result().evogt.plot(kind, ax=axes)
     empty = Figure(figsize=(6.5, 2.0))
-    assert small().evogt.plot(kind, ax=empty) is empty
+    assert small_result().evogt.plot(kind, ax=empty) is empty
 
 
 def test_sizes_title_and_labels_are_the_user_s():
     with matplotlib.rc_context({"font.size": 20.0, "figure.figsize": (5.0, 4.0)}):
-        figure = draw(small(), "distribution").figure
+        figure = draw(small_result(), "distribution").figure
     assert (figure.axes[0].xaxis.label.get_size(), figure.get_figwidth()) == (16.0, 5.0)
-    figure = draw(small(), "time_series", size=(2.5, 5.0)).figure
+    figure = draw(small_result(), "time_series", size=(2.5, 5.0)).figure
     assert tuple(figure.get_size_inches()) == (2.5, 5.0)
     assert len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1  # narrow: one panel in a row
-    columns = [new_panels(count, request(ax=Figure(figsize=(6.5, 1.0)))).columns for count in (1, 3, 4, 6)]
+    columns = [new_panels(count, request_of(ax=Figure(figsize=(6.5, 1.0)))).columns for count in (1, 3, 4, 6)]
     assert columns == [1, 3, 2, 3]
     labels = {"title": "Errors at $\\gamma$", "xlabel": "shape $\\gamma_1$", "ylabel": "$e$ for 5 $"}
-    for kind, data in (("distribution", small()), ("distribution", small().isel(dictionary=0, drop=True))):
+    for kind, data in (
+        ("distribution", small_result()),
+        ("distribution", small_result().isel(dictionary=0, drop=True)),
+    ):
         figure = draw(data, kind, **labels).figure
-        assert set(labels.values()) <= {line for text in texts(figure) for line in text.split("\n")}
+        assert set(labels.values()) <= {line for text in texts_of(figure) for line in text.split("\n")}
 
 
 def test_text_of_a_file_is_no_markup(tmp_path):
     """Dollars are no mathematics, and a character that the font lacks is no warning (which would be an error here)."""
     axes = '[axes]\nkind = ["$\\\\frac{", "a_b^c", "\\u6f22\\u5b57", "<b>x</b>"]\nN = [10, 20]\nseed = [0, 1]\n'
-    data = runs(own(tmp_path, axes))
+    data = compute_runs(write_study(tmp_path, axes))
     data["error"].attrs["long_name"] = "$\\broken{ \U0001f600 " + "very long " * 40
     data["N"].attrs["units"] = "$"
     assert "$$" not in AXES

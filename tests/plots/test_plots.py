@@ -8,7 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from drawable import AXES, PILOT, check_layout, draw, footnote, lines, own, pilot_runs, points, runs, small, texts
+from drawable import (
+    AXES,
+    PILOT,
+    check_layout,
+    compute_pilot_runs,
+    compute_runs,
+    draw,
+    footnote_of,
+    lines_of,
+    points_of,
+    small_result,
+    texts_of,
+    write_study,
+)
 from scipy.stats import qmc
 
 import evogt_study as evs
@@ -23,12 +36,12 @@ RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
     """36 runs: 12 of kind "bad" fail, 2 diverge."""
-    return runs(own(tmp_path_factory.mktemp("failing"), AXES))
+    return compute_runs(write_study(tmp_path_factory.mktemp("failing"), AXES))
 
 
 @pytest.fixture(scope="module")
 def piloted():
-    return pilot_runs(Study.from_text(PILOT))
+    return compute_pilot_runs(Study.from_text(PILOT))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +93,8 @@ def traces(counts, steps=3):
 # --- axes, labels and counts of each plot -----------------------------------------------------------------------------
 
 MADE = {
-    "small": small, "flat": lambda: small(2), "box": lambda: small(3), "pilot": lambda: evs.open(RESULT, True).load(),
+    "small": small_result, "flat": lambda: small_result(2), "box": lambda: small_result(3),
+    "pilot": lambda: evs.open(RESULT, True).load(),
 }  # fmt: skip
 PLOTS = [  # result, kind, options, labels of x and y of the first panel, panels, number of points, footnote
     ("small", "distribution", {}, ("k", "relative $L^2$ error"), 1, 12, "12 of 12 runs; points: runs over seed; bar"),
@@ -115,17 +129,17 @@ def test_axes_labels_and_counts(result, kind, options, labels, panels, count, no
     axes = [each for each in made.figure.axes if each.get_label() != "<colorbar>"]
     assert (axes[0].get_xlabel().startswith(labels[0]), axes[0].get_ylabel().startswith(labels[1])) == (True, True)
     assert len(axes) == panels
-    assert sum(len(points(each)) for each in axes) == count
-    assert re.search(note, footnote(made.figure))
+    assert sum(len(points_of(each)) for each in axes) == count
+    assert re.search(note, footnote_of(made.figure))
     assert made.alt.endswith(".")
     assert made.caption.endswith(".")
     assert made.figure.get_figwidth() in (3.4, 6.5)  # a column, or a page
     check_layout(made.figure)
     if not options:
         bare = draw(data, kind, notes=False)
-        assert footnote(bare.figure) == ""
-        assert not [text for text in texts(bare.figure) if "/4" in text and kind != "heat_map"]
-        assert footnote(made.figure).split("; ")[-1].lower() in bare.caption.lower()
+        assert footnote_of(bare.figure) == ""
+        assert not [text for text in texts_of(bare.figure) if "/4" in text and kind != "heat_map"]
+        assert footnote_of(made.figure).split("; ")[-1].lower() in bare.caption.lower()
     xr.testing.assert_identical(data, before)  # drawing changes nothing
 
 
@@ -134,14 +148,14 @@ def test_axes_labels_and_counts(result, kind, options, labels, panels, count, no
 
 def test_a_distribution_has_each_run_beside_its_median_and_lists_missing_runs(failing):
     (axes,) = draw(failing, "distribution").figure.axes
-    drawn = points(axes)
+    drawn = points_of(axes)
     for place, (kind, n) in enumerate(itertools.product(("fast", "slow"), (10, 20, 40))):
         expected = failing["error"].sel(kind=kind, N=n).dropna("seed")
         centre = place % 3 + (place // 3 - 1) * 0.8 / 3
         near = drawn[np.abs(drawn[:, 0] - centre) < 0.13]
         np.testing.assert_array_equal(np.sort(near[:, 1]), np.sort(expected))
-    assert "0/4 at N = 40, bad" in footnote(axes.figure)
-    assert "3/4 at N = 40, fast" in footnote(axes.figure)
+    assert "0/4 at N = 40, bad" in footnote_of(axes.figure)
+    assert "3/4 at N = 40, fast" in footnote_of(axes.figure)
 
 
 def test_of_many_runs_a_distribution_has_boxes_of_letter_values_and_the_runs_beyond():
@@ -155,35 +169,35 @@ def test_of_many_runs_a_distribution_has_boxes_of_letter_values_and_the_runs_bey
     assert len(boxes) == 10
     for depth, box in enumerate(boxes, 2):
         np.testing.assert_allclose([box.y0, box.y1], np.quantile(values, [0.5**depth, 1 - 0.5**depth]))
-    drawn = points(axes)
+    drawn = points_of(axes)
     beyond = values[(values < boxes[-1].y0) | (values > boxes[-1].y1)]
     np.testing.assert_array_equal(np.sort(drawn[drawn[:, 0] > 0.5][:, 1]), np.sort(beyond))
-    assert "16,663 of 16,668 runs (5 failed)" in footnote(figure)
-    assert "8329/8334 at a" in footnote(figure)
+    assert "16,663 of 16,668 runs (5 failed)" in footnote_of(figure)
+    assert "8329/8334 at a" in footnote_of(figure)
 
 
 def test_drawn_intervals_equal_the_intervals_of_the_statistics(published):
     expected = evs.summary(published["error"], statistics=["median_ci"])["median_ci"].values.reshape(-1, 2)
-    drawn = [line.get_ydata() for line in lines(draw(published, "distribution").figure, "interval")]
+    drawn = [line.get_ydata() for line in lines_of(draw(published, "distribution").figure, "interval")]
     bars = [each for each in draw(published, "dependence").figure.axes[0].collections if each.get_gid() == "interval"]
     ends = [segment[:, 1] for each in bars for segment in each.get_segments()]
     for found in (drawn, ends):
         np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0))
-    assert not lines(draw(small(), "distribution").figure, "interval")  # of three seeds there is none
+    assert not lines_of(draw(small_result(), "distribution").figure, "interval")  # of three seeds there is none
     pooled = group_runs(published, "error", PlotRoles(over=("epsilon", "seed")), wanted=("hue",)).median_intervals()
     seeds = evs.summary(published["error"], ["epsilon", "seed"], statistics=["median_ci"])["median_ci"]
     np.testing.assert_allclose(pooled[0, :, 0], seeds.values)
 
 
 def test_a_dependence_joins_medians_in_the_order_of_their_numbers(failing, piloted):
-    line = lines(draw(failing.isel(N=[1, 0, 2]), "dependence").figure, "median")[0]
+    line = lines_of(draw(failing.isel(N=[1, 0, 2]), "dependence").figure, "median")[0]
     np.testing.assert_allclose(line.get_xdata(), [10, 20, 40])
     np.testing.assert_allclose(line.get_ydata(), failing["error"].sel(kind="fast").median("seed"))
     both = failing.assign_coords(h=(("kind", "N"), np.outer([1.0, 2.0, 3.0], 1.0 / failing["N"].values)))
-    x = [line.get_xdata() for line in lines(draw(both, "dependence", x="h").figure, "median")]
+    x = [line.get_xdata() for line in lines_of(draw(both, "dependence", x="h").figure, "median")]
     np.testing.assert_allclose(np.unique(np.concatenate(x)), [1 / 40, 1 / 20, 1 / 10, 2 / 10])
     for roles in ({}, {"x": "gamma"}):  # the candidates, not their numbers
-        found = [line.get_xdata().tolist() for line in lines(draw(piloted, "dependence", **roles).figure, "median")]
+        found = [line.get_xdata().tolist() for line in lines_of(draw(piloted, "dependence", **roles).figure, "median")]
         assert found == [[1.0, 2.0, 4.0], [2.0, 5.0]]
     assert "gamma = " in draw(piloted, "dependence").alt
 
@@ -191,12 +205,12 @@ def test_a_dependence_joins_medians_in_the_order_of_their_numbers(failing, pilot
 @pytest.mark.parametrize("slope", [(), (1.0, -2.0)])
 def test_reference_lines_have_the_requested_slopes_and_there_are_none_without(failing, slope):
     figure = draw(failing, "dependence", slope=slope).figure
-    for line, power in zip(lines(figure, "reference"), slope, strict=True):
+    for line, power in zip(lines_of(figure, "reference"), slope, strict=True):
         x, y = line.get_data()
         np.testing.assert_allclose(np.diff(np.log(y)) / np.diff(np.log(x)), power)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert [label for label in labels if "slope" in label] == ["slope 1", "slope −2"][: len(slope)]
-    assert not lines(draw(many(3, word=[1.0, 2.0]), "dependence", slope=slope).figure, "reference")  # linear scales
+    assert not lines_of(draw(many(3, word=[1.0, 2.0]), "dependence", slope=slope).figure, "reference")  # linear scales
 
 
 def test_bands_of_one_figure_have_the_same_quantiles():
@@ -220,39 +234,41 @@ def test_cells_have_their_median_and_missing_runs(failing):
     np.testing.assert_allclose(image[:2], failing["error"].isel(kind=slice(2)).median("seed"))
     assert np.isnan(image[2]).all()
     assert len([patch for patch in axes.patches if patch.get_gid() == "empty"]) == 3
-    assert sum("3/4" in text for text in texts(axes.figure)) == 2
+    assert sum("3/4" in text for text in texts_of(axes.figure)) == 2
     assert axes.yaxis_inverted()  # strings from the top
 
 
 def test_a_spectrum_falls_from_one_and_is_cut_at_the_root_of_each_tau():
-    data = small()
+    data = small_result()
     figure = draw(data, "spectrum").figure
     sigma = data["singular_values"].isel(dictionary=0, k=0)
-    np.testing.assert_allclose(lines(figure, "median")[0].get_ydata(), (sigma / sigma.isel(feature=0)).median("seed"))
+    np.testing.assert_allclose(
+        lines_of(figure, "median")[0].get_ydata(), (sigma / sigma.isel(feature=0)).median("seed")
+    )
     both = xr.concat([data.assign_coords(tau=1e-12), data.assign_coords(tau=1e-6)], "tau", data_vars="all")
     both["singular_values"][0, 0, 0, 1] = np.nan  # the first tau with a value has the curve
     cut = draw(both, "spectrum").figure
-    np.testing.assert_array_equal(lines(cut, "median")[0].get_ydata(), lines(figure, "median")[0].get_ydata())
+    np.testing.assert_array_equal(lines_of(cut, "median")[0].get_ydata(), lines_of(figure, "median")[0].get_ydata())
     for options, roots in (({}, [1e-6, 1e-3]), ({"at": {"tau": 1e-6}}, [1e-3])):
-        drawn = lines(draw(both, "spectrum", **options).figure, "cut")
+        drawn = lines_of(draw(both, "spectrum", **options).figure, "cut")
         assert sorted({line.get_ydata()[0] for line in drawn}) == pytest.approx(roots)
 
 
 def test_a_scatter_has_each_run_and_thins_a_large_cloud():
-    data = small()
-    drawn = points(draw(data, "scatter").figure.axes[0])
+    data = small_result()
+    drawn = points_of(draw(data, "scatter").figure.axes[0])
     expected = np.stack([data["rank"].values.ravel(), data["error"].values.ravel()], axis=1)
     np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
     large = many(5000, ("a",)).assign(other=lambda data: data["error"] * 2)
     figure = draw(large, "scatter", x="other").figure
-    assert len(points(figure.axes[0])) == 2000
-    assert "3,000 of them are not drawn, evenly chosen" in footnote(figure)
+    assert len(points_of(figure.axes[0])) == 2000
+    assert "3,000 of them are not drawn, evenly chosen" in footnote_of(figure)
 
 
 def test_a_trend_is_a_smooth_line_through_the_runs_of_a_sample(sample):
     sample = sample.copy()
     sample["error"].attrs["estimand"] = "geometric_mean"  # an error has a logarithmic scale
-    x, y = points(draw(sample, "trend", x="gamma").figure.axes[0], "trend").T
+    x, y = points_of(draw(sample, "trend", x="gamma").figure.axes[0], "trend").T
     slope = np.diff(np.log(y)) / np.diff(np.log(x))
     assert 1.5 < slope.min() < slope.max() < 2.5
     measured = sample.assign(unknowns=sample.run_status * (1 + sample.point))
@@ -264,7 +280,7 @@ def test_a_trend_is_a_smooth_line_through_the_runs_of_a_sample(sample):
 
 
 def test_fields_are_of_one_run_beside_the_exact_field_and_the_error():
-    data = small()
+    data = small_result()
     axes = draw(data, "fields", at={"dictionary": "gtransnet", "k": "2", "seed": "1", "time": "0.04"}).figure.axes
     run = data.isel(dictionary=1, k=1, seed=1, time=1)
     exact, numerical = axes[0].get_lines()
@@ -273,7 +289,7 @@ def test_fields_are_of_one_run_beside_the_exact_field_and_the_error():
     error = axes[1].get_lines()[0].get_ydata()
     np.testing.assert_allclose(error[1:-1], np.abs(run["field"] - run["exact_field"])[1:-1])
     for dimension in (1, 2):
-        assert len(draw(small(dimension).drop_vars("exact_field"), "fields").figure.axes) == 1
+        assert len(draw(small_result(dimension).drop_vars("exact_field"), "fields").figure.axes) == 1
 
 
 @pytest.mark.parametrize("order", [("x", "y"), ("y", "x")])
@@ -313,7 +329,7 @@ def test_labels_are_long_names_with_units_else_names():
 
 
 def test_roles_assign_axes_and_the_rest_is_fixed_or_thinned():
-    legend = draw(small(), "distribution", "rank", x="dictionary", hue="k").figure.legends[0]
+    legend = draw(small_result(), "distribution", "rank", x="dictionary", hue="k").figure.legends[0]
     assert (legend.get_title().get_text(), [text.get_text() for text in legend.get_texts()]) == ("k", ["1", "2"])
     sizes = {"n": 2, "p": 9, "s": 40, "d": 2, "seed": 2}
     data = xr.Dataset({"error": (tuple(sizes), np.ones(tuple(sizes.values())))})
@@ -321,7 +337,7 @@ def test_roles_assign_axes_and_the_rest_is_fixed_or_thinned():
     figure = draw(data, "dependence", x="n", hue="s", col="p").figure
     assert len(figure.axes) == MAX_PANELS
     for note in ("at d = 1, the first of 2", "6 of 9 values of p", "12 of 40 values of s"):
-        assert note in footnote(figure)
+        assert note in footnote_of(figure)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import browser
 import numpy as np
 import pytest
-from conftest import written_result
-from drawable import AXES, PILOT, own, runs, small
+from conftest import write_computed_result
+from drawable import AXES, PILOT, compute_runs, small_result, write_study
 
 import evogt_study as evs
 from evogt_study.analysis.status_counts import completeness
@@ -83,17 +83,19 @@ def _page_of(path, changed):
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
     folder = tmp_path_factory.mktemp("failing")
-    return written_result(own(folder, AXES, name="failing"), folder / "failing.nc")
+    return write_computed_result(write_study(folder, AXES, name="failing"), folder / "failing.nc")
 
 
 @pytest.fixture(scope="module")
 def with_pilot(tmp_path_factory):
     study = Study.from_text(PILOT, "/home/somebody/chosen.toml")
-    return written_result(study, tmp_path_factory.mktemp("p") / "chosen.nc")
+    return write_computed_result(study, tmp_path_factory.mktemp("p") / "chosen.nc")
 
 
 def own_result(folder, axes, source=None, name="own"):
-    return written_result(own(folder, axes, *([source] if source else []), name=name), folder / f"{name}.nc")
+    return write_computed_result(
+        write_study(folder, axes, *([source] if source else []), name=name), folder / f"{name}.nc"
+    )
 
 
 # --- content ----------------------------------------------------------------------------------------------------------
@@ -207,14 +209,14 @@ def test_the_conclusion_is_the_conclusion_of_the_comparison(tmp_path):
     found = evs.compare(data["error"].isel(epsilon=0), "dictionary", planned=data["run_key"].isel(epsilon=0))
     assert list_conclusions(compare_main_variable(data)).sentence == found["conclusion"].item()
     axes = '[axes]\nkind = ["other", "fine"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
-    made = list_conclusions(compare_main_variable(runs(own(tmp_path, axes, LUCK))))
+    made = list_conclusions(compare_main_variable(compute_runs(write_study(tmp_path, axes, LUCK))))
     counts = "In 1 of 2 setups one kind has a significantly lower error than all others (fine in 1), at 95 % confidence"
     assert made.sentence.startswith(counts)
     first, second = made.setups
     assert first.startswith("At N = 10: fine has a lower error than other on 12 of 12 seeds (p < 0.001, sign test).")
     assert second.startswith("At N = 20: No significant difference in error. ")
     assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
-    few = small()
+    few = small_result()
     few["error"].attrs = {}
     assert compare_main_variable(few) is None  # three seeds
 
@@ -229,7 +231,7 @@ def method(seed, model):
 """
     axes = '[axes]\nmodel = ["tree", "net"]\nseed = { start = 0, count = 12 }\n'
     axes += f'[output.better]\naccuracy = "{better}"\n' if better else ""
-    sentence = list_conclusions(compare_main_variable(runs(own(tmp_path, axes, source)))).sentence
+    sentence = list_conclusions(compare_main_variable(compute_runs(write_study(tmp_path, axes, source)))).sentence
     assert sentence.startswith(f"{leader} has a {better or 'lower'} accuracy than ")
     assert "best" not in sentence
 
@@ -244,7 +246,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A result in which every text of other people is hostile."""
-    data = small().drop_vars(["field", "exact_field", "singular_values", "energy_history", "norm_history"])
+    data = small_result().drop_vars(["field", "exact_field", "singular_values", "energy_history", "norm_history"])
     data = data.assign_coords(dictionary=np.array([HOSTILE, "b" + HOSTILE], dtype=object))
     for name in [*data.data_vars, *data.coords]:
         data[name].attrs |= {"long_name": HOSTILE, "units": HOSTILE, "comment": HOSTILE}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import computed_table
+from conftest import compute_table
 from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
@@ -173,4 +173,4 @@ def test_failed_runs_of_a_pilot_are_printed(evogt, own_study, result_of, folder,
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):
     study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
     with pytest.raises(PilotError, match=f"cannot minimise `error`: it is {said}"):
-        choose(study.pilot, computed_table(provisional_plans(study)[0]))
+        choose(study.pilot, compute_table(provisional_plans(study)[0]))

@@ -4,8 +4,8 @@ import re
 
 import pytest
 from browser import browser, opened
-from conftest import written_result
-from drawable import AXES, own
+from conftest import write_computed_result
+from drawable import AXES, write_study
 
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
@@ -21,7 +21,7 @@ return [...document.querySelectorAll("main *")].filter(each => each.scrollWidth 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return written_result(own(folder, AXES, name="failing"), folder / "it's failing.nc")
+    return write_computed_result(write_study(folder, AXES, name="failing"), folder / "it's failing.nc")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Statements: which formulas make a problem, what is refused and how, and how the data split into time and space."""
+"""Formula problems: values on the boundary, and how the data split into time and space; mistakes: mistakes.txt."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import AccuracyWarning, FormulaError, ParameterError, ProblemError
+from evogt_study.errors import AccuracyWarning
 from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
@@ -36,113 +36,12 @@ def samples(dimension, seed=0):
     return rng.uniform(0.0, 1.0, (11, dimension)), rng.uniform(0.1, 1.0, 5)
 
 
-@pytest.mark.parametrize(
-    ("formulas", "message"),
-    [
-        ({}, "a problem must state one of `exact` and `initial`, got neither"),
-        ({"exact": "x*(1-x)", "initial": "x*(1-x)"}, "a problem must state one of `exact` and `initial`, got both"),
-        ({"source": "1"}, "a problem must state one of `exact` and `initial`, got neither"),
-        (
-            {"exact": "x*(1-x)", "source": "1"},
-            "`source` must be left out where `exact` is given; it is derived from it",
-        ),
-    ],
-)
-def test_exactly_one_of_exact_and_initial_is_stated(formulas, message):
-    with pytest.raises(FormulaError) as caught:
-        FormulaProblem(dimension=1, **formulas)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("dimension", [0, 4, -1, "1", 1.5, None])
-def test_a_dimension_other_than_1_2_3_is_refused(dimension):
-    with pytest.raises(ParameterError) as caught:
-        FormulaProblem(dimension=dimension, exact="x*(1-x)")
-    assert str(caught.value) == f"`dimension` must be 1, 2 or 3, got {dimension!r}"
-
-
-@pytest.mark.parametrize(
-    ("dimension", "coordinate"), [(1, "y"), (1, "z"), (2, "z")], ids=["y-in-1d", "z-in-1d", "z-in-2d"]
-)
-@pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion"])
-def test_a_coordinate_outside_the_dimension_is_refused_by_key(key, dimension, coordinate):
-    formulas = {"initial": BUBBLE[dimension]} if key != "exact" else {}
-    text = f"{BUBBLE[dimension]}*{coordinate}"
-    with pytest.raises(FormulaError) as caught:
-        FormulaProblem(dimension=dimension, **{**formulas, key: text})
-    names = ", ".join("xyz"[:dimension])
-    assert str(caught.value) == (
-        f"`{key}` must use the coordinates {names} of a {dimension}-D problem, got {coordinate} in {text!r}"
-    )
-
-
-@pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion", "potential", "lifting"])
-@pytest.mark.parametrize("text", ["", "  ", "x y", "x.real", "__import__('os')"])
-def test_a_formula_outside_the_grammar_is_refused_by_key(key, text):
-    formulas = {"initial": "x*(1-x)"} if key != "exact" else {}
-    with pytest.raises(FormulaError, match=f"`{key}` must be"):
-        FormulaProblem(dimension=1, **{**formulas, key: text})
-
-
-@pytest.mark.parametrize(
-    "formulas",
-    [
-        {"exact": "abs(sin(2*pi*x))"}, {"exact": "abs(x - 1/2) - 1/2"},
-        {"exact": "x*(1-x)", "diffusion": "1 + abs(x - 1/3)/(x - x)"}, {"exact": "x*(1-x)/(t - t)"},
-        {"initial": "x*(1-x)*tan(pi/2)"},
-        {"initial": "x*(1-x)", "diffusion": "sqrt(x - x - 1)"},
-    ], ids=str,
-)  # fmt: skip
-def test_formulas_whose_data_are_not_functions_are_refused(formulas):
-    with pytest.raises(FormulaError, match="must be .*, got"):
-        FormulaProblem(dimension=1, **formulas)
-
-
 def test_a_source_or_initial_value_may_have_corners():
     nodes, times = samples(1)
     found = sourced("abs(x - t)")
     assert found(nodes, times) == pytest.approx(np.abs(nodes[:, 0] - times[:, None]), abs=2 * EPS)
     hat = FormulaProblem(dimension=1, initial="1/2 - abs(x - 1/2)")()
     assert hat.initial(nodes) == pytest.approx(0.5 - np.abs(nodes[:, 0] - 0.5), abs=2 * EPS)
-
-
-@pytest.mark.parametrize("named", ["", "heat"])
-def test_missing_and_unknown_parameters_are_named(named):
-    statement = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu", name=named)
-    where = f"problem {named}" if named else "problem"
-    with pytest.raises(ParameterError) as caught:
-        statement(k=1)
-    assert str(caught.value) == f"`nu` must be given a number, got None ({where})"
-    with pytest.raises(ParameterError) as caught:
-        statement(k=1, nu=1, epsilon=0.1)
-    assert str(caught.value) == f"`epsilon` must be one of the problem's parameters (k, nu), got 0.1 ({where})"
-    with pytest.raises(ParameterError, match="\\(none\\), got 3"):
-        FormulaProblem(dimension=1, exact="sin(pi*x)")(k=3)
-
-
-@pytest.mark.parametrize(
-    ("dimension", "formulas", "values", "message"),
-    [
-        (1, {"exact": "cos(pi*x)"}, {}, "`exact` must vanish on the boundary, got a value of 1 there"),
-        (1, {"exact": "x*(1-x) + 1e-6"}, {}, "`exact` must vanish on the boundary, got a value of 1e-06 there"),
-        (1, {"exact": "x*(1-x) + x*t/4"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
-        (1, {"exact": "exp(-t)*sin(k*pi*x)", "diffusion": "nu"}, {"k": 1.5, "nu": 2},
-         "`exact` must vanish on the boundary, got a value of 1 there for k = 1.5, nu = 2"),
-        (2, {"exact": "x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
-        (2, {"exact": "x*y*(1-x)*(2-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
-        (3, {"exact": "x*(1-x)*y*(1-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
-        (3, {"exact": "z*(1-z)*x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
-        (1, {"initial": "log(x)*(1-x)"}, {}, "`initial` must vanish on the boundary, got a value of inf there"),
-        (1, {"initial": "sin(pi*x)/x"}, {}, "`initial` must vanish on the boundary, got a value of nan there"),
-    ],
-)  # fmt: skip
-def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_value(
-    dimension, formulas, values, message
-):
-    with pytest.raises(ProblemError) as caught:
-        FormulaProblem(dimension=dimension, **formulas)(**values)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith("`")
 
 
 @pytest.mark.parametrize(
@@ -160,13 +59,8 @@ def test_initial_data_that_do_not_meet_the_boundary_values_give_a_warning(formul
 
 def test_a_tolerance_of_boundary_values():
     formulas = {"dimension": 1, "exact": "exp(-t)*(x*(1 - x) + 1e-6)"}
-    for tolerance in (0.0, 1e-7):
-        with pytest.raises(ProblemError, match="must vanish on the boundary, got a value of 1e-06"):
-            FormulaProblem(**formulas, boundary_tolerance=tolerance)()
     problem = FormulaProblem(**formulas, boundary_tolerance=1e-5)
     assert problem().boundary_tolerance == problem.content["boundary_tolerance"] == 1e-5
-    with pytest.raises(ParameterError, match="`boundary_tolerance` must be a number in"):
-        FormulaProblem(**formulas, boundary_tolerance=-1.0)
 
 
 @pytest.mark.parametrize(
