@@ -50,7 +50,13 @@ def test_advice_on_a_nonlinear_problem_is_refused(terms):
         list(advise(evs.Study.from_text(text), 1, check=False))
 
 
-@pytest.mark.parametrize(("integrator", "order"), [("implicit_midpoint", 2), ("radau_iia_2", 3), ("gauss_2", 4)])
+LOWER_ORDERS = (("implicit_midpoint", 2), ("radau_iia_2", 3))
+
+
+@pytest.mark.parametrize(
+    ("integrator", "order"),
+    [("gauss_2", 4), *(pytest.param(*each, marks=pytest.mark.long) for each in LOWER_ORDERS)],
+)
 def test_advice_predicts_by_the_order_of_the_integrator(integrator, order):
     text = LONG.split("[output]")[0].replace("gauss_3", integrator).replace("dt = 0.01", "dt = 0.05")
     (advice,) = advise(evs.Study.from_text(text.replace("10.0", "1.0")), 1, check=True)
