@@ -26,8 +26,8 @@ PILOTED = """
 
 
 def examples(number):
-    """Number of examples of a property: a quarter, and at least 2; all if HYPOTHESIS_PROFILE is full."""
-    return number if os.environ.get("HYPOTHESIS_PROFILE") == "full" else max(2, number // 4)
+    """Number of examples of a property: a quarter, and at least 2; all if EVOGT_EXAMPLES is all."""
+    return number if os.environ.get("EVOGT_EXAMPLES") == "all" else max(2, number // 4)
 
 
 def section(name, entries):
