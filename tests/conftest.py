@@ -1,5 +1,6 @@
 """Fixtures shared by the tests of the sweep: real processes, real files."""
 
+import gc
 import itertools
 import json
 import os
@@ -51,6 +52,13 @@ times = 3
 record = ["error_history", "energy_history", "norm_history", "coefficients", "field"]
 grid = 9
 """
+
+
+def pytest_collection_finish():
+    """Leave the objects of imports and of the collection out of later garbage collections."""
+    if "NOFREEZE" not in os.environ:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
