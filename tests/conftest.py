@@ -55,10 +55,9 @@ grid = 9
 
 
 def pytest_collection_finish():
-    """Leave the objects of imports and of the collection out of later garbage collections."""
-    if "NOFREEZE" not in os.environ:
-        gc.collect()
-        gc.freeze()
+    """Leave the objects of imports and of the collection out of later garbage collections, which saves a tenth."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
