@@ -17,7 +17,7 @@ import pickle
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -148,12 +148,15 @@ class UserCode:
                 ) from None
             return _check_code(found, self.reference)
 
-    @contextmanager
-    def enable_imports(self) -> Iterator[None]:
+    def enable_imports(self) -> AbstractContextManager[None]:
         """Let code of a file import its neighbours, while it is loaded and while it runs."""
         if self.kind is not CodeKind.FILE:
-            yield
-            return
+            return nullcontext()
+        is_open = _neighbours[0] == sys.path[0] == self.folder_of_file and sys.dont_write_bytecode
+        return nullcontext() if is_open and not self.is_checked else self._open_folder()
+
+    @contextmanager
+    def _open_folder(self) -> Iterator[None]:
         folder = self.folder_of_file
         if _neighbours[0] != folder:  # modules of another folder may have the same names
             _forget_modules(Path(folder), {path for path, _ in self.neighbours})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,6 @@ from evogt_study.results.index import NO_INDEX, Index, append, damage, inspect, 
 from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, select_metadata
 from evogt_study.schema.records import VARIABLE, RunRecords
-from evogt_study.schema.values import content_hash
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.arrays import SLAB, File, close_files, slabs
 from evogt_study.storage.atomic import RESULT_SUFFIXES, make_folder, write_atomically
@@ -48,7 +48,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     runs for the user.
     """
     # named by content: a batch that is computed twice writes the same file, so no run counts twice
-    path = folder / f"{content_hash(records.keys)}{SUFFIX}"
+    path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
     try:
         make_folder(folder)
         with write_atomically(path) as temporary, temporary.open("w+b") as file:

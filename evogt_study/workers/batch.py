@@ -12,6 +12,7 @@ import sys
 import time
 from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
+from evogt_study.methods.code import UserCode
 from evogt_study.methods.current_run import add_trajectory, begin_run, end_run
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
@@ -53,6 +55,9 @@ _Row = tuple[Status, str, Record | None, str, float]
 """Status, message, record, output and seconds of a run."""
 
 
+_ABSENT = object()
+
+
 @dataclass(frozen=True)
 class Batch:
     """Cases as sent to a worker: the parameters in `common`, and `packed`, the key and other parameters of each case.
@@ -73,14 +78,12 @@ class Batch:
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
         """Return a batch of these cases, which have equal needs."""
-        common = cases[0].values
-        for case in cases[1:]:
-            own = case.values
-            # most equal values are one object; 1 and true are equal, and differ
-            common = {
-                name: value for name, value in common.items()
-                if own.get(name) is value or repr(own.get(name)) == repr(value)
-            }  # fmt: skip
+        # most equal values are one object; 1 and true are equal, and differ
+        common = {}
+        for name, value in cases[0].values.items():
+            others = (case.values.get(name, _ABSENT) for case in cases)
+            if all(other is value or repr(other) == repr(value) for other in others):
+                common[name] = value
         packed = [
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
         ]
@@ -161,7 +164,9 @@ def _compute_part(
     rows, process = list[_Row](), os.getpid()
     end, size = time.monotonic() + SEND_SECONDS, 0
     threads = _libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
-    with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws:
+    code = batch.spec.method
+    imports = code.enable_imports() if isinstance(code, UserCode) else nullcontext()  # once: each run would do it
+    with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws, imports:
         for number, (key, own) in enumerate(cases[start:]):
             status, message, record = Status.ok, "", None
             seed_draws(key)

@@ -1,5 +1,6 @@
 """Random streams: where seeds are common, where draws are new, and that draws depend on the case alone."""
 
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -146,6 +147,34 @@ def test_draws_without_a_seed_depend_on_the_case_alone(numbers):
         assert part == {row: whole[number] for row, number in enumerate(numbers) if number in whole}
     drawn = [value for row, value in values_of(every, "later").items() if row // 3 % 3 != 1]
     assert len(set(drawn)) == len(drawn)
+
+
+def first_use(how):
+    """Draw with what `how` does first in a run, or without anything before."""
+    if how == "state":
+        np.random.set_state(np.random.get_state())
+    elif how == "seed":
+        np.random.seed(5)
+    elif how == "generator":
+        return np.random.Generator(np.random.get_bit_generator()).random()
+    elif how == "replaced":
+        np.random.set_bit_generator(np.random.PCG64(3))
+    return np.random.random()
+
+
+# also after a run that draws nothing, or that leaves another generator behind
+@pytest.mark.parametrize("before", ["nothing", "replaced", "plain"])
+def test_numpy_is_seeded_from_the_run_key_when_a_run_first_uses_it(before):
+    words = np.frombuffer(hashlib.sha256(b"key").digest(), dtype="<u4")
+    expected = {"plain": np.random.RandomState(words).random(), "seed": np.random.RandomState(5).random()}
+    expected["replaced"] = np.random.RandomState(np.random.PCG64(3)).random()
+    for how in ("plain", "state", "seed", "generator", "replaced"):
+        with isolate_global_draws() as seed_draws:
+            seed_draws("other")
+            if before != "nothing":
+                first_use(before)
+            seed_draws("key")
+            assert first_use(how) == expected.get(how, expected["plain"])
 
 
 def leave():

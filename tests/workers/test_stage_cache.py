@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from evogt_study.methods.protocol import MethodSpec
 from evogt_study.schema.records import Case
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
@@ -304,7 +305,8 @@ FAILURES = [
 def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Timed(clock, set(failing)).run))
-    batch = Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(6)]))
+    cases = [(f"key{number}", {"number": number}) for number in range(6)]
+    batch = Batch(MethodSpec("method", None, None), {}, pickle.dumps(cases))
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)
