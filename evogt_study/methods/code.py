@@ -36,15 +36,15 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.methods.command import Program, is_command
-from evogt_study.methods.fingerprint import UsedCode, file_fingerprint, object_fingerprint
+from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
 from evogt_study.methods.local_files import (
     Contents,
+    add_depends,
     hash_code_files,
     hash_content,
     hash_depends,
     is_local,
     read_source,
-    with_depends,
 )
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
@@ -189,7 +189,7 @@ class UserCode:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that it depends on; equal however a study names it."""
-        return self.recorded or with_depends(self.content, self.depends, Path(self.folder))
+        return self.recorded or add_depends(self.content, self.depends, Path(self.folder))
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -198,7 +198,7 @@ class UserCode:
 
     @property
     def is_pickled(self) -> bool:
-        """True of a function of a script or a notebook, also if only its declaration is known."""
+        """True for a function of a script or a notebook, also if only its declaration is known."""
         return self.kind is CodeKind.OBJECT or (self.kind is CodeKind.DECLARED and "source" in self.declared)
 
     @property
@@ -218,7 +218,7 @@ class UserCode:
         loaded = self.load()
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
-        parameters = signature_parameters(loaded, self.attribute).values()
+        parameters = read_signature(loaded, self.attribute).values()
         known["parameters"] = [[each.name, each.optional, _record_default(each.default)] for each in parameters]
         return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
 
@@ -253,7 +253,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
             reason, given = getattr(error, "strerror", None) or error, shorten(str(folder / file), 200)
             raise StudyError(f"`{reference}` must name a readable Python file, got {given}: {reason}") from None
         kind, module, root, package = CodeKind.FILE, "", path.parent, ""
-        content, used = _source_content(source, attribute, path, root, "")
+        content, used = _hash_source(source, attribute, path, root, "")
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
         folder=str(folder.resolve()), depends=hash_depends(depends, folder),
@@ -263,7 +263,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
 
 
 def make_code(function: Any, folder: Path) -> UserCode:
-    """The code of a callable.  Raises StudyError if it cannot be sent to workers."""
+    """Return the code of a callable.  Raises StudyError if it cannot be sent to workers."""
     (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
@@ -303,7 +303,7 @@ def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
 
 
 def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
-    """A problem, or a function that has the declared parameters and refuses to be called."""
+    """Return a problem, or a function that has the declared parameters and refuses to be called."""
     if "problem" in content:
         return problem_kind_of({"kind": content["kind"]}).make(content["problem"])
 
@@ -318,8 +318,8 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
     return unknown
 
 
-def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
-    """A parameter for each argument of a user's function, with its default.
+def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
+    """Return a parameter for each argument of a user's function, with its default.
 
     Raises StudyError for anything except a function of named arguments.
     """
@@ -346,7 +346,7 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
 
 @lru_cache(maxsize=32)
 def _run_file(path: str, source: str, beside: Contents) -> ModuleType:
-    """The file run as a module, also if a file that it imports has changed."""
+    """Return the file run as a module, also if a file that it imports has changed."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
@@ -416,7 +416,7 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
 
 
 def _forget_modules(folder: Path, paths: set[str]) -> None:
-    """Have these files imported again: this process may have imported them when they were others.
+    """Make Python import these files again: this process may have imported them when they were others.
 
     So it may have files of another folder that have the same names.
     """
@@ -432,8 +432,8 @@ def _forget_modules(folder: Path, paths: set[str]) -> None:
     importlib.invalidate_caches()
 
 
-def _module_file(module: str, reference: str) -> Path:
-    """Raises StudyError where there is no module of this name, or it is in no file."""
+def _locate_module(module: str, reference: str) -> Path:
+    """Return the file of a module.  Raises StudyError if there is none."""
     reason, spec, path = "it has no file", None, None
     _check_not_standard(module, reference)
     try:
@@ -459,19 +459,19 @@ def _module_file(module: str, reference: str) -> Path:
 
 
 def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
-    """A module's file and text, the folder in which its imports are, its package, and the hash of the attribute."""
-    path = _module_file(module, reference)
+    """Return a module's file and text, the folder of its imports, its package, and the hash of the attribute."""
+    path = _locate_module(module, reference)
     source = read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent
-    content = _source_content(source, attribute, path, root, package)[0] if source else hash_content(path)
+    content = _hash_source(source, attribute, path, root, package)[0] if source else hash_content(path)
     return path, source, root, package, content
 
 
-def _source_content(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:
-    """Hash of the source that a thing uses, and the other files in which it is.  Raises StudyError for no Python."""
+def _hash_source(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:
+    """Return the hash of the source that a thing uses, and its other files.  Raises StudyError for no Python."""
     try:
-        return file_fingerprint(source, attribute, path, root, package)
+        return fingerprint_file(source, attribute, path, root, package)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
 
@@ -485,7 +485,7 @@ def check_no_import(name: str) -> None:
 
 
 def _import(module: str, content: object) -> ModuleType:
-    """The module, imported again if it is under development and has changed."""
+    """Import a module, again if it is under development and has changed."""
     top = module.partition(".")[0]
     if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
         for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
@@ -501,17 +501,17 @@ def _unpickle(payload: bytes, files: Contents) -> Any:
 
 
 def pickle_object(value: Any, name: str) -> tuple[str, bytes]:
-    """The fingerprint of an object and its bytes.  Raises StudyError where it cannot be sent to workers."""
+    """Return the fingerprint of an object and its bytes.  Raises StudyError if it cannot be sent to workers."""
     fingerprint, _, payload = _pickle(value, name, "an object")
     return fingerprint, payload
 
 
 def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
-    """The fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
+    """Return the fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
     check_generators(value, name)
     with ExitStack() as stack, io.BytesIO() as file:
         try:
-            content, used = object_fingerprint(value)
+            content, used = fingerprint_object(value)
             # functions of these modules with their code, since workers may not have the files
             for module in [known for each, known in used.modules.items() if each not in used.whole]:
                 if module.__name__ in sys.modules:

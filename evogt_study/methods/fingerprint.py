@@ -19,7 +19,7 @@ import functools
 import hashlib
 import math
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,7 +33,7 @@ from evogt_study.errors import CodeWarning, warn
 from evogt_study.methods import local_files, syntax
 from evogt_study.methods.local_files import Contents, is_local
 from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
-from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, make_form
+from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: if a function uses one of these, its whole file counts."""
@@ -70,7 +70,7 @@ class Link:
     @property
     def form(self) -> str:
         """Its form: the name of the file does not count."""
-        return make_form("link", scope=self.scope.number, name=self.name)
+        return hash_part("link", scope=self.scope.number, name=self.name)
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class Scope:
 
     number: its position in the order in which files are found.  folder: where its imports are searched first.
     package: dotted name of its package.  names: the values of its names, if it was imported.  path: its file, or "".
-    kept: numbers of the statements that count, with forms of what they import in functions.  links: imported names of
+    kept: the statements that count, with forms of what they import in functions.  links: imported names of
     the user's own files.  values: forms of values that count in place of the text.  used: names with attributes that
     count.
     """
@@ -92,79 +92,82 @@ class Scope:
     path: str = ""
     text: str = ""
     needed: set[str] = field(default_factory=set)
-    kept: dict[int, list[str]] = field(default_factory=dict)
+    kept: dict[Statement, list[str]] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     @cached_property
-    def binders(self) -> Mapping[str, list[int]]:
-        """Numbers of the statements that bind each name."""
-        found: dict[str, list[int]] = {}
-        for number, statement in enumerate(self.statements):
+    def binders(self) -> Mapping[str, list[Statement]]:
+        """The statements that bind each name."""
+        found = defaultdict[str, list[Statement]](list)
+        for statement in self.statements:
             for name in () if statement.is_idle else statement.names.binds:
-                found.setdefault(name, []).append(number)
-        return found
+                found[name].append(statement)
+        return dict(found)
 
     @cached_property
     def fixed(self) -> set[str]:
         """Names of definitions, imports and constants."""
-        return {name for name, by in self.binders.items() if all(self.statements[number].is_fixed for number in by)}
+        return {name for name, binders in self.binders.items() if all(each.is_fixed for each in binders)}
 
     @cached_property
-    def changers(self) -> Mapping[str, list[int]]:
-        """Numbers of the statements that change the value of each name without binding it."""
-        found: dict[str, list[int]] = {}
-        for number, statement in enumerate(self.statements):
+    def changers(self) -> Mapping[str, list[Statement]]:
+        """The statements that change the value of each name without binding it."""
+        found = defaultdict[str, list[Statement]](list)
+        for statement in self.statements:
             if statement.is_idle or isinstance(statement.node, IMPORTS):
                 continue
             names, changed = statement.names, self._names_changed_by(statement.runs)
             if not isinstance(statement.node, DEFINITIONS):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
-                used = set() if is_value else set(map(syntax.get_root, names.uses))
+                used = set() if is_value else statement.roots
                 changed |= names.changes | (names.calls | used) - self.fixed
             match statement.node:
                 # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
                     changed.add(syntax.find_owner(method))
             for name in changed - names.binds:
-                found.setdefault(name, []).append(number)
-        return found
+                found[name].append(statement)
+        return dict(found)
 
     def _names_changed_by(self, called: Iterable[str]) -> set[str]:
         """Return the names that functions of the file change when they are called."""
         found, waiting, seen = set[str](), list(called), set[str]()
         while waiting:
             name = waiting.pop()
-            for statement in [self.statements[number] for number in self.binders.get(name, ()) if name not in seen]:
+            for statement in self.binders.get(name, ()) if name not in seen else ():
                 if isinstance(statement.node, DEFINITIONS):
                     found |= (statement.names.changes | statement.names.calls - self.fixed) & self.binders.keys()
-                    waiting += map(syntax.get_root, statement.names.uses)
+                    waiting += statement.roots
             seen.add(name)
         return found
 
+    def find_only_binder(self, name: str) -> Statement | None:
+        """Return the statement that binds a name; None if there are others, or statements that change the value."""
+        binders = self.binders.get(name, ())
+        is_changed = name in self.changers and not isinstance((self.names or {}).get(name), ModuleType)
+        return binders[0] if len(binders) == 1 and not is_changed else None
+
     def is_bound_once(self, name: str) -> bool:
         """Return True if one statement binds a name, once, and so each name that it uses: no loop, no second cell."""
-        waiting, seen, known = [name], set[str](), self.names or {}
+        waiting, seen, known = [name], set[str](), (self.names or {}).keys()
         while waiting:
             name = waiting.pop()
-            binders = self.binders.get(name, [])
-            is_changed = name in self.changers and not isinstance(known.get(name), ModuleType)
-            if is_changed or len(binders) != 1:
+            statement = self.find_only_binder(name)
+            if statement is None:
                 return False
-            seen.add(name)
-            statement = self.statements[binders[0]]
             if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
                 return False
-            used = {syntax.get_root(each) for each in statement.names.uses} & known.keys()
-            waiting += [each for each in used - seen if each[:2] != "__"]
+            seen.add(name)
+            waiting += [each for each in statement.roots & known - seen if each[:2] != "__"]
         return True
 
     def find_definition(self, function: FunctionType) -> Any:
         """Return the syntax tree of a function; None if the text does not give its code, as after a change."""
-        known = syntax.find_functions(self.text).get(function.__qualname__, ())
-        code = syntax.code_form(function.__code__)
-        return next((node for node, form in known if form == code), None)
+        code = function.__code__  # its name is the one in the text, also if a decorator gave the function another
+        known, form = syntax.find_functions(self.text).get(code.co_qualname, ()), syntax.describe_code(code)
+        return next((node for node, each in known if each == form), None)
 
     def gives_code(self, function: Any) -> bool:
         """Return False for a function of this file whose text has changed since it was imported."""
@@ -172,26 +175,25 @@ class Scope:
         is_in_text = is_own and function.__code__.co_qualname in syntax.find_functions(self.text)
         return not is_in_text or self.find_definition(function) is not None
 
-    def form(self) -> str:
+    def hash_used(self) -> str:
         """Return the form of the used statements; their order counts only as far as it changes the values."""
-        kept = [(self.statements[number], inner) for number, inner in sorted(self.kept.items())]
         # without statements whose values count in their place
-        kept = [(each, inner) for each, inner in kept if not each.names.binds or each.names.binds - self.values.keys()]
-        bound = Counter(name for each, _ in kept for name in each.names.binds)
+        kept = [each for each in self.statements if each in self.kept and not each.is_replaced_by(self.values)]
+        bound = Counter(name for each in kept for name in each.names.binds)
         several = {name for name, count in bound.items() if count > 1}
-        several |= {name for name, by in self.changers.items() if not self.kept.keys().isdisjoint(by)}
+        several |= {name for name, changers in self.changers.items() if not self.kept.keys().isdisjoint(changers)}
         made = [*self.values.items(), *((name, link.form) for name, link in self.links.items() if name in self.needed)]
         ordered = []
-        for statement, inner in kept:
-            name, form = min(statement.names.binds, default=""), statement.form
+        for statement in kept:
+            name, form, inner = min(statement.names.binds, default=""), statement.form, self.kept[statement]
             if isinstance(statement.node, IMPORTS):
                 if statement.names.binds & self.links.keys():
                     continue
                 (each,) = statement.names.imports
-                form = imported_form(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
+                form = hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
             elif statement.assigned is not None:
-                form = str(syntax.tree_form(statement.assigned))
-            form = make_form("statement", form=form, inner=inner) if inner else form
+                form = str(syntax.hash_tree(statement.assigned))
+            form = hash_part("statement", form=form, inner=inner) if inner else form
             if statement.is_ordered or (statement.names.binds | statement.runs) & several:
                 ordered.append([name, form])
             else:
@@ -199,9 +201,9 @@ class Scope:
         return syntax.hash_of([sorted(made), ordered])
 
 
-def imported_form(name: str) -> str:
+def hash_import(name: str) -> str:
     """Return the form of something that is installed, which counts by its name."""
-    return make_form("import", name=name)
+    return hash_part("import", name=name)
 
 
 Making = Generator[Any, str, str]
@@ -322,34 +324,33 @@ class UsedCode:
         binders = scope.binders.get(name, [])
         if scope.names is not None and name in scope.names and self._is_captured(scope, name, binders):
             return
-        for number in binders:
-            for each in scope.statements[number].names.imports:
-                found = self._find_target(scope, each) if each.name == name else None
-                if found is not None:
-                    scope.links.setdefault(name, found)
-        for number in binders + scope.changers.get(name, []):
-            self._keep(scope, number)
-        for number in scope.binders.get("*", []):
-            for each in scope.statements[number].names.imports:
+        for each in (each for statement in binders for each in statement.names.imports if each.name == name):
+            found = self._find_target(scope, each)
+            if found is not None:
+                scope.links.setdefault(name, found)
+        for statement in (*binders, *scope.changers.get(name, ())):
+            self._keep(scope, statement)
+        for statement in scope.binders.get("*", ()):
+            for each in statement.names.imports:
                 other = self.find_module(scope, each.find_module(scope.package))
                 if other is None:
-                    self._keep(scope, number)  # what it binds may be any of the names
+                    self._keep(scope, statement)  # what it binds may be any of the names
                 elif not binders and (name in other.binders or "*" in other.binders):
                     scope.links.setdefault(name, Link(other, name))
         if name in UNKNOWN_NAMES and not binders:
             self._keep_all(scope)
 
     def _keep_all(self, scope: Scope) -> None:
-        for number, statement in enumerate(scope.statements):
+        for statement in scope.statements:
             if not statement.is_idle:
-                self._keep(scope, number)
+                self._keep(scope, statement)
                 for name in sorted(statement.names.binds):
                     self.need(scope, name)
 
-    def _keep(self, scope: Scope, number: int) -> None:
-        if number not in scope.kept:
-            scope.kept[number] = []
-            scope.kept[number] = self._use(scope, scope.statements[number])
+    def _keep(self, scope: Scope, statement: Statement) -> None:
+        if statement not in scope.kept:
+            scope.kept[statement] = []
+            scope.kept[statement] = self._use(scope, statement)
 
     def _use(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
         """Add what a statement uses, except `local` names.  Return the forms of what it imports inside of functions."""
@@ -385,12 +386,12 @@ class UsedCode:
 
     # --- values that count in place of the text ---
 
-    def _is_captured(self, scope: Scope, name: str, binders: Sequence[int]) -> bool:
+    def _is_captured(self, scope: Scope, name: str, binders: Sequence[Statement]) -> bool:
         """Add the value of a name as it is, unless the text gives this value."""
         value = (scope.names or {})[name]
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
-        last = scope.statements[binders[-1]] if binders else None
+        last = binders[-1] if binders else None
         is_imported = last is not None and any(each.name == name for each in last.names.imports)
         if isinstance(value, ModuleType):
             if is_local(value):
@@ -400,16 +401,15 @@ class UsedCode:
             if is_local(value):
                 scope.links[name] = Link(self.read_names(vars(value)), None)
             else:
-                scope.values[name] = imported_form(value.__name__)
+                scope.values[name] = hash_import(value.__name__)
             return True
-        if last is not None and (is_imported or self._is_given(scope, name, value, binders)):
+        if last is not None and (is_imported or self._is_given(scope, name, value, last)):
             return False
-        scope.values[name] = self.form(value, is_reference=False)
+        scope.values[name] = self.hash_value(value, is_reference=False)
         return True
 
-    def _is_given(self, scope: Scope, name: str, value: Any, binders: Sequence[int]) -> bool:
+    def _is_given(self, scope: Scope, name: str, value: Any, last: Statement) -> bool:
         """Return True if the text of a scope gives a name this value."""
-        last = scope.statements[binders[-1]]
         node, function = last.node, syntax.unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.gives_code(function):
@@ -428,8 +428,8 @@ class UsedCode:
                 for each, value in members.items()
                 if each in constants and type(value) in _CONSTANTS
             )
-        is_single = len(binders) == 1 and name not in scope.changers
-        return self._gives(scope, last.assigned if is_single else None, value, name)
+        only = scope.find_only_binder(name)
+        return self._gives(scope, None if only is None else only.assigned, value, name)
 
     def _gives(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
         """Return True if an expression has this value, or if only executing it would show that.
@@ -438,10 +438,10 @@ class UsedCode:
         expression must make a function of constants, and one statement must bind `name`, once.
         """
         try:
-            return self.form(self._evaluate(scope, node)) == self.form(value)
+            return self.hash_value(self._evaluate(scope, node)) == self.hash_value(value)
         except UnknownValueError:
             is_main = scope.names is not None and (scope.names.get("__name__") == "__main__" or not scope.path)
-            return not is_main or (bool(name) and holds_constants(value) and scope.is_bound_once(name))
+            return not is_main or (bool(name) and has_constants_only(value) and scope.is_bound_once(name))
 
     def _evaluate(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
         """Return the value of an expression of literals, operators and functions of NumPy.
@@ -472,10 +472,9 @@ class UsedCode:
             raise UnknownValueError from None
 
     def _find_value(self, scope: Scope, name: str, depth: int) -> Any:
-        binders = scope.binders.get(name, [])
-        assigned = scope.statements[binders[0]].assigned if len(binders) == 1 and name not in scope.changers else None
-        if assigned is not None:
-            return self._evaluate(scope, assigned, depth + 1)
+        only = scope.find_only_binder(name)
+        if only is not None and only.assigned is not None:
+            return self._evaluate(scope, only.assigned, depth + 1)
         value = (scope.names or {}).get(name, vars(builtins).get(name))
         if any(each is value for each in (np, math, *_SAFE_CALLS)):
             return value
@@ -483,15 +482,15 @@ class UsedCode:
 
     # --- forms of values ---
 
-    def form(self, value: Any, is_reference: bool = True) -> str:
+    def hash_value(self, value: Any, is_reference: bool = True) -> str:
         """Return the form of a value.  is_reference: a definition counts as the name that it has."""
         # values inside of others on a list, not by recursion: a thousand classes may follow from each other
-        waiting: list[Making] = [self._make(value, is_reference)]
+        waiting: list[Making] = [self._hash_steps(value, is_reference)]
         found: Any = None
         try:
             while waiting:
                 try:
-                    waiting.append(self._make(waiting[-1].send(found), True))
+                    waiting.append(self._hash_steps(waiting[-1].send(found), True))
                     found = None
                 except StopIteration as end:
                     found = end.value
@@ -501,66 +500,66 @@ class UsedCode:
                 each.close()
         return str(found)
 
-    def _make(self, value: Any, is_reference: bool) -> Making:
+    def _hash_steps(self, value: Any, is_reference: bool) -> Making:
         if type(value) in _CONSTANTS:
-            return syntax.constant_form(value)
+            return syntax.hash_constant(value)
         if any(value is each for each in GLOBAL_GENERATORS):  # as frozen distributions of SciPy hold one
-            return make_form("global generator", type=type(value).__name__)
+            return hash_part("global generator", type=type(value).__name__)
         if isinstance(value, (np.generic, np.dtype)):
             content = value.tobytes().hex() if isinstance(value, np.generic) else ""
-            return make_form("NumPy", type=str(getattr(value, "dtype", value)), content=content)
+            return hash_part("NumPy", type=str(getattr(value, "dtype", value)), content=content)
         if isinstance(value, (FunctionType, CACHED, type)):
             if _is_installed(value):
-                return imported_form(f"{value.__module__}.{value.__qualname__}")
+                return hash_import(f"{value.__module__}.{value.__qualname__}")
             link = self.find_name(value) if is_reference else None
             if link is not None:
                 return link.form
         if id(value) in self._open:  # it contains itself
-            return make_form("cycle", levels=len(self._open) - self._open[id(value)])
+            return hash_part("cycle", levels=len(self._open) - self._open[id(value)])
         if id(value) not in self._forms:
             self._open[id(value)] = len(self._open)
             try:
-                self._forms[id(value)] = (yield from self._make_parts(value)), value  # so that no other has its number
+                self._forms[id(value)] = (yield from self._hash_parts(value)), value  # so that no other has its number
             finally:
                 self._open.popitem()
         return self._forms[id(value)][0]
 
-    def _make_parts(self, value: Any) -> Making:
+    def _hash_parts(self, value: Any) -> Making:
         """The form of a value with parts.  Lists, tuples, sets and dictionaries have the form of their text."""
         kind: Any = type(value)
         if kind in (list, tuple):
-            return make_form(kind.__name__.capitalize(), elts=(yield from _make_each(value)))
+            return hash_part(kind.__name__.capitalize(), elts=(yield from _hash_each(value)))
         if kind is dict:
-            keys = yield from _make_each(value)
-            return make_form("Dict", keys=keys, values=(yield from _make_each(value.values())))
+            keys = yield from _hash_each(value)
+            return hash_part("Dict", keys=keys, values=(yield from _hash_each(value.values())))
         if kind in (set, frozenset):
-            entries = sorted((yield from _make_each(value)))
-            written = make_form("Set", elts=entries)
+            entries = sorted((yield from _hash_each(value)))
+            written = hash_part("Set", elts=entries)
             if kind is set and entries:
                 return written
-            return make_form("Call", func=make_form("Name", id=kind.__name__), args=[written] if entries else [])
+            return hash_part("Call", func=hash_part("Name", id=kind.__name__), args=[written] if entries else [])
         if kind is np.ndarray and not value.dtype.hasobject:
             data = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-            return make_form("array", shape=list(value.shape), type=repr(value.dtype.descr), data=data)
+            return hash_part("array", shape=list(value.shape), type=repr(value.dtype.descr), data=data)
         if isinstance(value, FunctionType):
-            return (yield from self._make_function(value))
+            return (yield from self._hash_function(value))
         if isinstance(value, type):
-            return (yield from self._make_class(value))
+            return (yield from self._hash_class(value))
         if isinstance(value, ModuleType):
             if not is_local(value):
-                return imported_form(value.__name__)
+                return hash_import(value.__name__)
             scope = self.read_names(vars(value))
             self.need(scope, "")
             return Link(scope, None).form
         for each, attributes in _PARTS_OF_DESCRIPTORS:
             if isinstance(value, each):
-                parts = yield from _make_each(getattr(value, name) for name in attributes)
-                return make_form(each.__name__, parts=parts)
+                parts = yield from _hash_each(getattr(value, name) for name in attributes)
+                return hash_part(each.__name__, parts=parts)
         if isinstance(value, CACHED):
-            return make_form("cached", parts=(yield from _make_each((value.__wrapped__, value.cache_parameters()))))
+            return hash_part("cached", parts=(yield from _hash_each((value.__wrapped__, value.cache_parameters()))))
         if isinstance(value, MappingProxyType):
-            return make_form("mapping", content=(yield dict(value)))
-        return (yield from self._make_object(value))
+            return hash_part("mapping", content=(yield dict(value)))
+        return (yield from self._hash_object(value))
 
     def find_name(self, thing: Any) -> Link | None:
         """Add what has a name in a file or a notebook of the user, and return its link.
@@ -586,7 +585,7 @@ class UsedCode:
                 return Link(scope, name)
         return None
 
-    def _make_function(self, function: FunctionType) -> Making:
+    def _hash_function(self, function: FunctionType) -> Making:
         """A function without a name in its file, or one whose name means something else: its own text."""
         code, enclosed = function.__code__, dict[str, Any]()
         for name, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True)):
@@ -594,14 +593,14 @@ class UsedCode:
                 enclosed[name] = cell.cell_contents
             except ValueError:  # it has no value yet
                 enclosed[name] = UnknownValueError
-        captured = yield from _make_each((function.__defaults__, function.__kwdefaults__, enclosed))
+        captured = yield from _hash_each((function.__defaults__, function.__kwdefaults__, enclosed))
         if not _are_local(function.__globals__):  # one that an installed function made
-            text = imported_form(f"{function.__module__}.{function.__qualname__}")
-            return make_form("function", text=text, captured=captured)
+            text = hash_import(f"{function.__module__}.{function.__qualname__}")
+            return hash_part("function", text=text, captured=captured)
         scope = self.read_names(function.__globals__)
         node, inner = scope.find_definition(function), list[str]()
         if node is None:
-            text = syntax.hash_of(syntax.code_form(code))
+            text = syntax.hash_of(syntax.describe_code(code))
             self.notes[function.__qualname__] = (
                 f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
                 "compiled code counts; another Python version computes its runs again. Put it into a file, or import "
@@ -610,33 +609,31 @@ class UsedCode:
             for name in sorted({name for each in syntax.iterate_codes(code) for name in each.co_names}):
                 self.need(scope, name)
         else:
-            text = str(syntax.tree_form(node))
+            text = str(syntax.hash_tree(node))
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self._use(scope, statement, {function.__name__, *code.co_freevars})
-        return make_form("function", text=text, captured=captured, inner=inner, scope=scope.number)
+        return hash_part("function", text=text, captured=captured, inner=inner, scope=scope.number)
 
-    def _make_class(self, kind: type) -> Making:
-        members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
+    def _hash_class(self, kind: type) -> Making:
+        members = {}
+        for name, value in vars(kind).items():
+            # methods that a library wrote, as for dataclasses, follow from the rest
+            is_generated = isinstance(value, FunctionType) and value.__code__.co_filename == "<string>"
+            if name not in _OWN_OF_CLASSES and not is_generated:
+                members[name] = value
         # of a dataclass: Field objects cannot be pickled, and say nothing more
-        fields = [
-            [each.name, each.default, each.default_factory] for each in members.pop("__dataclass_fields__", {}).values()
-        ]
-        # methods that a library wrote, as for dataclasses, follow from the rest
-        members = {
-            name: value
-            for name, value in members.items()
-            if not (isinstance(value, FunctionType) and value.__code__.co_filename == "<string>")
-        }
-        parts = yield from _make_each((kind.__qualname__, kind.__bases__, members, fields, type(kind)))
-        return make_form("class", parts=parts)
+        fields = members.pop("__dataclass_fields__", {}).values()
+        fields = [[each.name, each.default, each.default_factory] for each in fields]
+        parts = yield from _hash_each((kind.__qualname__, kind.__bases__, members, fields, type(kind)))
+        return hash_part("class", parts=parts)
 
-    def _make_object(self, value: Any) -> Making:
+    def _hash_object(self, value: Any) -> Making:
         """Any other object by its pickled content."""
         kind = type(value)
         # by one protocol: the highest of each Python would give the same object other forms
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         if isinstance(made, str):
-            return imported_form(f"{getattr(value, '__module__', None) or kind.__module__}.{made}")
+            return hash_import(f"{getattr(value, '__module__', None) or kind.__module__}.{made}")
         package = syntax.get_root(kind.__module__)
         if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
             self.notes.setdefault(
@@ -648,18 +645,18 @@ class UsedCode:
         self.has_pickled = True
         function, arguments, *more = made
         parts = [function, arguments, *(_remove_caches(kind, part) for part in more[:1]), *more[1:]]
-        forms = yield from _make_each(list(part) if isinstance(part, Iterator) else part for part in parts)
-        return make_form("object", parts=forms)
+        forms = yield from _hash_each(list(part) if isinstance(part, Iterator) else part for part in parts)
+        return hash_part("object", parts=forms)
 
     # --- the fingerprint ---
 
-    def hash(self, root: str) -> str:
+    def hash_all(self, root: str) -> str:
         """Return the hash of a form, with all definitions that it uses."""
         self.settle()
-        return syntax.hash_of([root, *(scope.form() for scope in self.scopes.values())])
+        return syntax.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
 
 
-def _make_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
+def _hash_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
     forms = []
     for value in values:
         form = yield value
@@ -691,15 +688,12 @@ def _remove_caches(kind: type, state: Any) -> Any:
     members = {name: each for base in kind.__mro__ for name, each in vars(base).items()}
     caches = {name for name, each in members.items() if isinstance(each, cached_property)}
     if not is_local(sys.modules.get(kind.__module__)):
-        private = {name: each for name, each in state.items() if isinstance(name, str) and name.startswith("_")}
-        caches |= {
-            "_cache",
-            *(name for name, each in private.items() if each is None or (type(each) is dict and not each)),
-        }
+        empty = {name for name, each in state.items() if each is None or (type(each) is dict and not each)}
+        caches |= {"_cache", *(name for name in empty if str(name).startswith("_"))}
     return {name: each for name, each in state.items() if name not in caches}
 
 
-def holds_constants(value: Any) -> bool:
+def has_constants_only(value: Any) -> bool:
     """Return True for a function that captures only constants and functions: the text has the call that made it."""
     parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
@@ -711,7 +705,7 @@ def holds_constants(value: Any) -> bool:
 # --- fingerprints -----------------------------------------------------------------------------------------------------
 
 
-def file_fingerprint(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
+def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
     """Return the fingerprint of `attribute` in a file, and the other files that it uses, with their content.
 
     folder: where its imports are searched first.  Raises SyntaxError or ValueError if the text is no Python.
@@ -725,12 +719,12 @@ def file_fingerprint(text: str, attribute: str, path: Path, folder: Path, packag
     link = scope.links.get(first)
     if link is not None and link.scope.path in files:  # a name that the file imports is the name there
         source, name = local_files.read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
-        found, inner = file_fingerprint(source, name, Path(link.scope.path), link.scope.folder, link.scope.package)
+        found, inner = fingerprint_file(source, name, Path(link.scope.path), link.scope.folder, link.scope.package)
         return found, tuple(sorted((files | dict(inner)).items()))
-    return used.hash(syntax.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
+    return used.hash_all(syntax.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
 
 
-def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
+def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
     """Return the fingerprint of a function or another object, and what it uses.
 
     Reading an object may change it, as xarray makes empty attributes when they are first read.  So an object that
@@ -741,7 +735,7 @@ def object_fingerprint(function: Any) -> tuple[str, UsedCode]:
     for _ in range(_MAX_READINGS):
         used = UsedCode()
         used.root = used.find_name(function) if callable(function) else None
-        found = used.hash(used.form(function) if used.root is None else syntax.hash_of([used.root.form]))
+        found = used.hash_all(used.hash_value(function) if used.root is None else syntax.hash_of([used.root.form]))
         if found == before or not used.has_pickled:
             for note in used.notes.values():
                 warn(note, CodeWarning)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import DivergedError, ParameterError, StudyError
-from evogt_study.methods.code import UserCode, signature_parameters
+from evogt_study.methods.code import UserCode, read_signature
 from evogt_study.methods.current_run import CHECKPOINT, make_checkpoint_folder
 from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
-from evogt_study.methods.returned import as_record, without_parameters
+from evogt_study.methods.returned import remove_parameters, to_record
 from evogt_study.methods.streams import ALL, RNG, SEED, Common, add_seed, make_generator
 from evogt_study.schema.parameters import Parameter, get_defaults
 from evogt_study.schema.records import Record
@@ -58,7 +58,7 @@ class FunctionMethod(Method):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the arguments."""
-        return argument_names(self.function)
+        return list_arguments(self.function)
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -154,7 +154,7 @@ class FunctionCase(BoundCase):
 
         Raises ReturnError, and DivergedError if a variable `error` is not finite.
         """
-        record = without_parameters(record, self.values)
+        record = remove_parameters(record, self.values)
         error = record.variables.get("error")
         if error is None or error.values.dtype.kind != "f":
             return record
@@ -167,10 +167,10 @@ class UserCase(FunctionCase):
     """One call of a user function."""
 
     def run(self, share: StageCache) -> Record:
-        return self.to_checked(as_record(self.call(self.values, {}, {})))
+        return self.to_checked(to_record(self.call(self.values, {}, {})))
 
 
-def argument_names(function: Any) -> tuple[str, ...]:
+def list_arguments(function: Any) -> tuple[str, ...]:
     """Return the names of the arguments, or () for an object without a signature."""
     try:
         return tuple(inspect.signature(function).parameters)
@@ -180,7 +180,7 @@ def argument_names(function: Any) -> tuple[str, ...]:
 
 def parameters_of_function(function: Any, reference: str) -> dict[str, Parameter]:
     """Return a parameter for each argument.  Raises StudyError for a name that a result cannot have."""
-    parameters = signature_parameters(function, reference)
+    parameters = read_signature(function, reference)
     for name in parameters:
         reason = explain_reserved_name(name)
         if reason is not None:

@@ -30,7 +30,7 @@ from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import GROUP, UserCode
-from evogt_study.methods.function import PROBLEM, UserFunction, argument_names
+from evogt_study.methods.function import PROBLEM, UserFunction, list_arguments
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
@@ -83,7 +83,7 @@ def _load(spec: MethodSpec) -> Method:
     """Return one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        solves = spec.problem is not None and PROBLEM in argument_names(kind)
+        solves = spec.problem is not None and PROBLEM in list_arguments(kind)
         kind = problem_kind_of(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from evogt_study.errors import StudyError, shorten
-from evogt_study.methods.syntax import hash_of, parse_statements, tree_form
+from evogt_study.methods.syntax import hash_of, hash_tree, parse_statements
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 Contents = tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ def hash_content(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _hash_code(text: str) -> str:
-    return str(tree_form(ast.parse(text)))
+    return str(hash_tree(ast.parse(text)))
 
 
 def hash_depends(names: Iterable[str], folder: Path) -> Contents:
@@ -58,7 +58,7 @@ def hash_depends(names: Iterable[str], folder: Path) -> Contents:
         raise StudyError(f"`depends` must list readable files, got {shorten(str(error))}") from None
 
 
-def with_depends(fingerprint: str, depends: Contents, folder: Path) -> str:
+def add_depends(fingerprint: str, depends: Contents, folder: Path) -> str:
     """Return the fingerprint of code that depends on these files, by their paths from their common folder."""
     if not depends:
         return fingerprint
@@ -161,7 +161,7 @@ def hash_code_files(
         raise StudyError(f"{path} cannot be imported: {error.filename}: {error.strerror}") from None
 
 
-def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
+def read_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
     """Return all text that follows from a Python file: its own, and the content of its dependencies and imports."""
     whole, source = path.resolve(), read_source(path)
     files = hash_code_files(whole, source, whole.parent, "", folder, depends)

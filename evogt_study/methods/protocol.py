@@ -181,8 +181,11 @@ class MethodSpec:
     @property
     def codes(self) -> tuple[UserCode, ...]:
         """User code of the method, the problem and the references."""
-        every = (*list_parts(self.method), *list_parts(self.problem), *self.references)
-        return tuple({part.reference: part for part in every if isinstance(part, UserCode)}.values())
+        parts: list[object] = []
+        for whole in (self.method, self.problem):
+            parts += [part for _, part in whole.options] if isinstance(whole, Alternatives) else [whole]
+        parts += self.references
+        return tuple({part.reference: part for part in parts if isinstance(part, UserCode)}.values())
 
     @property
     def declaration(self) -> str:
@@ -231,8 +234,3 @@ class Alternatives(Generic[Part]):
     """Several methods or problems, by the values of an axis."""
 
     options: tuple[tuple[str, Part], ...]
-
-
-def list_parts(whole: object) -> tuple[object, ...]:
-    """Return the method or problem, or all of them if they are the values of an axis."""
-    return tuple(part for _, part in whole.options) if isinstance(whole, Alternatives) else (whole,)

@@ -27,7 +27,7 @@ _WIDEST = {"f": 8, "c": 16}
 """Bytes of the widest floating-point numbers that NetCDF has."""
 
 
-def as_record(returned: Any) -> Record:
+def to_record(returned: Any) -> Record:
     """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
 
     A mapping inside a mapping gives names with an underscore.  A value without a name is named `value`.  A complex
@@ -47,7 +47,7 @@ def as_record(returned: Any) -> Record:
     return made
 
 
-def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
+def remove_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
     """Return the record without scalar coordinates that repeat parameters.
 
     Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
@@ -59,9 +59,9 @@ def without_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
     repeated = {name for name, value in scalars.items() if np.array_equal(value, _to_array(name, parameters[name]))}
     kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
     for kind, names in kinds:
-        taken = sorted(name for name in names if name in parameters)
-        if taken:
-            raise ReturnError(f"the function returned a {kind} named `{taken[0]}`, which is a parameter. Rename it")
+        shared = sorted(name for name in names if name in parameters)
+        if shared:
+            raise ReturnError(f"the function returned a {kind} named `{shared[0]}`, which is a parameter. Rename it")
     if not repeated:
         return record
     return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})

@@ -13,7 +13,6 @@ import dis
 import functools
 import hashlib
 import importlib
-import json
 import random
 import sys
 from collections import deque
@@ -29,6 +28,7 @@ from numpy.random import mtrand
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.local_files import find_module_file, is_local
+from evogt_study.methods.syntax import iterate_codes, unwrap
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.values import Values, canonical_json
 
@@ -81,11 +81,6 @@ def make_generator(values: Values, common: Common) -> np.random.Generator:
     """Return the generator of a case.  If its seed is one stream everywhere, it is ``default_rng(seed)``."""
     seed: Any = values[SEED]
     return np.random.default_rng(np.random.SeedSequence([int(seed), *hash_words(values, common)]))
-
-
-def describe_streams(common: Common) -> str:
-    """Return the text of the attribute `STREAMS`."""
-    return json.dumps({"common": common})
 
 
 class _LateSeed(np.random.MT19937):
@@ -177,11 +172,11 @@ def check_generators(function: Any, reference: str) -> None:
                     "with np.random.default_rng(seed)"
                 )
             continue
-        waiting.extend(_parts(name, value))
+        waiting.extend(_list_parts(name, value))
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value refers to, with names for messages."""
+def _list_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a value refers to, with names for messages."""
     before = f"{name}." if name else ""
     if isinstance(value, FunctionType):
         yield from _list_captured(value)
@@ -192,10 +187,8 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (MethodType, BuiltinFunctionType)):
         yield name, getattr(value, "__func__", None)
         yield name, value.__self__
-    elif isinstance(value, (staticmethod, classmethod, CACHED)):
-        yield name, value.__wrapped__
-    elif isinstance(value, (property, functools.cached_property)):
-        yield name, value.fget if isinstance(value, property) else value.func
+    elif isinstance(value, (staticmethod, classmethod, property, functools.cached_property, CACHED)):
+        yield name, unwrap(value)
     elif isinstance(value, type):
         if is_local(sys.modules.get(value.__module__)):
             yield from ((f"{before}{each}", part) for each, part in vars(value).items())
@@ -210,11 +203,11 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif not isinstance(value, (ModuleType, CodeType)):
         yield name, type(value)
     if not isinstance(value, (type, ModuleType)):
-        yield from ((f"{before}{each}", part) for each, part in _attributes(value))
+        yield from ((f"{before}{each}", part) for each, part in _list_attributes(value))
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds.  Nothing is computed: neither properties nor `__getattr__` are called."""
+def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds.  Nothing is computed: neither properties nor `__getattr__` are called."""
     with suppress(AttributeError, TypeError):
         yield from object.__getattribute__(value, "__dict__").items()
     for kind in type(value).__mro__:
@@ -225,7 +218,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Defaults, closure, and the globals that its code names."""
+    """Yield defaults, closure, and the globals that its code names."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     yield from zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)
@@ -234,7 +227,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
         with suppress(ValueError):  # it may have no value yet
             yield name, cell.cell_contents
     if is_local(sys.modules.get(function.__module__ or "")):
-        names, modules, attributes = _used_names(code)
+        names, modules, attributes = _list_names(code)
         for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
             if find_module_file(Path(code.co_filename).parent, name) is not None:
                 with suppress(Exception):  # the run shows the error
@@ -246,7 +239,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
-    """What a function may use of a module of the user's own: what its code names."""
+    """Yield what the code of a function names of a module of the user."""
     if is_local(module):
         for each in sorted(attributes & vars(module).keys()):
             value = vars(module)[each]
@@ -258,16 +251,14 @@ def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[
 
 
 # only LOAD_GLOBAL shows that a function uses a global: `co_names` has attributes too
-def _used_names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
-    """Names of globals, of imported modules, and of attributes, in code and in the functions inside it."""
-    globals_, modules, attributes = set[str](), set[str](), set(code.co_names)
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            globals_.add(str(instruction.argval))
-        elif instruction.opname == "IMPORT_NAME":
-            modules.add(str(instruction.argval))
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            for known, found in zip((globals_, modules, attributes), _used_names(constant), strict=True):
-                known |= found
-    return globals_, modules, attributes
+def _list_names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
+    """Return the names of globals, of imported modules, and of attributes, in code and in the functions inside it."""
+    names, modules, attributes = set[str](), set[str](), set[str]()
+    for inner in iterate_codes(code):
+        attributes.update(inner.co_names)
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names.add(str(instruction.argval))
+            elif instruction.opname == "IMPORT_NAME":
+                modules.add(str(instruction.argval))
+    return names, modules, attributes

@@ -10,7 +10,7 @@ import ast
 import hashlib
 import json
 import linecache
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -29,37 +29,37 @@ def hash_of(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
-def make_form(kind: str, **parts: Any) -> str:
+def hash_part(kind: str, **parts: Any) -> str:
     """Return the form of a part of a text, or of a value: the hash of its kind and of the forms of its parts."""
     return hash_of([kind, *([name, part] for name, part in parts.items() if part is not None and part != [])])
 
 
-def constant_form(value: Any) -> str:
+def hash_constant(value: Any) -> str:
     """Return the form of a number, string, boolean or other constant.  The numbers 1, 1.0 and True differ."""
     text = value if type(value) is str else hex(value) if type(value) is int else repr(value)
-    return make_form("Constant", type=type(value).__name__, value=text)
+    return hash_part("Constant", type=type(value).__name__, value=text)
 
 
-def tree_form(node: Any) -> Any:
+def hash_tree(node: Any) -> Any:
     """Return the form of a syntax tree, or a list of forms for a list of trees."""
     if isinstance(node, list):
-        return [tree_form(each) for each in node]
+        return [hash_tree(each) for each in node]
     if isinstance(node, ast.Constant):
-        return constant_form(node.value)
+        return hash_constant(node.value)
     if not isinstance(node, ast.AST):
         return node
     if isinstance(node, (ast.UnaryOp, ast.BinOp)):
         with suppress(ValueError):  # -1 and 1+2j are constants
-            return constant_form(ast.literal_eval(node))
+            return hash_constant(ast.literal_eval(node))
     fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
     if isinstance(node, (*DEFINITIONS, ast.Module)) and node.body and _is_text(node.body[0]):
         fields["body"] = node.body[1:]
     if isinstance(node, ast.JoinedStr):
         fields["values"] = list(_join_texts(node.values))
-    made = {name: tree_form(value) for name, value in fields.items()}
+    made = {name: hash_tree(value) for name, value in fields.items()}
     if isinstance(node, ast.Set):  # its order means nothing
         made["elts"].sort()
-    return make_form(type(node).__name__, **made)
+    return hash_part(type(node).__name__, **made)
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -242,7 +242,7 @@ class Statement:
     @cached_property
     def form(self) -> str:
         """Its form as a text."""
-        return str(tree_form(self.node))
+        return str(hash_tree(self.node))
 
     @cached_property
     def names(self) -> Names:
@@ -250,10 +250,19 @@ class Statement:
         return Names(self.node)
 
     @cached_property
+    def roots(self) -> set[str]:
+        """Names that it uses, without attributes."""
+        return set(map(get_root, self.names.uses))
+
+    def is_replaced_by(self, values: Collection[str]) -> bool:
+        """Return True if all names that it binds are among those whose values count in its place."""
+        return bool(self.names.binds) and all(name in values for name in self.names.binds)
+
+    @cached_property
     def runs(self) -> set[str]:
         """Names that it uses when the file is imported."""
-        names = Names(*_outer_parts(self.node)) if isinstance(self.node, FUNCTIONS) else self.names
-        return set(map(get_root, names.uses))
+        is_function = isinstance(self.node, FUNCTIONS)
+        return set(map(get_root, Names(*_outer_parts(self.node)).uses)) if is_function else self.roots
 
     @cached_property
     def is_idle(self) -> bool:
@@ -336,7 +345,7 @@ def unwrap(value: Any) -> Any:
 
 @lru_cache(maxsize=32)
 def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
-    """Return the syntax trees of all functions in a text by their qualified names, each with its `code_form`."""
+    """Return the syntax trees of all functions in a text by their qualified names, each with its `describe_code`."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     try:
         tree = ast.parse(text)
@@ -349,7 +358,7 @@ def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
             for code in iterate_codes(compile(part, "<text>", "exec", dont_inherit=True)):
                 made = nodes.get(code.co_firstlineno)
                 if made is not None and code.co_name == getattr(made, "name", "<lambda>"):
-                    found.setdefault(code.co_qualname, []).append((made, code_form(code)))
+                    found.setdefault(code.co_qualname, []).append((made, describe_code(code)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return found
@@ -363,10 +372,10 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
             yield from iterate_codes(each)
 
 
-def code_form(code: CodeType) -> Any:
+def describe_code(code: CodeType) -> Any:
     """Return nested lists that represent compiled code, without positions."""
     constants = [
-        code_form(each) if isinstance(each, CodeType)
+        describe_code(each) if isinstance(each, CodeType)
         else sorted(map(repr, each)) if isinstance(each, frozenset)
         else repr(each)
         for each in code.co_consts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import EvogtError
-from evogt_study.methods.local_files import python_file_sources
+from evogt_study.methods.local_files import read_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
 from evogt_study.storage.atomic import remove_unfinished, resolve_link
@@ -51,7 +51,7 @@ def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
     """The text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
-            yield from python_file_sources(folder / reference.rpartition(":")[0], folder, table.get("depends", []))
+            yield from read_file_sources(folder / reference.rpartition(":")[0], folder, table.get("depends", []))
 
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:

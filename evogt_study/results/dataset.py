@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 from xarray.core import indexing
 
-from evogt_study.methods.streams import SEED, STREAMS, describe_streams
+from evogt_study.methods.streams import SEED, STREAMS
 from evogt_study.results import run_metadata
 from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray
@@ -291,7 +291,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             label = _array(labels([value]))[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
     if study.has_streams and SEED in coords:
-        coords[SEED][-1][STREAMS] = describe_streams(study.spec.common)
+        coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
     return coords
 
 

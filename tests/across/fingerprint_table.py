@@ -15,7 +15,7 @@ import types
 import warnings
 from pathlib import Path
 
-from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint
+from evogt_study.methods.fingerprint import fingerprint_file, fingerprint_object
 
 HELPER = "SCALE = 3\ndef shift(x):\n    return x + SCALE\ndef unused():\n    return 1\n"
 """The file toy_helper.py beside each function."""
@@ -40,9 +40,9 @@ def fingerprints(source, name, folder):
     path.write_text(source)
     importlib.invalidate_caches()
     return {
-        "file": file_fingerprint(source, "f", path, folder)[0],
-        "object": object_fingerprint(importlib.import_module(name).f)[0],
-        "notebook": object_fingerprint(in_a_cell(source))[0],
+        "file": fingerprint_file(source, "f", path, folder)[0],
+        "object": fingerprint_object(importlib.import_module(name).f)[0],
+        "notebook": fingerprint_object(in_a_cell(source))[0],
     }
 
 

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evogt_study.errors import CodeWarning, StudyError
-from evogt_study.methods.fingerprint import file_fingerprint, object_fingerprint
-from evogt_study.methods.local_files import with_depends
+from evogt_study.methods.fingerprint import fingerprint_file, fingerprint_object
+from evogt_study.methods.local_files import add_depends
 from evogt_study.study.study import Study
 
 SOURCE = '''
@@ -129,7 +129,7 @@ def fingerprint(tmp_path):
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(source)
         (path.parent / "helper.py").write_text(helper)
-        return file_fingerprint(source, attribute, path, path.parent)[0]
+        return fingerprint_file(source, attribute, path, path.parent)[0]
 
     return of
 
@@ -179,7 +179,7 @@ def test_packages_are_followed(tmp_path):
             (tmp_path / name).write_text(text.replace(*changes.get(name.split("/")[-1][:-3], ("", ""))))
         path = tmp_path / "method.py"
         source = f"import pkg\nfrom pkg import {attribute} as it\ndef f(seed):\n    return it(seed)\n"
-        found, files = file_fingerprint(source, "f", path, tmp_path)
+        found, files = fingerprint_file(source, "f", path, tmp_path)
         assert {name for name, _ in files} >= {str(tmp_path / "pkg" / "core.py"), str(tmp_path / "pkg/deep/steps.py")}
         return found
 
@@ -202,8 +202,8 @@ def test_files_on_which_it_depends_count_wherever_the_study_is(tmp_path):
     known = [("data/a.csv", "1"), ("data/b.csv", "2")]
     moved = [("../data/a.csv", "1"), ("../data/b.csv", "2")]
     swapped = [("data/a.csv", "2"), ("data/b.csv", "1")]
-    assert with_depends("x", known, tmp_path) == with_depends("x", moved, tmp_path / "studies")
-    assert len({"x", with_depends("x", known, tmp_path), with_depends("x", swapped, tmp_path)}) == 3
+    assert add_depends("x", known, tmp_path) == add_depends("x", moved, tmp_path / "studies")
+    assert len({"x", add_depends("x", known, tmp_path), add_depends("x", swapped, tmp_path)}) == 3
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def cell(*texts, **names):
 def content(value):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CodeWarning)
-        return object_fingerprint(value)[0]
+        return fingerprint_object(value)[0]
 
 
 USES = "def f(seed):\n    return helper(seed) + RATE\ndef helper(x):\n    return 2 * x\n"
@@ -365,7 +365,7 @@ def test_a_captured_literal_counts_as_its_text(value):
 
 SCRIPT = """
 import json, sys
-from evogt_study.methods.fingerprint import object_fingerprint
+from evogt_study.methods.fingerprint import fingerprint_object
 class Box:
     def __init__(self, value):
         self.value = value
@@ -379,8 +379,8 @@ for box in [Box(1), Box(2)]:
     f = make(box)
     def h(seed, box=box):
         return box.value
-    found += [object_fingerprint(f)[0], object_fingerprint(h)[0]]
-print(json.dumps([*found, object_fingerprint(g)[0]]))
+    found += [fingerprint_object(f)[0], fingerprint_object(h)[0]]
+print(json.dumps([*found, fingerprint_object(g)[0]]))
 """
 
 
@@ -419,7 +419,7 @@ def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_
     before = content(toy_stale.f)
     (tmp_path / "toy_stale.py").write_text("def f(seed):\n    return 2 * seed\n")
     with pytest.warns(CodeWarning, match="the source of `f` is not known, or has changed since it was imported"):
-        assert before != object_fingerprint(toy_stale.f)[0]
+        assert before != fingerprint_object(toy_stale.f)[0]
     del sys.modules["toy_stale"]
 
 
@@ -427,15 +427,23 @@ def test_functions_without_a_source_count_by_their_code():
     names = {"RATE": 2}
     exec("def f(seed):\n    return RATE * seed\ndef g(seed):\n    return RATE + seed\n", names)
     with pytest.warns(CodeWarning, match="the source of `f` is not known"):
-        one = object_fingerprint(names["f"])[0]
+        one = fingerprint_object(names["f"])[0]
     assert one == content(names["f"]) != content(names["g"])
     names["RATE"] = 3
     assert content(names["f"]) != one
 
 
+def test_a_decorated_function_without_a_name_counts_by_its_text():
+    source = "import functools\ndef twice(g):\n    @functools.wraps(g)\n    def inner(x):\n        return 2 * g(x)\n"
+    function = run_cells(source + "    return inner\nmany = [twice(lambda x: x)]\n")["many"][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fingerprint_object(function)
+
+
 def test_an_object_without_a_literal_form_counts_with_a_warning():
     with pytest.warns(CodeWarning, match=r"type pandas\.\S*DataFrame has no literal form"):
-        object_fingerprint(pd.DataFrame({"a": [1]}))
+        fingerprint_object(pd.DataFrame({"a": [1]}))
 
 
 class Square:

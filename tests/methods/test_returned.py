@@ -6,7 +6,7 @@ from scipy import integrate, optimize, stats
 
 import evogt_study as evs
 from evogt_study.errors import ReturnWarning
-from evogt_study.methods.returned import as_record
+from evogt_study.methods.returned import to_record
 
 
 def square(x):
@@ -47,17 +47,17 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_of_scipy_become_variables(name):
     compute, expected = RESULTS[name]
-    record = as_record(compute())
+    record = to_record(compute())
     assert set(expected.split()) <= set(record.variables)
     assert not any(each.startswith("_") for each in record.variables)
     assert all(datum.values.dtype.kind in "biufU" for datum in record.variables.values())
 
 
 def test_a_field_without_a_value_is_named_and_a_key_without_one_is_missing():
-    record = as_record(optimize.OptimizeResult(x=1.0, sol=None, f=square))
+    record = to_record(optimize.OptimizeResult(x=1.0, sol=None, f=square))
     assert record.left_out == ("`f` (a function)", "`sol` (None)")
-    assert as_record({"x": 1.0, "sol": None}).left_out == ()
-    assert as_record({"x": None}).variables == {}
+    assert to_record({"x": 1.0, "sol": None}).left_out == ()
+    assert to_record({"x": None}).variables == {}
 
 
 def test_a_study_warns_once_of_all_that_was_left_out(tmp_path):

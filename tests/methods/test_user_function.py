@@ -8,7 +8,7 @@ import xarray as xr
 from helpers import read_study
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.returned import as_record
+from evogt_study.methods.returned import to_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result
@@ -56,7 +56,7 @@ LEFT_OUT = [*((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30)
 
 @pytest.mark.parametrize(("name", "value"), LEFT_OUT)
 def test_attributes_that_a_file_cannot_hold_are_left_out(name, value):
-    record = as_record({"v": xr.DataArray(1.0, attrs={name: value, "units": "m"})})
+    record = to_record({"v": xr.DataArray(1.0, attrs={name: value, "units": "m"})})
     assert record.variables["v"].attributes == {"units": "m"}
     assert record.left_out == (f"the attribute {name} of `v`",)
 
@@ -191,7 +191,7 @@ def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
 
 def test_masked_floats_are_missing():
     masked = np.ma.array([1.0, 2.0], mask=[False, True])
-    record = as_record({"v": ("k", masked), "mean": masked[1:].mean(), "all": np.ma.array([1, 2])})
+    record = to_record({"v": ("k", masked), "mean": masked[1:].mean(), "all": np.ma.array([1, 2])})
     np.testing.assert_array_equal(record.variables["v"].values, [1.0, np.nan])
     assert np.isnan(record.variables["mean"].values)
     assert record.variables["all"].values.tolist() == [1, 2]

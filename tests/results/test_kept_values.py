@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import evogt_study as evs
-from evogt_study.methods.returned import as_record
+from evogt_study.methods.returned import to_record
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.records import RunRecords, stack_records
 from evogt_study.schema.variables import Status
@@ -96,7 +96,7 @@ def of_runs(plan, objects, failed):
     """Records of runs, by their numbers, as a worker makes them."""
     cases = [plan.case(number) for number in objects]
     status = [Status.failed if number == failed else Status.ok for number in objects]
-    made = [None if number == failed else as_record(each) for number, each in objects.items()]
+    made = [None if number == failed else to_record(each) for number, each in objects.items()]
     return RunRecords(
         keys=tuple(case.key for case in cases),
         status=np.array(status, np.int8),

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
-from evogt_study.methods.code import UserCode, signature_parameters
+from evogt_study.methods.code import UserCode, read_signature
 from evogt_study.methods.function import to_argument
 from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
 from evogt_study.pde import problems
@@ -82,7 +82,7 @@ class ProblemSource:
             return replace(source, content={**source.content, "code": dict(given.identity)}) if has_code else source
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         content = dict(given.identity)
-        parameters, make = signature_parameters(loaded, name), _check_problem(loaded, name, given)
+        parameters, make = read_signature(loaded, name), _check_problem(loaded, name, given)
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 

@@ -18,7 +18,7 @@ from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.function import PROBLEM, FunctionCase, FunctionMethod, parameters_of_function
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.methods.returned import as_record
+from evogt_study.methods.returned import to_record
 from evogt_study.methods.streams import Common
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -111,7 +111,7 @@ class UserSolverCase(FunctionCase):
         values = {name: self.values[name] for name in method.own if name in self.values}
         taken = {name: each for name, each in made.items() if name in method.names}
         solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, taken))
-        record = as_record(rest) if rest or solution is None else Record({}, {})
+        record = to_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
             record = self.add_errors(record, np.asarray(solution, dtype=float), problem, rule)
         return self.to_checked(record)
