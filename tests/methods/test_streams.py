@@ -273,9 +273,9 @@ def test_a_study_file_states_what_is_common(tmp_path):
 @pytest.mark.parametrize(
     ("function", "more", "message"),
     [
-        (draw, {"common": "a"}, '`common` must be "all", "none" or a list of parameters, got \'a\' (study draw'),
-        (draw, {"common": ["d"]}, "`common` must name parameters (a, b, c), got 'd' (study draw, random.common)"),
-        (draw, {"common": ["seed"]}, "`common` must leave out `seed`, whose values are different streams (study"),
+        (draw, {"common": "a"}, 'a list of parameters except `seed` (a, b, c), got \'a\' (study draw'),
+        (draw, {"common": ["d"]}, "a list of parameters except `seed` (a, b, c), got ['d'] (study draw, random.common)"),
+        (draw, {"common": ["seed"]}, "a list of parameters except `seed` (a, b, c), got ['seed'] (study draw"),
         (draw, {"common": 3}, "`random.common` must be a string or a list, got 3"),
         (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
         (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),
