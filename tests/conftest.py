@@ -69,9 +69,9 @@ def client():
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Starts a Dask scheduler or worker, in a folder of its own, as the last words of a command; all end with the test.
+    """Starts Dask schedulers and workers, each in a folder of its own, and ends them with the test.
 
-    Called with the program's name and arguments; `prefix` is what stands before, further keywords are environment.
+    Called with the name and the arguments of a program; `prefix` comes before it, other keywords are its environment.
     """
     running = []
 
@@ -148,7 +148,7 @@ def refused(evogt, tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_workers(monkeypatch):
-    """A cluster that cannot be started: nothing is computed."""
+    """No cluster can be started, so nothing is computed."""
 
     def none(**_):
         raise AssertionError("a cluster was started")
@@ -164,7 +164,7 @@ def small_study():
 
 @pytest.fixture
 def own_study(tmp_path):
-    """A study of a function of one's own: called with the function's source and the rest of the study file."""
+    """Makes a study of a user function from the source of the function and the rest of the study file."""
 
     def make(source, rest, name="own"):
         (tmp_path / "method.py").write_text(textwrap.dedent(source))
@@ -177,7 +177,7 @@ def own_study(tmp_path):
 
 @pytest.fixture(scope="session")
 def result_of():
-    """Called with a study and a path: the result as `evogt run` writes it, computed here instead of on workers."""
+    """Writes the result of a study to a path as `evogt run` does, but computes it in this process."""
     return write_computed_result
 
 

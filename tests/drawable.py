@@ -1,4 +1,4 @@
-"""Small real results to draw, and what a test reads off a figure."""
+"""Small real results to draw, and functions that read a figure."""
 
 import itertools
 import textwrap
@@ -74,7 +74,7 @@ IN_3D = {**IN_2D, "dimension = 1": "dimension = 3", 'sin(k*pi*x)"': 'sin(k*pi*x)
 
 
 def write_study(folder, axes, source=FAILING, name="own"):
-    """A study of a function of one's own, in a folder of its own."""
+    """Write a study of a user function to a folder, and read it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "method.py").write_text(textwrap.dedent(source))
     (folder / f"{name}.toml").write_text(f'name = "{name}"\nmethod = "method.py:method"\n{axes}')
@@ -82,7 +82,7 @@ def write_study(folder, axes, source=FAILING, name="own"):
 
 
 def compute_runs(study):
-    """The study's runs, computed here."""
+    """Compute the runs of a study in this process."""
     table = compute_table(study_plan(study))
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "main"), **data.attrs}
@@ -90,13 +90,13 @@ def compute_runs(study):
 
 
 def compute_pilot_runs(study):
-    """The runs of its pilot."""
+    """Compute the runs of the pilot of a study."""
     return dataset(compute_table(provisional_plans(study)[0]), study)
 
 
 def small_result(dimension=1):
-    """Two dictionaries, two k, three seeds, with everything recorded that can be drawn."""
-    return _small(dimension).copy(deep=True)  # so that no test sees what another has changed
+    """Return a result with two dictionaries, two k, three seeds, and all variables that can be drawn."""
+    return _small(dimension).copy(deep=True)  # no test sees a change of another
 
 
 @cache
@@ -110,14 +110,14 @@ def _small(dimension):
 
 
 def request_of(variable=None, slope=(), ax=None, notes=True, over=None, **options):
-    """A request with roles and look by their names."""
+    """Return a request with its roles and options by their names."""
     look = {name: options.pop(name) for name in list(options) if name in FigureOptions.__dataclass_fields__}
     over = (over,) if isinstance(over, str) else over
     return PlotRequest(variable, PlotRoles(over=over, **options), slope, FigureOptions(**look), ax, notes)
 
 
 def draw(data, kind, variable=None, **options):
-    """A drawn plot with its texts."""
+    """Draw a plot with its texts."""
     return draw_kind(data, kind, request_of(variable, **options))
 
 
@@ -161,5 +161,5 @@ def check_layout(figure):
 
 
 def footnote_of(figure):
-    """The small print, on one line."""
+    """The note below the figure, on one line."""
     return figure.get_supxlabel().replace("\n", " ")

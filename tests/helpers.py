@@ -1,4 +1,4 @@
-"""Small studies, and what tests do with results again and again; fixtures are in `conftest`."""
+"""Small studies, and functions that compute, change and compare results; fixtures are in `conftest`."""
 
 import os
 import time
@@ -31,28 +31,28 @@ def examples(number):
 
 
 def section(name, entries):
-    """A table of a study file; None takes an entry away."""
+    """Return a table of a study file without the entries that are None."""
     return "".join([f"[{name}]\n", *(f"{key} = {value}\n" for key, value in entries.items() if value is not None)])
 
 
 def cases(text):
-    """The cases of a study in the order of its axes."""
+    """Return the cases of a study in the order of its axes."""
     return sorted(study_plan(Study.from_text(text)).cases(), key=lambda case: case.index)
 
 
 def keys(text):
-    """Case keys in the order of the axes."""
+    """Return the run keys of a study in the order of its axes."""
     return [case.key for case in cases(text)]
 
 
 def computed(text, stages=None):
-    """Status, messages and variables of all runs, without a cluster."""
+    """Compute all runs in this process; return their status, messages and variables."""
     records = compute_here(Batch.of(Study.from_text(text).spec, cases(text)), stages)
     return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 
 def rewritten(path, change, phase="main"):
-    """The result changed on purpose: its digests are those of what it holds then."""
+    """Change a phase of a result and write it with new checksums; return its path."""
     groups = read_result(path)
     change(groups[phase])
     write_result(path, groups)
@@ -60,14 +60,14 @@ def rewritten(path, change, phase="main"):
 
 
 def same_numbers(one, other):
-    """Identical but for the time that runs took and the file's own history; case keys may be coordinates."""
+    """Check that two results are identical except wall times and history; run keys may be coordinates."""
     both = (with_status_codes(data.reset_coords("run_key")) for data in (one, other))
     one, other = (data.drop_vars("run_seconds").drop_attrs(deep=False) for data in both)
     xr.testing.assert_identical(one, other)
 
 
 def eventually(look, process=None, seconds=60):
-    """What `look` finds, once it finds something, while `process`, if there is one, lives."""
+    """Call `look` until it returns a true value, and return this value; fail if the process ends before."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -82,5 +82,5 @@ def eventually(look, process=None, seconds=60):
 
 
 def read_study(path):
-    """The study's runs of a result file."""
+    """Return the main phase of a result file."""
     return read_result(path)["main"]
