@@ -274,7 +274,7 @@ def test_a_study_file_states_what_is_common(tmp_path):
     ("function", "more", "message"),
     [
         (draw, {"common": "a"}, 'a list of parameters except `seed` (a, b, c), got \'a\' (study draw'),
-        (draw, {"common": ["d"]}, "a list of parameters except `seed` (a, b, c), got ['d'] (study draw, random.common)"),
+        (draw, {"common": ["d"]}, "a list of parameters except `seed` (a, b, c), got ['d'] (study draw, random"),
         (draw, {"common": ["seed"]}, "a list of parameters except `seed` (a, b, c), got ['seed'] (study draw"),
         (draw, {"common": 3}, "`random.common` must be a string or a list, got 3"),
         (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
