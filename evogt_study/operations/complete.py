@@ -35,7 +35,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
         path = output or default_result(str(table.get("name")))
         if not path.is_file() or shard_folder(path).exists():
             return None
-        plan = plan_digest(text, _sources(table, study_file.parent))
+        plan = plan_digest(text, _read_sources(table, study_file.parent))
     except (OSError, ValueError, EvogtError):
         return None
     with only_writer(path):
@@ -47,7 +47,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
     return (path, summary) if summary is not None and summary.is_complete and summary.plan == plan else None
 
 
-def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
+def _read_sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
     """The text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:

@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from evogt_study.results.finished import FinishedRuns
-from evogt_study.schema.records import RunRecords
+from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import is_number
 from evogt_study.schema.variables import Status
 from evogt_study.study.phases import SEED
@@ -169,29 +169,22 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
             if left <= 0.0 or (in_process and times and rate * size > left):
                 break
             for _ in range(1 if times else 2):
-                found = (
-                    _time_stages(plan, case.number) if in_process else _time_in_runner(plan, case.number, runner, left)
-                )
-            if found is None:
-                return {}
-            times[size] = found
+                (planned,) = plan.cases(np.array([case.number]))
+                if in_process:
+                    times[size] = _time_stages(plan, planned)
+                    continue
+                runner.prepare(RunnerLimits(left), {})
+                records: list[RunRecords] = [load(part) for part in runner.compute(Batch.of(plan.spec, [planned]))]
+                if not records or Status.timed_out in records[0].status:
+                    return {}
+                times[size] = {OWN: float(records[0].wall_seconds[0])}
     finally:
         runner.end()
     return times
 
 
-def _time_in_runner(plan: Plan, index: int, runner: Runner, limit: float) -> StageSeconds | None:
-    """Seconds of a case of a user function; None if it takes longer than the limit."""
-    runner.prepare(RunnerLimits(limit), {})
-    (case,) = plan.cases(np.array([index]))
-    records: list[RunRecords] = [load(part) for part in runner.compute(Batch.of(plan.spec, [case]))]
-    is_late = not records or Status.timed_out in records[0].status
-    return None if is_late else {OWN: float(records[0].wall_seconds[0])}
-
-
-def _time_stages(plan: Plan, index: int) -> StageSeconds:
-    """Seconds of each stage of one case, and of its unshared part, with one BLAS thread."""
-    (planned,) = plan.cases(np.array([index]))
+def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
+    """Return the seconds of each stage of one case, and of its unshared part, with one BLAS thread."""
     case = plan.method.bind(planned.values)
     stages = StageTimes(frozenset(case.stages))
     with threadpool_limits(1), np.errstate(all="ignore"):
@@ -234,12 +227,12 @@ class StageTimes:
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
     """Sort the studies by rough work, the longest first; studies with unknown work come before all others."""
-    return sorted(studies, key=lambda study: -sum(map(_rough_seconds, provisional_plans(study))))
 
+    def estimate_seconds(plan: Plan) -> float:
+        sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
+        return plan.count * sum(case.size for case in sample) / len(sample) if is_rough and sample else np.inf
 
-def _rough_seconds(plan: Plan) -> float:
-    sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
-    return plan.count * sum(case.size for case in sample) / len(sample) if is_rough and sample else np.inf
+    return sorted(studies, key=lambda study: -sum(map(estimate_seconds, provisional_plans(study))))
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD

@@ -155,7 +155,9 @@ def try_case(
     """
     at = at or {}
     if isinstance(source, Study):
-        plan = provisional_plans(_with_values(source, at))[-1]
+        axes = {axis.name: axis.values for axis in source.space.axes}
+        new = {name: value for name, value in at.items() if name not in axes or _position(axes[name], value) is None}
+        plan = provisional_plans(source.replace(constants=new) if new else source)[-1]
         known = {name: value for name, value in at.items() if name in plan.space.names}
         index = _index_at(plan.space, known, source.file)
         case = plan.case(index)
@@ -201,13 +203,6 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
         return record, ""
     frames = without_package_frames(raised[0].__traceback__)
     return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
-
-
-def _with_values(study: Study, at: Mapping[str, object]) -> Study:
-    """Return the study with the values that its axes do not have as constants."""
-    axes = {axis.name: axis.values for axis in study.space.axes}
-    new = {name: value for name, value in at.items() if name not in axes or _position(axes[name], value) is None}
-    return study.replace(constants=new) if new else study
 
 
 def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:

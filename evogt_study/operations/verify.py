@@ -343,7 +343,8 @@ def check_values(result: ResultWithPlan) -> Iterator[str]:
         there = np.zeros_like(ok)
         # an array variable may be larger than memory
         for slab in slabs(data[name].shape):
-            present = _present(data[name].variable[slab])
+            found = data[name].variable[slab].values
+            present = (found != "") & (found == found) if found.dtype.kind in "OU" else ~np.isnan(found)
             there[slab[: status.ndim]] |= present.any(axis=tuple(range(status.ndim, data[name].ndim)))
         yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
     run = status != Status.not_run
@@ -352,11 +353,6 @@ def check_values(result: ResultWithPlan) -> Iterator[str]:
     yield from _where(result, run != (data["run_attempts"].values > 0), "have `run_attempts` that are wrong")
     yield from _where(result, run != np.isfinite(data["run_seconds"].values), "have `run_seconds` that are wrong")
     yield from _where(result, run != (data["run_software"].values >= 0), "have a `run_software` that is wrong")
-
-
-def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
-    found = variable.values
-    return np.asarray((found != "") & (found == found)) if found.dtype.kind in "OU" else ~np.isnan(found)
 
 
 def _where(result: ResultWithPlan, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:

@@ -141,14 +141,15 @@ class DaskExecutor(Executor):
 
     def close(self) -> None:
         """End the runners at once."""
+
         # a worker that does not answer must not hold up this process; its runners end when they are idle
-        ending = threading.Thread(target=self._unregister, daemon=True)
+        def unregister() -> None:
+            with suppress(Exception):  # the connection may be lost
+                self.client.unregister_worker_plugin(self.name)
+
+        ending = threading.Thread(target=unregister, daemon=True)
         ending.start()
         ending.join(REACH_SECONDS)
-
-    def _unregister(self) -> None:
-        with suppress(Exception):  # the connection may be lost
-            self.client.unregister_worker_plugin(self.name)
 
 
 @dataclass(frozen=True)
