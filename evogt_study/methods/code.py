@@ -123,7 +123,7 @@ class UserCode:
             return _unpickle(self.payload, self.files)
         if self.kind is CodeKind.COMMAND:
             depends = [name for name, _ in self.depends]
-            return Program.of(self.reference, Path(self.folder), depends=depends, expected=self.files)
+            return Program(**json.loads(self.reference), folder=Path(self.folder), depends=depends, expected=self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
             raise StudyError(f"{place} has other code on a worker than here; install the same on both")
@@ -226,12 +226,12 @@ class UserCode:
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
     """Find ``file.py:attribute``, ``package.module:attribute``, an entry point or a command.  Raises StudyError."""
     if is_command(reference):
-        program = Program.of(reference, folder.resolve(), depends=depends)
+        program = Program(**json.loads(reference), folder=folder.resolve(), depends=depends)
         program.check()
         return UserCode(
-            kind=CodeKind.COMMAND, reference=reference, attribute=program.name, folder=str(folder.resolve()),
-            depends=hash_depends(depends, folder), files=tuple(sorted(program.hash_files().items())),
-            content=program.content, text=reference,
+            kind=CodeKind.COMMAND, reference=reference, attribute=Path(program.words[0]).stem,
+            folder=str(folder.resolve()), depends=hash_depends(depends, folder), content=program.content,
+            files=tuple(sorted(program.hash_files().items())), text=reference,
         )  # fmt: skip
     file, _, attribute = reference.rpartition(":")
     if not file.endswith(".py"):

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, time
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -81,16 +81,6 @@ class Program:
     depends: Sequence[str] = ()
     expected: Sequence[tuple[str, str]] = ()
 
-    @staticmethod
-    def of(reference: str, folder: Path, **more: Any) -> Program:
-        """Return the program of a reference.  more: the other fields."""
-        return Program(**json.loads(reference), folder=folder, **more)
-
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        return PurePosixPath(self.words[0]).stem
-
     @cached_property
     def words(self) -> Sequence[str]:
         """The program and its arguments, with parameters in braces.  Raises StudyError."""
@@ -143,7 +133,7 @@ class Program:
         """Return the hash of each file that the command names, of its templates and of `depends`."""
         paths = {**self.files, **{name: self._find(name) for name in (*self.templates, *self.depends)}}
         try:
-            return {name: _hash(path, identity(path)) for name, path in paths.items()}
+            return {name: _hash_unchanged(path, identity(path)) for name, path in paths.items()}
         except OSError as error:
             raise StudyError(f"`command` must name readable files, got {error.filename}: {error.strerror}") from None
 
@@ -194,12 +184,18 @@ class Program:
         if changed:  # a run must not have the key of another program
             raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again")
         folder = make_own_folder()
-        self._fill_folder(folder, values)
+        for word in (*self.files, *self.depends):  # those below the folder of the study are found from here too
+            link = PurePosixPath(os.path.normpath(word))
+            if not link.is_absolute() and ".." not in link.parts:
+                (folder / link.parent).mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):
+                    (folder / link).symlink_to(self._find(word))
+        for text, name in self.templates.values():
+            (folder / name).write_bytes(_fill(text, values).encode())
         arguments = self._make_arguments(values)
         with (folder / STDOUT).open("w+b") as output:
             try:
                 encoded = [argument.encode() for argument in arguments]  # in UTF-8 whatever the locale is
-                # its standard error is the one of this process
                 code = subprocess.run(encoded, cwd=folder, stdin=subprocess.DEVNULL, stdout=output).returncode  # noqa: S603
             except (OSError, ValueError) as error:  # such as a NUL character, or arguments that are too long
                 raise RunError(f"{arguments[0]} cannot be started: {getattr(error, 'strerror', 0) or error}") from None
@@ -211,17 +207,6 @@ class Program:
         files = dict[Path, Any]()
         found = {each.name: _read_value(each, folder / _fill(each.file, values), files) for each in self.sources}
         return found if self.read else found[""]
-
-    def _fill_folder(self, folder: Path, values: Mapping[str, Any]) -> None:
-        """Link the files of the study that lie in its folder, and write the templates."""
-        for word in (*self.files, *self.depends):
-            path = PurePosixPath(os.path.normpath(word))
-            if not path.is_absolute() and ".." not in path.parts:
-                (folder / path.parent).mkdir(parents=True, exist_ok=True)
-                with suppress(FileExistsError):
-                    (folder / path).symlink_to(self._find(word))
-        for text, name in self.templates.values():
-            (folder / name).write_bytes(_fill(text, values).encode())
 
     def _make_arguments(self, values: Mapping[str, Any]) -> list[str]:
         """Return the program and its arguments for these values."""
@@ -237,10 +222,7 @@ class Program:
         return prefix + [paths.get(word) or _fill(word, values) for word in self.words]
 
 
-@lru_cache(maxsize=256)
-def _hash(path: Path, state: object) -> str:
-    """Return the hash of a file; `state` shows that it has not changed."""
-    return hash_file(path)
+_hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
 
 
 def format_value(name: str, value: Any, text: str = "") -> str:
@@ -253,10 +235,8 @@ def format_value(name: str, value: Any, text: str = "") -> str:
             return json.dumps(value, default=np.ndarray.tolist, ensure_ascii=False)
     except (ValueError, TypeError) as error:
         raise RunError(f"`{name}` cannot be written as {{{name}{':' if text else ''}{text}}}: {error}") from None
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, (int, float, str, Path, np.datetime64, np.timedelta64)):
-        return str(value)
+    if isinstance(value, (int, float, str, Path, date, time, np.datetime64, np.timedelta64)):
+        return value.isoformat() if isinstance(value, (date, time)) else str(value)
     raise RunError(f"`{name}` must be a number, string, boolean, date or list for a program, got {shorten(value)}")
 
 

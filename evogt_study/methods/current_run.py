@@ -137,26 +137,20 @@ def report_progress(*, step: float, **values: float) -> None:
     >>> for step in range(100):
     ...     evs.report_progress(step=step, loss=1.0 / (1 + step))
     """
-    line = {name: _to_number(name, value) for name, value in {STEP: step, **values}.items()}
+    line: dict[str, Any] = {STEP: step, **values}
+    for name, value in line.items():
+        line[name] = value = value.item() if getattr(value, "shape", None) == () else value  # of NumPy
+        if not isinstance(value, (bool, int, float)) or (name == STEP and (isinstance(value, bool) or value != value)):
+            raise InputError(f"`{name}` must be a number in report_progress, got {shorten(value)}")
     if not _current:
         return
-    run, text = _current[-1], json.dumps(line) + "\n"
+    run = _current[-1]
     path = run.folder / PROGRESS_NAME
-    if not run.has_reported:
-        run.has_reported = True
-        if (run.folder / CHECKPOINT_NAME).exists() and path.exists():
-            text = "\n" + text  # a killed process may have left half a line
-        else:
-            path.write_text(json.dumps({name: text_label(value) for name, value in run.values.items()}) + "\n")
+    if not run.has_reported and not ((run.folder / CHECKPOINT_NAME).exists() and path.exists()):
+        path.write_text(json.dumps({name: text_label(value) for name, value in run.values.items()}))
+    run.has_reported = True
     with path.open("a") as file:
-        file.write(text)
-
-
-def _to_number(name: str, value: Any) -> int | float | bool:
-    value = value.item() if isinstance(value, np.generic) or getattr(value, "shape", None) == () else value
-    if not isinstance(value, (bool, int, float)) or (name == STEP and (isinstance(value, bool) or value != value)):
-        raise InputError(f"`{name}` must be a number in report_progress, got {shorten(value)}")
-    return value
+        file.write("\n" + json.dumps(line))  # it may follow half a line of a killed process
 
 
 def add_trajectory(record: Record) -> Record:

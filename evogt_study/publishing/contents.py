@@ -199,7 +199,9 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         name: parse_table(lines, name, SourceLocation(study.file, SECTION))
         for name, lines in stated.get(SECTION, {}).items()
     }
-    programs = [Program.of(code.reference, folder) for code in study.spec.codes if is_command(code.reference)]
+    programs = [
+        Program(**json.loads(code.reference), folder=folder) for code in study.spec.codes if is_command(code.reference)
+    ]
     words = [word for program in programs for word in program.words if not word.startswith("/")]
     for text in dict.fromkeys([*_texts(stated | {SECTION: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)

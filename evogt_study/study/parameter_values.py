@@ -259,6 +259,8 @@ def compile_formula(
     name: str, text: str, place: SourceLocation, declared: Declared
 ) -> tuple[tuple[str, ...], Callable[[Values], float]]:
     """Return the parameters of a formula, and the function of the values of a case that it is.  Raises StudyError."""
+    if text.isdecimal():
+        return (), lambda values: float(text)
     from evogt_study.formulas import evaluate_formula, parse  # with SymPy, which a study without formulas does not need
 
     known = declared.method.parameters
@@ -301,16 +303,15 @@ class Resources:
     @staticmethod
     def of(table: ResourcesTable, declared: Declared) -> Resources:
         """Read the section.  Raises StudyError."""
-        place, texts = declared.place("resources"), {"cores": str(table.cores)}
+        place = declared.place("resources")
+        texts = {name: str(raw) for name in ("cores", "minutes") if (raw := getattr(table, name)) is not None}
         if table.memory is not None:
             match = _MEMORY.fullmatch(table.memory.strip())
             if match is None:
                 wanted = "a number or formula with the unit MB or GB, such as 4 GB"
                 raise place.at("memory").mistake(wanted, table.memory)
             texts["memory"] = match[1] if match[2] == "M" else f"1000*({match[1]})"
-        if table.minutes is not None:
-            texts["minutes"] = str(table.minutes)
-        formulas = {name: _read_amount(name, text, place.at(name), declared) for name, text in texts.items()}
+        formulas = {name: compile_formula(name, text, place.at(name), declared)[1] for name, text in texts.items()}
         return Resources(formulas, table.queue, table.retry_memory, place)
 
     def needs_of(self, values: Values) -> Needs:
@@ -322,10 +323,3 @@ class Resources:
                 raise self.place.at(name).error(f"`{name}` must be positive for every case, got {amount} for {at}")
             found[name] = math.ceil(round(amount, 6))
         return Needs(**found, queue=self.queue)
-
-
-def _read_amount(name: str, text: str, place: SourceLocation, declared: Declared) -> Callable[[Values], float]:
-    with suppress(ValueError):  # most are plain numbers: a formula imports SymPy
-        number = float(text)
-        return lambda values: number
-    return compile_formula(name, text, place, declared)[1]

@@ -27,16 +27,7 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
 from evogt_study.results.provenance import software_set
-from evogt_study.schema.records import (
-    NO_NEEDS,
-    Case,
-    Needs,
-    Record,
-    RunRecords,
-    Stack,
-    concatenate_records,
-    stack_records,
-)
+from evogt_study.schema.records import Case, Needs, Record, RunRecords, Stack, concatenate_records, stack_records
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
 from evogt_study.workers.stage_cache import BoundedStageCache
@@ -71,9 +62,9 @@ class Batch:
     spec: MethodSpec
     common: Mapping[str, Value]
     packed: bytes
+    needs: Needs
     strict: bool = False
     folder: str = ""
-    needs: Needs = NO_NEEDS
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
@@ -87,7 +78,7 @@ class Batch:
         packed = [
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
         ]
-        return Batch(spec, common, pickle.dumps(packed), strict, folder, cases[0].needs)
+        return Batch(spec, common, pickle.dumps(packed), cases[0].needs, strict, folder)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:

@@ -27,9 +27,8 @@ _KEY = re.compile(r"\{(\w+)\}")
 class BatchSystem:
     """Names and commands of a batch system.
 
-    submit: command that reads a script.  mark: beginning of its lines in the script.  lines: those for an array, and
-    those for memory, time and queue, which a job has if its study states them.  number: variable with the number of a
-    task.
+    submit: command that reads a script.  mark: beginning of its lines in the script.  lines: those for an array; a
+    line without a value, such as memory, is left out.  number: variable with the number of a task.
     """
 
     submit: str

@@ -10,6 +10,7 @@ import itertools
 import math
 import pickle
 import queue
+import re
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -50,10 +52,7 @@ COUNTED_SECONDS = 1.0
 """Seconds between two counts of the workers; each is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
-MEMORY_SIGNS = (
-    "MemoryError", "of memory, more than the limit of", "signal 9, SIGKILL", "bad_alloc", "allocate memory",
-    "out of memory",
-)  # fmt: skip
+LACKS_MEMORY = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
 """Text in the message of a run that failed for memory.  The kernel sends SIGKILL if memory is short."""
 MAX_WORKER_LOSSES = 2
 """Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
@@ -65,6 +64,9 @@ REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
 )
+
+
+get_needs = attrgetter("needs")
 
 
 class Runners(WorkerPlugin):
@@ -154,10 +156,7 @@ class DaskExecutor(Executor):
 
 @dataclass(frozen=True)
 class BatchAttempt:
-    """A batch on its way: its cases, how often it lost its workers, and whether it is a trial.
-
-    earlier: attempts of its run that failed for memory.
-    """
+    """A batch on its way: its cases, its losses of workers, whether it is a trial, and attempts that lacked memory."""
 
     cases: Sequence[Case]
     losses: int = 0
@@ -230,13 +229,11 @@ class _Flow:
         n_wanted = self.n_wanted()
         attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
         while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
-            classes: dict[Needs, list[Case]] = {}
-            for case in cases:
-                classes.setdefault(case.needs, []).append(case)
-            attempts += [BatchAttempt(each) for each in classes.values()]
+            classes = itertools.groupby(sorted(cases, key=get_needs), get_needs)
+            attempts += [BatchAttempt(list(alike)) for _, alike in classes]
         # in one message for each class of needs: 20 at once take the client 0.9 ms each, one by one 2.4
-        for needs in dict.fromkeys(each.cases[0].needs for each in attempts):
-            self.submit_class(needs, [each for each in attempts if each.cases[0].needs == needs])
+        for needs in {get_needs(each.cases[0]): None for each in attempts}:
+            self.submit_class(needs, [each for each in attempts if get_needs(each.cases[0]) == needs])
         self.n_most = max(self.n_most, len(self.in_flight))
         return bool(self.in_flight)
 
@@ -251,9 +248,7 @@ class _Flow:
         packed = [pickle.dumps(each, protocol=5) for each in batches]
         name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
         keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
-        futures = self.client.map(
-            compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources or None
-        )
+        futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources)
         for future, attempt in zip(futures, attempts, strict=True):
             self.in_flight[future] = attempt
             future.add_done_callback(self.ended.put)
@@ -349,7 +344,7 @@ class _Flow:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
         resources, needs = self.plan.resources, attempt.cases[0].needs
         larger = needs._replace(memory=2 * needs.memory)
-        lacks = np.array([any(sign in message for sign in MEMORY_SIGNS) for message in records.messages])
+        lacks = np.array([bool(LACKS_MEMORY.search(message)) for message in records.messages])
         is_retried = resources is not None and resources.retry_memory and needs.memory and lacks.any()
         if not is_retried or not self.executor.can_offer(larger):
             return records

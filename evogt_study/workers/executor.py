@@ -76,11 +76,9 @@ def spread_classes(plan: Plan, numbers: Order) -> Order:
     classes: dict[Needs, list[int]] = {}
     for case in plan.cases(numbers):
         classes.setdefault(case.needs, []).append(case.index)
-    ranked = [
-        (rank / len(classes[needs]), case)
-        for needs in sorted(classes, reverse=True)
-        for rank, case in enumerate(classes[needs])
-    ]
+    ranked = list[tuple[float, int]]()
+    for _, same in sorted(classes.items(), reverse=True):
+        ranked += [(rank / len(same), case) for rank, case in enumerate(same)]
     return np.array([case for _, case in sorted(ranked, key=operator.itemgetter(0))], dtype=np.int64)
 
 
@@ -96,12 +94,8 @@ class InProcess(Executor):
         """Yield the records; see `Executor.compute`."""
         size = BatchSize(n_cases, 1, plan.group)
         if trials:
-            yield concatenate_records(
-                [
-                    compute_here(Batch.of(plan.spec, [case], strict=True, folder=plan.folder), self.stages)
-                    for case in trials
-                ]
-            )
+            batches = [Batch.of(plan.spec, [case], strict=True, folder=plan.folder) for case in trials]
+            yield concatenate_records([compute_here(batch, self.stages) for batch in batches])
         while batch := size.take(cases):
             records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder), self.stages)
             size.measured(records)
