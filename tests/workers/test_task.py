@@ -121,11 +121,12 @@ def test_a_pilot_is_waited_for_and_a_part_that_was_left_is_taken_over(own_study,
 def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     study = own_study(PARABOLA, "[axes]\ngamma = [1, 2]\ntarget = [2]\nseed = [0]")
     claims = claims_in(claims_folder(tmp_path / "a.nc") / "x")
-    assert claims.take(0)
-    with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
-        run_to_file(study, tmp_path / "a.nc")
-    assert computation_of(tmp_path / "a.nc").describe() == "running: tasks of `evogt run --task`, which hold 1 parts"
-    claims.release()
+    with claims.kept_alive():
+        assert claims.take(0)
+        with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
+            run_to_file(study, tmp_path / "a.nc")
+        found = computation_of(tmp_path / "a.nc").describe()
+        assert found == "running: tasks of `evogt run --task`, which hold 1 parts"
     assert not computation_of(tmp_path / "a.nc").runs
     with only_writer(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):
         run_task(study, tmp_path / "a.nc", 1, 2)
