@@ -8,23 +8,13 @@ from helpers import computed, keys, section
 
 from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.operations.forecast import forecast_phase
 from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
 HEAT = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")
 RUN = {"quadrature": 24, "validation": 16, "final_time": 1.0}
-
-
-@dataclass(frozen=True)
-class Unfinished(Integrator):
-    name = "unfinished"
-
-    def times(self, grid):
-        return grid.midpoints
 
 
 @dataclass(frozen=True)
@@ -44,9 +34,8 @@ class OwnEuler(Integrator):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """Two more integrators, as long as a test runs."""
-    for kind in (Unfinished, OwnEuler):
-        monkeypatch.setitem(INTEGRATORS.kinds, kind.name, kind)
+    """One more integrator, as long as a test runs."""
+    monkeypatch.setitem(INTEGRATORS.kinds, OwnEuler.name, OwnEuler)
 
 
 def toml(method="evolution", **constants):
@@ -74,14 +63,8 @@ def test_one_that_is_registered_runs_in_studies_and_alone():
     assert found["error"][0] == pytest.approx(float(alone.error), rel=1e-9)
     assert float(alone.error) == pytest.approx(float(solved(StabilizedSemiImplicit(0.0)).error), rel=1e-9)  # its step
     assert alone.equals(solved(OwnEuler()))
-    names = [name for name in INTEGRATORS if name != "unfinished"]
-    given = {"stabilization": 0, "rtol": 1e-6, "atol": 1e-8}
+    names, given = [*INTEGRATORS], {"stabilization": 0, "rtol": 1e-6, "atol": 1e-8}
     assert len({keys(toml(time_integrator=f'"{name}"', **given))[0] for name in names}) == len(names)
-
-
-def test_how_long_it_takes_is_predicted_by_running_it():
-    plan = study_plan(Study.from_text(toml(time_integrator='"own_euler"')))
-    assert 0.0 < forecast_phase(plan, None).prediction.seconds < 5.0
 
 
 @pytest.mark.parametrize(
@@ -113,16 +96,6 @@ def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, t
         pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
     monkeypatch.setattr(OwnEuler, "GENERAL", True)
     assert pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"
-
-
-def test_one_without_its_parts_is_an_error_of_one_line():
-    told = "`time_integrator` must be complete; `unfinished` is without march, got 'unfinished'"
-    with pytest.raises(ParameterError) as caught:
-        solved("unfinished")
-    assert str(caught.value) == told
-    with pytest.raises(StudyError) as refused:
-        Study.from_text(toml(time_integrator='"unfinished"'))
-    assert str(refused.value) == f"{told} (study, constants.time_integrator)"
 
 
 @pytest.mark.parametrize("name", ["", "euler", "Implicit_Midpoint"])
