@@ -15,7 +15,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
-from evogt_study.pde.methods.parameters import integrator_of
+from evogt_study.pde.methods.parameters import make_integrator
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -73,7 +73,7 @@ def run_of(problem, steps, *, final_time=0.5, integrator="implicit_midpoint", st
     rule = QuadratureRule("gauss_legendre", POINTS[problem.dimension])
     grid = TimeGrid(final_time, steps, tuple(range(steps + 1)) if saved is None else saved)
     dictionary = DICTIONARIES[problem.dimension]
-    integrator = integrator_of({"time_integrator": integrator, "stabilization": stabilization})
+    integrator = make_integrator({"time_integrator": integrator, "stabilization": stabilization})
     return solve_arrays(problem, Discretisation(dictionary, 1, tau, rule, rule, grid, integrator))
 
 

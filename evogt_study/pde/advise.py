@@ -11,8 +11,7 @@ import numpy as np
 from evogt_study.errors import InputError
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
-from evogt_study.pde.certificates.budget import BUDGET, compute_retained_error
-from evogt_study.pde.certificates.certify import final_solution, linear
+from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
 from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
 from evogt_study.pde.methods.recording import share_reference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
@@ -54,13 +53,19 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     if not isinstance(method, Evolution):
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
     *_, space = study.provisional_spaces()
-    for at, values in _points(space, cells):
-        if not linear(method.problem(values)):
+    for at, values in _choose_points(space, cells):
+        if not method.problem(values).is_linear:
             raise InputError(NONLINEAR.format(study.file))
-        yield _advice(method, at, values, BoundedStageCache(), check)
+        share, case = BoundedStageCache(), method.bind(values)
+        numbers, changes = _read_numbers(case, share), _list_changes(case)
+        predictions = _predict_errors(method, values, changes, numbers, share)
+        best = min(predictions, key=lambda name: predictions[name])
+        measured = _read_numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
+        parts = {name: numbers[name] for name in BUDGET}
+        yield Advice(at, numbers["error"], parts, changes[best], predictions, measured)
 
 
-def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
+def _choose_points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
     """Return evenly spaced points over all axes except the seed, with all parameters."""
     first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
     narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
@@ -71,17 +76,7 @@ def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
         yield {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}, values
 
 
-def _advice(method: Evolution, at: Values, values: Values, share: Share, check: bool) -> Advice:
-    numbers = _numbers(method.bind(values), share)
-    changes = _changes(method.bind(values))
-    predictions = _predict_errors(method, values, changes, numbers, share)
-    best = min(predictions, key=lambda name: predictions[name])
-    measured = _numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
-    parts = {name: numbers[name] for name in BUDGET}
-    return Advice(at, numbers["error"], parts, changes[best], predictions, measured)
-
-
-def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
+def _read_numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
     """Return the scalars of a run.  Without an exact solution, the spectral reference replaces it."""
     record = case.run(share).variables
     numbers = {name: float(datum.values) for name, datum in record.items() if not datum.dims}
@@ -89,7 +84,7 @@ def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
     return {"error": float(whole), **numbers}
 
 
-def _changes(case: EvolutionCase) -> dict[str, Values]:
+def _list_changes(case: EvolutionCase) -> dict[str, Values]:
     """Return the changed parameters: more features, a smaller threshold, a finer rule, a smaller step."""
     given, rule, dictionary = case.given, case.discretisation.quadrature, case.discretisation.dictionary
     wider: dict[str, Value] = {"N": 2 * dictionary.N}
@@ -109,7 +104,7 @@ def _predict_errors(
     final_time = method.bind(values).discretisation.grid.final_time
     text = method.problem_text(values)
     reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
-    known = partial(final_solution, problem, final_time, reference)
+    known = partial(evaluate_final, problem, final_time, reference)
     # never more than the error, since its square is subtracted below
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
     before = compute_retained_error(problem, method.bind(values).discretisation, known)

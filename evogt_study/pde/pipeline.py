@@ -11,6 +11,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.galerkin import validation
+from evogt_study.pde.galerkin.assembly import StiffnessTerm
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, cross_grid_defects, evaluate_basis, mass_defect_on
 from evogt_study.pde.galerkin.problem import Problem
@@ -22,16 +24,7 @@ from evogt_study.pde.galerkin.retained_space import (
     retain,
     trial_functions,
 )
-from evogt_study.pde.galerkin.stiffness import StiffnessTerm
 from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, nodal_data
-from evogt_study.pde.galerkin.validation import (
-    FeatureSums,
-    Target,
-    feature_sums,
-    relative_difference,
-    relative_errors,
-    seminorm_error,
-)
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.arrays import Array
@@ -67,7 +60,7 @@ class Share(Protocol):
         """Return the result of `stage` for `key`."""
 
 
-def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+def compute_stage(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
     """Compute every stage.  This is the `Share` of a single run."""
     return compute()
 
@@ -99,7 +92,7 @@ class Solution:
     trajectory: Trajectory
     errors: Array
     quadrature_defect: float
-    sums: FeatureSums
+    sums: validation.FeatureSums
     passed: Trajectory | None = None
     reference_state: Array | None = None
     cross_grid: CrossGridDefects | None = None
@@ -115,7 +108,7 @@ class Solution:
         """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None without a reference."""
         if self.reference_state is None:
             return None
-        return relative_difference(self.trajectory.coefficients[-1], self.reference_state)
+        return validation.relative_difference(self.trajectory.coefficients[-1], self.reference_state)
 
     def evaluate(self, nodes: Array) -> Array:
         """Return the numerical solution at points of the domain and all observed times, (P, d) -> (S, P)."""
@@ -173,7 +166,7 @@ class Stages:
 
 
 def solve_arrays(
-    problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None,
+    problem: Problem, run: Discretisation, share: Share = compute_stage, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained), and measure its errors.
@@ -183,21 +176,23 @@ def solve_arrays(
     # first: what it refuses would else be found after the space was made
     run.integrator.check(problem)
     stages = Stages(share, stage_keys(problem, problem.domain, run, None if reference is None else reference.key))
-    svd, space = _spaces(problem, run, stages)
+    svd, space = _make_spaces(problem, run, stages)
     domain, times = problem.domain, run.integrator.times(run.grid)
     stages("diffusion check", lambda: check_diffusion(problem, domain.quadrature(run.quadrature), times))
     nodal = stages("nodal data", lambda: nodal_data(problem, space.quadrature.nodes))
     terms = stages.terms("stiffness term", "retained space")
     system = stages("Galerkin system", lambda: assemble(space, problem, terms, nodal))
-    trajectory, between = _trajectories(run, system, stages, passed)
+    trajectory, between = _march_trajectories(run, system, stages, passed)
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
-    sums = stages("validation features", lambda: feature_sums(space.features, rule.nodes, run.validation.uniform))
-    target, reference_error = stages("reference", lambda: _target(problem, run, rule, reference))
+    sums = stages(
+        "validation features", lambda: validation.feature_sums(space.features, rule.nodes, run.validation.uniform)
+    )
+    target, reference_error = stages("reference", lambda: _make_target(problem, run, rule, reference))
     # of a problem whose solution is not known the target has the initial time alone
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = target.errors(raw, sums)
     # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
-    another, wanted = run.quadrature.another(domain.dimension), run.coefficient_reference
+    another, wanted = run.quadrature.make_check_rule(domain.dimension), run.coefficient_reference
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
         quadrature_defect=stages("quadrature defect", lambda: mass_defect_on(space, domain.quadrature(another))),
@@ -206,13 +201,13 @@ def solve_arrays(
         reference_state=None if wanted is None else stages(
             "coefficient reference", lambda: wanted.final_state(system, run.grid.final_time)
         ),
-        cross_grid=_cross_grid(problem, run, space, system, stages),
-        norms=dict(_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
+        cross_grid=_assess_grid(problem, run, space, system, stages),
+        norms=dict(_measure_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
         reference_error=reference_error,
     )  # fmt: skip
 
 
-def _trajectories(
+def _march_trajectories(
     run: Discretisation, system: GalerkinSystem, stages: Stages, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
     """Return the observed states, and the states at the steps `passed`."""
@@ -238,9 +233,9 @@ def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Arr
     return both, grid.observed_times, grid.times_of(passed)
 
 
-def _norms(
-    problem: Problem, space: RetainedSpace, trajectory: Trajectory, target: Target, sums: FeatureSums, rule: Quadrature,
-    errors: Array, wanted: Collection[str],
+def _measure_norms(
+    problem: Problem, space: RetainedSpace, trajectory: Trajectory, target: validation.Target,
+    sums: validation.FeatureSums, rule: Quadrature, errors: Array, wanted: Collection[str],
 ) -> Iterator[tuple[str, float]]:  # fmt: skip
     """Return the requested norms if the solution is known."""
     if not wanted or len(errors) != len(trajectory.times):
@@ -252,11 +247,11 @@ def _norms(
         lifted = np.zeros((problem.dimension, len(rule.nodes)))
         if problem.lifting is not None:
             lifted = np.stack([slope(rule.nodes, np.array([T]))[0] for slope in problem.lifting.gradient])
-        known["error_h1"] = seminorm_error(space, final, problem.exact_gradient(rule.nodes, T), lifted, rule)
+        known["error_h1"] = validation.seminorm_error(space, final, problem.exact_gradient(rule.nodes, T), lifted, rule)
     yield from ((name, known[name]) for name in NORMS if name in wanted and name in known)
 
 
-def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
+def _make_spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
     """Return singular values and the retained space.  Compute trial functions only if a cache misses them."""
     domain = problem.domain
 
@@ -272,9 +267,9 @@ def _spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[Weig
     return svd, stages("retained space", lambda: retain(trial(), svd, run.tau))
 
 
-def _target(
+def _make_target(
     problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None
-) -> tuple[Target, float | None]:
+) -> tuple[validation.Target, float | None]:
     """Return the target at the observed times, and the error of the reference.
 
     At t = 0 the target is u_0 in any case.
@@ -287,7 +282,7 @@ def _target(
         if reference is not None:
             exact = np.concatenate([exact, reference(nodes, times[1:])])
             error = estimate_error(reference, exact[-1], rule, times[-1:])
-    return Target.of(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
+    return validation.Target.of(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
 
 
 def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:
@@ -296,7 +291,7 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
         return None
     fine = values.reshape(-1, len(rule.nodes))
     coarse = reference.coarser(rule.nodes, final).reshape(fine.shape)
-    return float(relative_errors(coarse, fine, rule.weights).max())
+    return float(validation.relative_errors(coarse, fine, rule.weights).max())
 
 
 def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
@@ -304,7 +299,7 @@ def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
 
 
-def _cross_grid(
+def _assess_grid(
     problem: Problem, run: Discretisation, space: RetainedSpace, system: GalerkinSystem, stages: Stages
 ) -> CrossGridDefects | None:
     rule, final_time = run.assessment, run.grid.final_time

@@ -27,14 +27,14 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.integrators import Integrator, Start
-from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of
+from evogt_study.pde.methods import recording
+from evogt_study.pde.methods.parameters import PARAMETERS, make_integrator
 from evogt_study.pde.methods.problem_method import formula_parameter
-from evogt_study.pde.methods.recording import HISTORIES, check_norms, compute_certificates, fields, histories, scalars
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, Reference, Solution, afresh
+from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
@@ -135,15 +135,23 @@ def solve(
     >>> bool(run.error < 1e-2)
     True
     """
-    integrator = _integrator(time_integrator, stabilization, start)
+    integrator = time_integrator
+    if not isinstance(integrator, Integrator):
+        named: dict[str, Any] = {"time_integrator": integrator, "stabilization": stabilization}
+        integrator = make_integrator(named if start is None else named | {"start": Start.read(start)})
     given = {
         "quadrature": quadrature, "validation": validation, "assessment": assessment, "seed": seed, "tau": tau,
         "final_time": problem.final_time if final_time is None else final_time, "dt": dt,
     }  # fmt: skip
     run = _discretisation(problem, dictionary, integrator, given, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
-    check_norms(problem, norms)
-    wanted, knots = _certificates(certificates, problem, run.grid)
+    recording.check_norms(problem, norms)
+    if isinstance(certificates, bool):
+        wanted = find_certificates(problem, run.grid.final_time) if certificates else ()
+    else:
+        check_certificates(certificates, problem, run.grid.final_time)
+        wanted = tuple(certificates)
+    knots = knot_steps(run.grid, problem.dimension) if wanted else ()
     if isinstance(reference, (str, Path)):
         reference = _find_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # values that are not finite are refused below
@@ -155,34 +163,15 @@ def solve(
     return data
 
 
-def _certificates(
-    asked: bool | Sequence[str], problem: Problem, grid: TimeGrid
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the names of the certificates to compute, and the steps that they need."""
-    if isinstance(asked, bool):
-        wanted = find_certificates(problem, grid.final_time) if asked else ()
-    else:
-        check_certificates(asked, problem, grid.final_time)
-        wanted = tuple(asked)
-    return wanted, knot_steps(grid, problem.dimension) if wanted else ()
-
-
 # certificates use other nodes and times than the run, and a diffusion may be negative there
 def _certify(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
     """Compute the certificates, or none if the user named none and the problem is not valid on their nodes."""
     try:
-        return compute_certificates(solution, wanted, afresh, "")
+        return recording.compute_certificates(solution, wanted, compute_stage, "")
     except ProblemError:
         if asked is not True:
             raise
         return {}
-
-
-def _integrator(named: str | Integrator, stabilization: float, start: Start | dict[str, int] | None) -> Integrator:
-    if isinstance(named, Integrator):
-        return named
-    given: dict[str, Any] = {"time_integrator": named, "stabilization": stabilization}
-    return integrator_of(given if start is None else given | {"start": Start.read(start)})
 
 
 def _discretisation(
@@ -224,12 +213,16 @@ def _find_reference(
 
 def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
     """Return a solution as a Dataset with the attributes of a study result.  field: points of its grid."""
-    measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
+    measured = {
+        **recording.measure_scalars(solution),
+        **certificates,
+        **recording.select_histories(solution, recording.HISTORIES),
+    }
     coordinates = _coordinates(solution)
     measured[COEFFICIENTS] = Datum(("time", "feature"), feature_coefficients(solution))
     if field is not None:
         grid = solution.discretisation.grid
-        shown, axes = fields(
+        shown, axes = recording.sample_fields(
             lambda nodes: solution.evaluate(nodes)[grid.saved_positions], solution.problem, grid.saved_times, field
         )
         measured |= shown
@@ -299,7 +292,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     0.905
     """
     solution = read_solution(data)
-    nodes = _nodes(points, solution.domain)
+    nodes = _check_points(points, solution.domain)
     coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
     return xr.DataArray(
         solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
@@ -321,7 +314,7 @@ def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
     )
 
 
-def _nodes(points: Any, domain: Domain) -> Array:
+def _check_points(points: Any, domain: Domain) -> Array:
     try:
         nodes = np.asarray(points, dtype=float)
         if nodes.ndim < 2:

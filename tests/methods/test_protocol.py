@@ -7,7 +7,7 @@ import pytest
 
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.operations.forecast import worker_memory
-from evogt_study.pde.pipeline import afresh
+from evogt_study.pde.pipeline import compute_stage
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text
@@ -84,7 +84,8 @@ def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     plan = Plan("main", None, CaseSpace((Axis("i", (3, 1, 2)),), {}))
     cases = list(plan.cases())
     assert [case.key for case in cases] == [digits(digits(canonical_json({"i": i}))) for i in (3, 1, 2)]
-    assert [int(plan.method.bind(case.values).run(afresh).variables["double"].values) for case in cases] == [6, 2, 4]
+    records = [plan.method.bind(case.values).run(compute_stage) for case in cases]
+    assert [int(record.variables["double"].values) for record in records] == [6, 2, 4]
     assert (plan.work, plan.longest, plan.group, estimate_peak_memory(plan)) == (None, 0.0, 1, 0.0)
     assert worker_memory(plan) == 0.0
     assert plan.method.required({}) == ("i",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import factorial
 from typing import Any
 
@@ -16,6 +17,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, Box, as_box
 from evogt_study.pde.domains.triangulated import Triangulated, simplex_rule
+from evogt_study.pde.galerkin.assembly import Basis
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
@@ -37,13 +39,20 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class SparseBasis:
-    """The basis functions at the nodes of a rule: values (Q, n), and gradients (Q, n) for each direction."""
+class SparseBasis(Basis):
+    """Functions that vanish at most nodes, as sparse matrices."""
 
-    rule: Quadrature
     values: SparseMatrix
     gradients: tuple[SparseMatrix, ...]
+
+    def product(self, left: SparseMatrix, right: SparseMatrix, nodal: Array) -> SparseMatrix:
+        return sparse.csr_array(left.T @ (sparse.diags_array(self.rule.weights * nodal) @ right))
+
+    @cached_property
+    def mass(self) -> SparseMatrix:
+        """The mass matrix."""
+        mass: SparseMatrix = self.gram(np.ones(len(self.rule.weights)))
+        return mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +70,15 @@ class ElementSpace:
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
-        """Functions with these unknowns, (S, n), at any points of the domain, (P, d) -> (S, P).
+        """Return functions with these unknowns, (S, n), at any points of the domain, (P, d) -> (S, P).
 
         A point outside of the mesh, by which a curved boundary is missed, takes the polynomial of the nearest element.
         """
         dofs = self.reduction @ states.T
         parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
-        return np.concatenate([self._at(part) @ dofs for part in parts]).T
+        return np.concatenate([self._evaluate_basis(part) @ dofs for part in parts]).T
 
-    def _at(self, nodes: Array) -> SparseMatrix:
+    def _evaluate_basis(self, nodes: Array) -> SparseMatrix:
         elements, local = self._locate(nodes)
         columns = self.basis.element_dofs[:, elements]
         values = [
@@ -94,7 +103,7 @@ class ElementSpace:
             ):
                 places = outside[part]
                 nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
-                found, within, depth[part] = _deepest(corners, nodes[places], nearest)
+                found, within, depth[part] = _find_deepest(corners, nodes[places], nearest)
                 # one that a curved boundary leaves out of the mesh stays with the nearest
                 inside = (depth[part] >= -_ROUNDING) | (count == _NEAREST)
                 elements[places[inside]], local[places[inside]] = found[inside], within[inside]
@@ -116,7 +125,7 @@ class ElementSpace:
 
 
 # on a face two are equally good, and give the same value
-def _deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[Array, Array, Array]:
+def _find_deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[Array, Array, Array]:
     """Choose the candidate (P, C) in which each point lies deepest.  Return its coordinates (P, d) and its depth."""
     chosen = corners[candidates]
     offset = nodes[:, None] - chosen[..., 0]
@@ -130,7 +139,7 @@ def element_space(
     domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
     faces: tuple[str, ...] | None = None,
 ) -> ElementSpace:  # fmt: skip
-    """Elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements.
+    """Return elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements.
 
     faces: on which the functions are evaluated, by default the natural ones.
     """

@@ -18,9 +18,9 @@ import scipy  # which imports its parts when they are first used: workers start 
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.box import check_domain, tensor_points
+from evogt_study.pde.galerkin.assembly import split_times
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
-from evogt_study.pde.galerkin.system import in_blocks
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -101,8 +101,10 @@ class FiniteDifferenceReference:
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
     """Solve `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
     check_differences(problem, points, integrator)
-    nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
-    eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
+    h, interior, shape = 1.0 / (points + 1), np.arange(1, points + 1) / (points + 1), (points,) * problem.dimension
+    nodes = tensor_points([interior] * problem.dimension)
+    laplacian = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
+    eigenvalues = constant_diffusion(problem) * np.asarray(reduce(np.add.outer, [laplacian] * problem.dimension))
     kept, divisor, times = _in_modes(integrator, eigenvalues, grid)
     cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
 
@@ -121,7 +123,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     u = problem.initial(nodes).reshape(shape)
     state, observed, fields = sine_transform(u), set(grid.observed), {0: u}
     slope = measured(u, state)  # u is never written to: a new array at each step
-    for step, forcing in enumerate(_forcings(problem, nodes, shape, times), start=1):
+    for step, forcing in enumerate(_transform_sources(problem, nodes, shape, times), start=1):
         state *= kept
         if forcing is not None:
             state += np.multiply(forcing, grid.dt, out=forcing)
@@ -177,19 +179,6 @@ def _in_modes(integrator: Integrator, eigenvalues: Array, grid: TimeGrid) -> Mod
     return 1.0 - half, 1.0 + half, grid.midpoints
 
 
-def _interior(points: int, dimension: int) -> Array:
-    """Return the interior grid points (n^d, d) in C order."""
-    along = np.arange(1, points + 1) / (points + 1)
-    return tensor_points([along] * dimension)
-
-
-def _laplacian(points: int, dimension: int) -> Array:
-    """Return the eigenvalues of -Delta_h, (n, ..., n)."""
-    h = 1.0 / (points + 1)
-    one = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
-    return np.asarray(reduce(np.add.outer, [one] * dimension))
-
-
 def sine_transform(values: Array) -> Array:
     """Apply the orthonormal DST-I in all directions, up to `MAX_FOLDED` as a matrix product.  It is its own inverse."""
     if len(values) > MAX_FOLDED:
@@ -243,11 +232,11 @@ def constant_diffusion(problem: Problem) -> float:
 
 
 # a steady source that is zero at all nodes is left out of every step; one in time may vanish at the first only
-def _forcings(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
+def _transform_sources(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
     """Return the sine modes of the source at each of `times`, or None if the source is zero."""
     if problem.source.steady and not problem.source(nodes, times[:1]).any():
         yield from [None] * len(times)
         return
-    for part in in_blocks(times):
+    for part in split_times(times):
         for values in problem.source(nodes, part):
             yield sine_transform(values.reshape(shape))

@@ -16,10 +16,8 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference, check_differences
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
 from evogt_study.storage.arrays import once
 
@@ -39,15 +37,19 @@ _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 
 
 def make_reference(
-    name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
-) -> Reference | None:
-    """Return the reference of this name for a run, with its resolution.  Return None for the exact solution."""
+    name: str | None, problem: Any, run: Discretisation, points: int | None, dt: float | None,
+    solve: Callable[..., Any] = solve_arrays,
+) -> Reference | None:  # fmt: skip
+    """Return the reference of this name for a run, with its resolution.  Return None for the exact solution.
+
+    problem: of one field or, with its own `solve`, of several.
+    """
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         return None
     if name == REFINED:
-        return RefinedReference.of(partial(solve_arrays, problem), problem.dimension, run, dt)
+        return RefinedReference.of(partial(solve, problem), problem.dimension, run, dt)
     if name not in SIZED:
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
@@ -56,17 +58,12 @@ def make_reference(
         grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
         check_differences(problem, points, run.integrator, "reference_points")
         return FiniteDifferenceReference(problem, points, grid, run.integrator, extrapolated=dt is None)
-    return element_reference(problem, points, run.grid, dt)
-
-
-def element_reference(problem: Any, points: Any, grid: TimeGrid, dt: float | None) -> Reference:
-    """Return quadratic elements with `points` cells per direction, for a problem with one field or several."""
     # here: with scikit-fem the import takes 0.2 s in each worker
     from evogt_study.pde.baselines.finite_elements import FiniteElementReference
 
-    reference = FiniteElementReference(problem, points, grid.refined(dt or grid.dt / OWN_STEPS[ELEMENTS]))
-    reference.check()
-    return reference
+    elements = FiniteElementReference(problem, points, run.grid.refined(dt or run.grid.dt / OWN_STEPS[name]))
+    elements.check()
+    return elements
 
 
 @dataclass(frozen=True, eq=False)

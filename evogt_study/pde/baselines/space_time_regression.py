@@ -14,7 +14,7 @@ The dictionary is sampled in d + 1 dimensions.  Nothing in the ansatz enforces c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,12 +31,22 @@ from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
-from evogt_study.pde.problems.expressions import COORDINATES, TIME, Split, space_time_function, split
+from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.problems.expressions import COORDINATES, TIME, space_time_function
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
 
 POINTS, LEVELS, RIDGE = 68, 69, 1e-10
 """The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
 linspace(0, T, 70), and the relative weight of the ridge term."""
+IMPLICIT = np.array([
+    [0, 0, 0, 0, 0], [0, 1 / 2, 0, 0, 0], [0, 1 / 6, 1 / 2, 0, 0], [0, -1 / 2, 1 / 2, 1 / 2, 0],
+    [0, 3 / 2, -3 / 2, 1 / 2, 1 / 2],
+])  # fmt: skip
+EXPLICIT = np.array([
+    [0, 0, 0, 0, 0], [1 / 2, 0, 0, 0, 0], [11 / 18, 1 / 18, 0, 0, 0], [5 / 6, -5 / 6, 1 / 2, 0, 0],
+    [1 / 4, 7 / 4, 3 / 4, -7 / 4, 0],
+])  # fmt: skip
+"""ARS(4,4,3) of Ascher, Ruuth and Spiteri (1997), of order three, whose last stage is the end of the step."""
 _MAX_ENTRIES = 100_000_000
 """Limit of the entries of A: 0.8 GB.  The least-squares solver needs a few copies."""
 
@@ -56,29 +66,29 @@ def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> Stron
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
     check_terms(problem, "space-time regression")
-    gradient, initial_residual = _strong_expressions(statement)
+    gradient, initial_residual = _derive_strong_form(statement)
     numbers = {name: float(value) for name, value in values.items()}
     return StrongForm(
         problem,
-        tuple(space_time_function(*part, numbers) for part in gradient),
-        space_time_function(*initial_residual, numbers),
+        tuple(space_time_function(part, numbers) for part in gradient),
+        space_time_function(initial_residual, numbers),
     )
 
 
 @lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
-def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], Split]:
+def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ...], sympy.Expr]:
     """Return grad a and f + div(a grad u_0)."""
     data = derive_terms(statement)
     initial = data.initial.subs(TIME, 0)
     gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
-    residual = data.source[0] - derive_source(initial, data.terms)
+    residual = data.source - derive_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         raise FormulaError(
             "`initial` must have second derivatives for a residual in strong form, "
             f"got {cut(str(residual), 80)} after differentiation"
         )
-    return tuple(map(split, gradient)), split(residual)
+    return tuple(gradient), residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +154,9 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
 
 # the diffusion is checked with equal weights: only the sign of its values matters here
 def residual_system(
-    strong: StrongForm,
-    features: SmoothFeatures,
-    nodes: Array,
-    times: Array,
-    final_time: float,
+    strong: StrongForm, features: SmoothFeatures, nodes: Array, times: Array, final_time: float,
     widths: Sequence[int] = (),
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return A (L J, N) and b (L J,) of the residual A alpha - b.  The `widths` of layers determine the blocks."""
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
@@ -159,7 +165,7 @@ def residual_system(
         b = strong.initial_residual(nodes, times).ravel()
         for level, t in enumerate(times.tolist()):
             for block in blocks:
-                rows[level, block] = _residual_rows(strong, features, nodes[block], t, final_time)
+                rows[level, block] = _evaluate_residual(strong, features, nodes[block], t, final_time)
     A = rows.reshape(-1, features.count)
     if not (np.isfinite(b).all() and np.isfinite(A).all()):
         raise ProblemError(
@@ -168,7 +174,9 @@ def residual_system(
     return A, b
 
 
-def _residual_rows(strong: StrongForm, features: SmoothFeatures, nodes: Array, t: float, final_time: float) -> Array:
+def _evaluate_residual(
+    strong: StrongForm, features: SmoothFeatures, nodes: Array, t: float, final_time: float
+) -> Array:
     """Return the rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
     psi = features.second_order(_in_space_time(nodes, t, final_time))
     D, divergence = apply_operator(strong, psi, nodes, t)
@@ -207,3 +215,35 @@ def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float,
     y, _, _, sigma = scipy.linalg.lstsq(scaled, right, lapack_driver="gelsd", overwrite_a=True, check_finite=False)
     with np.errstate(divide="ignore"):
         return np.asarray(y / scale), rho, float(sigma[0] / sigma[-1])
+
+
+def march_by_collocation(
+    strong: StrongForm, features: SmoothFeatures, nodes: Array, grid: TimeGrid, cutoff: float
+) -> Iterator[Array]:
+    """Return the coefficients after each step of the discrete-time random feature method (arXiv 2604.25502).
+
+    Each stage of an IMEX Runge-Kutta scheme is a collocation problem in the span of phi = D psi:
+
+        min_c sum_m | phi(x_m) . c - dt gamma (L phi)(x_m) . c - rhs_m |^2,    L u = div(a grad u)
+
+    The source is explicit.
+    """
+    problem, dt, nodal, psi = strong.problem, grid.dt, EXPLICIT.sum(axis=1), features.second_order(nodes)
+    values = np.asarray(apply_operator(strong, psi, nodes, 0.0)[0] * psi.value)
+
+    @lru_cache(maxsize=1)
+    def linearise(t: float) -> tuple[Array, Array]:
+        """Return L phi at the nodes, and the solution operator of the least squares."""
+        L = apply_operator(strong, psi, nodes, t)[1]
+        return L, np.asarray(scipy.linalg.pinv(values - dt / 2.0 * L, rtol=cutoff), dtype=np.float64)
+
+    c = scipy.linalg.pinv(values, rtol=cutoff) @ problem.initial(nodes)
+    yield c
+    for n in range(grid.steps):
+        times, base, slopes = (n + nodal) * dt, values @ c, np.zeros((len(nodal), len(nodes)))
+        sources = problem.source(nodes, times)
+        for i in range(1, len(nodal)):
+            L, solve = linearise(0.0 if problem.diffusion.steady else float(times[i]))
+            c = solve @ (base + dt * (EXPLICIT[i, :i] @ sources[:i] + IMPLICIT[i, :i] @ slopes[:i]))
+            slopes[i] = L @ c
+        yield c

@@ -25,7 +25,7 @@ from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.pipeline import Solution
-from evogt_study.pde.problems.expressions import separate, space_time_function
+from evogt_study.pde.problems.expressions import space_time_function
 from evogt_study.pde.problems.terms import parse_term
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
@@ -76,12 +76,11 @@ class StoredSolution:
         return domain_from(json.loads(self.attributes["domain"]))
 
     # compared by content, since the domain was made from the file
-    def fitting(self, problem: Problem, times: Array) -> StoredSolution:
-        """Return itself.  Raises ProblemError if it cannot be a reference of `problem` at `times`."""
+    def check(self, problem: Problem, times: Array) -> None:
+        """Raise ProblemError if it cannot be a reference of `problem` at `times`."""
         if domain_content(self.domain) != domain_content(problem.domain):
             raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
         self._places(times)
-        return self
 
     def evaluate(self, nodes: Array) -> Array:
         """Return values at points of the domain and all times, (P, d) -> (S, P)."""
@@ -118,9 +117,7 @@ class StoredSolution:
             raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
         expression = parse_term(formula, "lifting", self.domain.dimension)
         values = json.loads(self.attributes["lifting_parameters"])
-        lifting = space_time_function(expression, separate(expression), values)
-        lifted: Array = lifting(nodes, self.times)
-        return lifted
+        return space_time_function(expression, values)(nodes, self.times)
 
 
 def describe_solution(solution: Solution) -> dict[str, Any]:

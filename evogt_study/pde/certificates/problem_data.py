@@ -106,23 +106,28 @@ class ProblemData:
             source = source - lifting.rate(nodes, times)
             if lifting.lower_order is not None:
                 source = source - lifting.lower_order(nodes, times)
-            initial = initial - lifting.value(nodes, np.zeros(1))[0]
+            initial = initial - problem.lift_at(nodes, 0.0)
 
         def on_grid(function: Callable[[Array, Array], Array], at: Array) -> Array:
             return np.asarray(function(nodes, at).reshape(len(at), *shape))
 
-        def moving(function: Callable[[Array, Array], Array], steady: bool) -> Array:
+        def sample(function: Callable[[Array, Array], Array], steady: bool) -> Array:
             return on_grid(function, times[:1] if steady else times)
 
-        b, c = problem.advection, problem.reaction
+        b, c, F, g = problem.advection, problem.linear_reaction, problem.potential, problem.reaction
+        law: Callable[[Array, float], Array] | None = None
+        if F is not None:
+            law = lambda u, t: -F.slope(u)  # noqa: E731
+        elif isinstance(g, NonlinearReaction):
+            law = lambda u, t: np.asarray(g.value(u.ravel(), nodes, t)).reshape(shape)  # noqa: E731
         return ProblemData(
             grid, times, _diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
             initial.reshape(shape),
             None if lifting is None else on_grid(lifting.value, times),
             None if lifting is None else [on_grid(q, times) / w for q, w in zip(lifting.flux, box.widths, strict=True)],
-            None if b is None else [moving(part, part.steady) / w for part, w in zip(b, box.widths, strict=True)],
-            None if c is None or isinstance(c, NonlinearReaction) else moving(c, c.steady),
-            _law(problem, nodes, shape),
+            None if b is None else [sample(part, part.steady) / w for part, w in zip(b, box.widths, strict=True)],
+            None if c is None else sample(c, c.steady),
+            law,
             tuple(_face(face, box, grid, times, lifting) for face in problem.faces),
         )  # fmt: skip
 
@@ -212,15 +217,6 @@ def _diffusion(problem: Problem, box: UnitBox, nodes: Array, times: Array, shape
     widths = np.asarray(box.widths)
     diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]
     return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
-
-
-def _law(problem: Problem, nodes: Array, shape: tuple[int, ...]) -> Callable[[Array, float], Array] | None:
-    potential, reaction = problem.potential, problem.reaction
-    if potential is not None:
-        return lambda u, t: -potential.slope(u)
-    if isinstance(reaction, NonlinearReaction):
-        return lambda u, t: np.asarray(reaction.value(u.ravel(), nodes, t)).reshape(shape)
-    return None
 
 
 def _face(face: NaturalFace, box: UnitBox, grid: TensorGrid, times: Array, lifting: Lifting | None) -> FaceData:

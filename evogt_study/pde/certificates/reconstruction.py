@@ -15,8 +15,8 @@ import numpy as np
 import scipy  # imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.spectral_space import TensorGrid, interpolants
-from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
+from evogt_study.pde.certificates.spectral_space import TensorGrid, evaluate_interpolants
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 
@@ -64,7 +64,7 @@ class Reconstruction:
     def at(self, times: Array) -> tuple[Array, Array]:
         """Return states and their time derivatives, (T, m, ..., m) each."""
         flat, shape = self.states.reshape(len(self.knots), -1), (len(times), *self.states.shape[1:])
-        states, rates = _at(self.knots.tobytes(), times.tobytes())
+        states, rates = _evaluate_splines(self.knots.tobytes(), times.tobytes())
         return (states @ flat).reshape(shape), (rates @ flat).reshape(shape)
 
     def derivative(self, order: int) -> Array:
@@ -73,7 +73,7 @@ class Reconstruction:
 
 
 @lru_cache(maxsize=8)  # runs of a study have their knots and times in common
-def _at(knots: bytes, times: bytes) -> tuple[Array, Array]:
+def _evaluate_splines(knots: bytes, times: bytes) -> tuple[Array, Array]:
     """Return values and derivatives of the splines at times, (T, K + 1) each."""
     spline, at = _spline(knots), np.frombuffer(times)
     return spline(at), spline(at, 1)
@@ -137,12 +137,14 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
         return np.moveaxis(problem.diffusion(nodes, some), 1, -1).reshape(-1, len(nodes))
 
     functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
-    return all(_seen_on_lines(function, grid, box) for function in functions) and _seen_on_lines(
+    return all(_is_seen_on_lines(function, grid, box) for function in functions) and _is_seen_on_lines(
         lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem.initial(box.nodes(grid)), final_time)
     )
 
 
-def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: UnitBox, rounding: float = 0.0) -> bool:
+def _is_seen_on_lines(
+    function: Callable[[Array], Array], grid: TensorGrid, box: UnitBox, rounding: float = 0.0
+) -> bool:
     """Return the same for functions, nodes to (K, Q), on lines through the largest value of all."""
     places, through = _between_nodes(grid)
     known = len(places) - len(through)
@@ -151,7 +153,7 @@ def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Un
         points = np.tile(largest, (len(places), 1))
         points[:, axis] = places
         found = function(box.mapped(points))
-        if not _near(found[:, :known] @ through.T, found[:, known:], rounding):
+        if not _is_near(found[:, :known] @ through.T, found[:, known:], rounding):
             return False
     return True
 
@@ -159,8 +161,8 @@ def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Un
 @lru_cache(maxsize=8)  # the grids of a study
 def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
     """Return nodes of one direction with M points between, (Q + M,), and the matrix (M, Q) of interpolation."""
-    nodes, fine = grid.along[0], _middles(BETWEEN * grid.points + 1)
-    (through,) = interpolants(grid.points, fine, 0)
+    nodes, fine = grid.along[0], _make_midpoints(BETWEEN * grid.points + 1)
+    (through,) = evaluate_interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 
 
@@ -171,27 +173,25 @@ def _rounding(initial: Array, final_time: float) -> float:
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     """Return True if the times of `rule` resolve the data, at the point of the largest source at half time."""
-    functions = [problem.source, problem.diffusion, *(problem.advection or ())]
-    if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
-        functions.append(problem.reaction)
-    changing = [function for function in functions if not function.steady]
+    functions = problem.source, problem.diffusion, *(problem.advection or ()), problem.linear_reaction
+    changing = [function for function in functions if function is not None and not function.steady]
     if not changing:
         return True
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
-    place, fine = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], rule.times[-1] * _middles(_TIMES)
+    place, fine = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], rule.times[-1] * _make_midpoints(_TIMES)
     times, known = np.concatenate([rule.times, fine[fine >= rule.times[0]]]), len(rule.times)
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
         rounding = _rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
         spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=DEGREE)
-        if not _near(spline(times[known:]), values[known:], rounding):
+        if not _is_near(spline(times[known:]), values[known:], rounding):
             return False
     return True
 
 
-def _middles(count: int) -> Array:
+def _make_midpoints(count: int) -> Array:
     return np.asarray((np.arange(count) + 0.5) / count)
 
 
-def _near(guess: Array, truth: Array, rounding: float) -> bool:
+def _is_near(guess: Array, truth: Array, rounding: float) -> bool:
     return bool(np.linalg.norm(guess - truth) <= _FAR * np.linalg.norm(truth) + rounding * truth.size**0.5)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
 
 from evogt_study.errors import IndefiniteStiffnessError
-from evogt_study.pde.certificates.bound import energy_bound, growth_of
+from evogt_study.pde.certificates.bound import bound_energy, bound_growth
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, is_seen_in_space, is_seen_in_time
 from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, TensorGrid
@@ -51,7 +51,7 @@ _TOLERANCE = 1e-12
 """Relative tolerance of the three stages of a step together."""
 _MOST_ITERATIONS = 100
 _STEPS, _MAX_STEPS = 12, 3072
-"""First and largest number of steps of `semidiscrete_state`."""
+"""First and largest number of steps of `march_semidiscrete`."""
 STEADY = 1e-11
 """Relative change of the state at which it counts as free of the time steps' error: below usual errors of runs."""
 
@@ -67,13 +67,13 @@ class SpectralReference:
         """Return the values at the final time, (Q, ..., Q)."""
         return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
 
-    def packed(self) -> Array:
+    def pack(self) -> Array:
         """Return the reference as one array (K + 2, n^d + 1), which workers can share."""
         states = self.solution.states.reshape(len(self.solution.knots), -1)
         return np.vstack([np.full(states.shape[1] + 1, self.delta), np.column_stack([self.solution.knots, states])])
 
     @staticmethod
-    def unpacked(array: Array, domain: Domain) -> SpectralReference:
+    def unpack(array: Array, domain: Domain) -> SpectralReference:
         """Return the reference from its packed array, for a problem on `domain`."""
         d = domain.dimension
         space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
@@ -81,12 +81,14 @@ class SpectralReference:
         return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
 
 
-def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
+def find_reference(problem: Problem, final_time: float) -> SpectralReference:
     """Return the first reference with a bound of at most `SMALL` || u_ref(T) ||, or the one with the least bound."""
     best: SpectralReference | None = None
     first, most = _REFERENCE_STEPS[problem.dimension]
     steps = first
-    while not _is_seen(problem, _grid_for(problem.dimension, _MODES[problem.dimension][0]), _knots(final_time, steps)):
+    while not _is_seen(
+        problem, _grid_for(problem.dimension, _MODES[problem.dimension][0]), _grade_knots(final_time, steps)
+    ):
         steps *= 2
         if steps > most:  # then there is no bound
             steps = most = first
@@ -114,26 +116,26 @@ def spectral_reference(problem: Problem, final_time: float) -> SpectralReference
 
 def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
     """Return the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
-    knots, grid = _knots(final_time, steps), _grid_for(space.dimension, space.modes)
+    knots, grid = _grade_knots(final_time, steps), _grid_for(space.dimension, space.modes)
     solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
     # else nothing is known of what the grid or the steps do not see
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
     if not (in_space and _is_seen(problem, grid, knots)):
         return SpectralReference(solution, np.inf)
     # of the final time alone, so that errors may decay
-    growth = growth_of(problem, grid, rule.times, decay=True)
+    growth = bound_growth(problem, grid, rule.times, decay=True)
     return SpectralReference(
-        solution, energy_bound(solution, rule, grid, partial(_evaluate, problem, grid, rule), growth).value
+        solution, bound_energy(solution, rule, grid, partial(_evaluate, problem, grid, rule), growth).value
     )
 
 
-def _knots(final_time: float, steps: int) -> Array:
+def _grade_knots(final_time: float, steps: int) -> Array:
     return np.asarray(final_time * np.linspace(0.0, 1.0, steps + 1) ** GRADED)
 
 
 def _grid_for(dimension: int, modes: int) -> TensorGrid:
     points = int(1.5 * modes)
-    # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
+    # panels on a line, whose last modes tell what the grid does not resolve (`measure_on_line`)
     return TensorGrid(1, 16, -(-points // 8)) if dimension == 1 else TensorGrid(dimension, points)
 
 
@@ -157,19 +159,19 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         data = ProblemData.of(problem, basis.grid, start + _NODES * step)
         # rates of zero, since without any the source would be left out too
         load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
-        eigenvalues, linear = space.eigenvalues(_middle(data.diffusion, space.dimension)), data.homogeneous
+        eigenvalues, linear = space.eigenvalues(_find_constants(data.diffusion, space.dimension)), data.homogeneous
 
-        def images(v: Array, linear: ProblemData = linear) -> Array:
+        def apply_linear(v: Array, linear: ProblemData = linear) -> Array:
             return -linear.moments(None, v, None, space)
 
         guess = np.broadcast_to(rates[-1:], load.shape)
-        rates = _rates(step, eigenvalues, load, images, guess)
+        rates = _solve_stages(step, eigenvalues, load, apply_linear, guess)
         state = state + step * np.tensordot(STAGES[-1], rates, axes=1)
         states.append(state)
     return np.stack(states)
 
 
-def _middle(diffusion: Array, dimension: int) -> Array:
+def _find_constants(diffusion: Array, dimension: int) -> Array:
     """Return constants near the diagonal of A, (d,), for the preconditioner."""
     if diffusion.ndim == dimension + 1:
         return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
@@ -177,33 +179,32 @@ def _middle(diffusion: Array, dimension: int) -> Array:
     return np.asarray(diagonal.mean(axis=1) / len(diffusion))
 
 
-def _rates(step: float, eigenvalues: Array, load: Array, images: Callable[[Array], Array], guess: Array) -> Array:
+def _solve_stages(
+    step: float, eigenvalues: Array, load: Array, apply_linear: Callable[[Array], Array], guess: Array
+) -> Array:
     """Return the rates k_i = b_i - K_i (y + h sum_j a_ij k_j) of the stages, from b_i - K_i y and v_i -> K_i v_i."""
     # solves for the stages if K is the diagonal matrix of `eigenvalues`, which it is near to
     inverse = np.linalg.inv(np.eye(len(STAGES)) + step * eigenvalues.reshape(-1, 1, 1) * STAGES)
 
     def operator(flat: Array) -> Array:
         mixed = np.tensordot(STAGES, flat.reshape(load.shape), axes=1)
-        return np.asarray(flat + step * images(mixed).ravel())
+        return np.asarray(flat + step * apply_linear(mixed).ravel())
 
-    def corrected(flat: Array) -> Array:
+    def precondition(flat: Array) -> Array:
         return np.asarray(np.einsum("kij,jk->ik", inverse, flat.reshape(3, -1)).ravel())
 
+    # without its type an operator would be applied once to find that out
+    linear: Any = partial(scipy.sparse.linalg.LinearOperator, (load.size,) * 2, dtype=np.float64)
     solved, _ = scipy.sparse.linalg.gmres(
-        _linear(operator, load.size), load.ravel(), guess.ravel(), M=_linear(corrected, load.size),
+        linear(operator), load.ravel(), guess.ravel(), M=linear(precondition),
         # maxiter counts cycles: one of at most `restart` iterations, never restarted
         rtol=_TOLERANCE, restart=_MOST_ITERATIONS, maxiter=1,
     )  # fmt: skip
     return np.asarray(solved).reshape(load.shape)
 
 
-def _linear(function: Callable[[Array], Array], size: int) -> Any:
-    # without its type it would be applied once to find that out
-    return scipy.sparse.linalg.LinearOperator((size, size), function, dtype=np.float64)
-
-
-def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
-    """alpha(T) of a linear system, (r,), by steps of order five; NaN if modes grow too fast for these.
+def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
+    """Return alpha(T) of a linear system, (r,), by steps of order five; NaN if modes grow too fast for these.
 
     The number of steps doubles until the state changes by less than `STEADY` of its norm.
     """

@@ -12,17 +12,10 @@ from functools import cache, cached_property, lru_cache, partial
 
 import numpy as np
 
-from evogt_study.pde.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
-from evogt_study.pde.certificates.budget import SMALLEST
+from evogt_study.pde.certificates import reconstruction
+from evogt_study.pde.certificates.bound import EnergyBound, Growth, bound_energy, bound_growth
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.reconstruction import (
-    DEGREE,
-    Reconstruction,
-    TimeRule,
-    is_seen_in_space,
-    is_seen_in_time,
-)
-from evogt_study.pde.certificates.spectral_space import TensorGrid, interpolants
+from evogt_study.pde.certificates.spectral_space import TensorGrid, evaluate_interpolants
 from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
@@ -41,6 +34,8 @@ SETTLED = 1e-3
 """Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
 between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
 time that both nearly missed made it 4e-3."""
+SMALLEST = 1e-14
+"""Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
 _ANY = 2.0
 """Larger than the squared bound: accept any difference."""
 _FINER = 80
@@ -77,7 +72,7 @@ def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
     return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
 
 
-def knots_of(solution: Solution) -> Trajectory:
+def find_knots(solution: Solution) -> Trajectory:
     """Return the states that the reconstruction interpolates, from the run or from another march."""
     grid, dimension = solution.discretisation.grid, solution.problem.dimension
     steps = knot_steps(grid, dimension)
@@ -89,11 +84,11 @@ def knots_of(solution: Solution) -> Trajectory:
     return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))
 
 
-def run_bound(
+def bound_run(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> RunBound:
     """Return the bound by the states at the knots.  `end`: state and rate (2, r) for the representer."""
-    dimension, nodes = solution.problem.dimension, _nodes(solution)
+    dimension, nodes = solution.problem.dimension, _count_nodes(solution)
     if dimension > 1:
         grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
     else:  # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
@@ -107,7 +102,7 @@ def run_bound(
 
 
 # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
-def _nodes(solution: Solution) -> float:
+def _count_nodes(solution: Solution) -> float:
     """Return the number of nodes on a line that resolve the residual and products of two functions."""
     sizes = solution.svd.singular_values
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
@@ -121,35 +116,37 @@ def _on_a_grid(
     """Return the bound by the first rule in time that is accurate enough.  It is infinite if the grid misses data."""
     grid, reconstructed = functions.grid, functions.reconstruct(knots.coefficients, knots.times)
     last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
-    for rule, most in _rules(knots.times, grid.dimension):
+    for rule, most in _list_rules(knots.times, grid.dimension):
         key = (problem_key, grid, rule.times.tobytes())
-        data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
-        bound = energy_bound(reconstructed, rule, grid, data.part, growth, last)
+        data, growth, in_space, in_time = share("certificate data", key, partial(_sample_data, problem, grid, rule))
+        bound = bound_energy(reconstructed, rule, grid, data.part, growth, last)
         settled = in_time and bound.time_rule <= most * bound.value**2
         if settled:
             break
     return bound if settled and in_space else replace(bound, unresolved=math.inf)
 
 
-def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
+def _sample_data(
+    problem: Problem, grid: TensorGrid, rule: reconstruction.TimeRule
+) -> tuple[ProblemData, Growth, bool, bool]:
     """Return the problem on a grid, and whether grid and rule resolve its data."""
-    data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
-    in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, growth, in_space, is_seen_in_time(problem, data, rule)
+    data, growth = ProblemData.of(problem, grid, rule.times), bound_growth(problem, grid, rule.times)
+    in_space = grid.dimension == 1 or reconstruction.is_seen_in_space(problem, grid, float(rule.times[-1]))
+    return data, growth, in_space, reconstruction.is_seen_in_time(problem, data, rule)
 
 
 # each point is another residual, and as a rule the fewer are enough
-def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
+def _list_rules(knots: Array, dimension: int) -> Iterator[tuple[reconstruction.TimeRule, float]]:
     """Yield rules in time, with the part by which each may differ from a coarser rule."""
     # of less degree, splines have kinks in the knots
-    if len(knots) > DEGREE:
-        yield TimeRule.whole(float(knots[-1])), SETTLED
-    yield TimeRule.between(knots), _ANY
+    if len(knots) > reconstruction.DEGREE:
+        yield reconstruction.TimeRule.whole(float(knots[-1])), SETTLED
+    yield reconstruction.TimeRule.between(knots), _ANY
     # for data that change faster; in 2-D and 3-D it would take too much memory
     if dimension == 1:
         steps = np.arange(len(knots))
         times = max(2, -(-_FINER // int(steps[-1])))
-        yield TimeRule.between(np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots)), _ANY
+        yield reconstruction.TimeRule.between(np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots)), _ANY
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +156,7 @@ class RunFunctions:
     space: RetainedSpace
     grid: TensorGrid
     values: Array
-    on_a_line: FirstOrder | None = None
+    on_line: FirstOrder | None = None
 
     @staticmethod
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
@@ -187,39 +184,39 @@ class RunFunctions:
         """Return Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
         return np.asarray((roots[:, None] * _boundary_factor(self.space.domain, self.grid)[0]) * self.values)
 
-    def evaluated(self, coefficients: Array) -> Array:
+    def evaluate_states(self, coefficients: Array) -> Array:
         """Return functions of the retained space at the nodes, (..., r) -> (..., Q)."""
-        if self.on_a_line is None:
+        if self.on_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
         return np.asarray(coefficients @ self._retained[0].T)
 
-    def reconstruct(self, states: Array, times: Array) -> Reconstruction:
+    def reconstruct(self, states: Array, times: Array) -> reconstruction.Reconstruction:
         """Return the run by its coefficients at the knots: of retained functions (1-D), or of D times polynomials."""
-        if self.on_a_line is not None:
-            return Reconstruction(times, states, self._along)
+        if self.on_line is not None:
+            return reconstruction.Reconstruction(times, states, self._along)
         values = (states @ self.space.transform.T) @ self.values.T
         points, ends = self.grid.points, self.box.ends
 
         def along(x: Array) -> list[tuple[Array, Array]]:
             return [_interpolating(points, tuple(x.tolist()), *of) for of in ends]
 
-        return Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
+        return reconstruction.Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
 
     @cached_property
     def _retained(self) -> tuple[Array, Array]:
         """Retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
-        assert self.on_a_line is not None  # noqa: S101  # asked before
-        return self._conforming(self.on_a_line, *_boundary_factor(self.space.domain, self.grid))
+        assert self.on_line is not None  # noqa: S101  # asked before
+        return self._apply_factor(self.on_line, *_boundary_factor(self.space.domain, self.grid))
 
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
         if x is self.grid.along[0] or np.array_equal(x, self.grid.along[0]):
             return [self._retained]
         nodes = self.box.mapped(x[:, None])
         D, dD = self.space.domain.boundary_factor(nodes, 1)
-        return [self._conforming(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
+        return [self._apply_factor(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
     # as `evaluate_retained`, of few nodes in one direction and with a boundary factor that is at hand
-    def _conforming(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
+    def _apply_factor(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
         transform = np.ascontiguousarray(self.space.transform)  # with which small products take half the time
         values = psi.value @ transform
         slopes = D * psi.mapped(psi.factor(transform))[0]
@@ -240,7 +237,7 @@ def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
 def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
     """Return D_l times the Lagrange polynomials of the Gauss nodes, with their derivatives."""
     x, one = np.array(at), np.ones(len(at))
-    value, slope = interpolants(points, x, 1)
+    value, slope = evaluate_interpolants(points, x, 1)
     low, high = x if below else one, 1.0 - x if above else one
     factor, derivative = (low * high)[:, None], (below * high - above * low)[:, None]
     return factor * value, derivative * value + factor * slope

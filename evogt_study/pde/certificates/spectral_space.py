@@ -63,7 +63,7 @@ class TensorGrid:
         return np.asarray(reduce(np.multiply.outer, [self.along[1]] * self.dimension))
 
 
-def interpolants(points: int, x: Array, order: int) -> Array:
+def evaluate_interpolants(points: int, x: Array, order: int) -> Array:
     """Return the Lagrange polynomials of the Gauss nodes with derivatives, (order + 1, Q, P)."""
     nodes, weights = TensorGrid(1, points).along
     # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
@@ -78,27 +78,18 @@ class SpectralSpace:
     modes: int
     ends: tuple[Ends, ...] = ()
 
-    @property
-    def along_each(self) -> tuple[Array, ...]:
-        """Eigenvalues of each direction, (n,) each, increasing."""
-        return tuple(_eigenbasis(self.modes, *ends)[1] for ends in self.ends or (FIXED,) * self.dimension)
-
     def eigenvalues(self, scales: Array) -> Array:
         """Return the eigenvalues of - div s grad for constants s, (..., d) -> (..., n, ..., n)."""
+        each = self.ends or (FIXED,) * self.dimension
         parts = [
             scales[(..., axis) + (None,) * self.dimension] * values.reshape([-1] + [1] * (self.dimension - 1 - axis))
-            for axis, values in enumerate(self.along_each)
+            for axis, values in enumerate(_eigenbasis(self.modes, *ends)[1] for ends in each)
         ]
         return np.asarray(reduce(np.add, parts))
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.modes,) * self.dimension
-
-    @property
-    def has_constants(self) -> bool:
-        """True without Dirichlet face.  The first function is then one."""
-        return len(self.ends) > 0 and not any(map(any, self.ends))
 
     def above(self, part: float) -> Array:
         """Return ones at the modes above this part of all modes in some direction, (n, ..., n)."""
@@ -109,7 +100,12 @@ class SpectralSpace:
         """Return values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
         slopes = polynomials(nodes, self.modes + 2, 0)[0]
         whole = (_integrate(slopes), slopes[:, 1:-1])
-        return [_of_one_direction(nodes, *whole, ends) for ends in self.ends or (FIXED,) * self.dimension]
+        pairs = []
+        for ends in self.ends or (FIXED,) * self.dimension:
+            combination, _ = _eigenbasis(self.modes, *ends)
+            values, derivatives = _with_free_ends(nodes, *whole, *ends)
+            pairs.append((values @ combination, derivatives @ combination))
+        return pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,13 +179,6 @@ def _integrate(legendre: Array) -> Array:
     scaled = legendre / np.sqrt(2.0 * np.arange(legendre.shape[1]) + 1.0)
     degrees = np.arange(1, legendre.shape[1] - 1)
     return np.asarray((scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0)))
-
-
-def _of_one_direction(nodes: Array, values: Array, slopes: Array, ends: Ends) -> tuple[Array, Array]:
-    """Return the basis of one direction from integrals of Legendre polynomials and derivatives, (Q, n) each."""
-    combination, _ = _eigenbasis(values.shape[1], *ends)
-    values, slopes = _with_free_ends(nodes, values, slopes, *ends)
-    return values @ combination, slopes @ combination
 
 
 def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:

@@ -2,8 +2,7 @@
 
 - `base`: the contract of a dictionary and of its features; dictionaries by name
 - `first_layer`: tanh of affine functions, on tensor grids by products of exponentials
-- `tanh_layers`: random layers of tanh, the common part of four dictionaries
-- `tanh_dictionaries`: transnet, gtransnet, gaussian_rf and uniform_elm
+- `tanh_dictionaries`: random layers of tanh: transnet, gtransnet, gaussian_rf and uniform_elm
 - `tensor_products`: products of functions of one coordinate
 - `legendre`: Legendre polynomials
 - `sine`: Fourier sines, and Fourier series on periodic boxes

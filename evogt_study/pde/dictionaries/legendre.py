@@ -28,7 +28,7 @@ class Legendre(Dictionary):
 
 # the recurrence is stable on [-1, 1]; coefficients of high powers would cancel
 def polynomials(x: Array, count: int, order: int) -> Array:
-    """The normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
+    """Return the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
 
     (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k, and so on.
     """

@@ -27,7 +27,7 @@ class Sine(Dictionary):
 
 # written out instead of evaluated as a quotient: near an end both factors vanish, and rounding would be divided by zero
 def sines(x: Array, count: int, order: int) -> Array:
-    """q = sqrt(2) sin(k pi x) / w, w = x (1 - x), k = 1, ..., `count`, and derivatives, (order + 1, Q, count).
+    """Return q = sqrt(2) sin(k pi x) / w, w = x (1 - x), k = 1, ..., `count`, and derivatives, (order + 1, Q, count).
 
     They follow from q' w + q w' = (q w)', q'' w + 2 q' w' + q w'' = (q w)''; at the ends they are the limits.
     """

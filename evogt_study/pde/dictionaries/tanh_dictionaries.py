@@ -1,13 +1,152 @@
-"""The four dictionaries of random layers of tanh: TransNet, GTransNet, Gaussian random features, uniform ELM."""
+"""Random layers of tanh: TransNet, GTransNet, Gaussian random features and uniform ELM.
+
+Values, gradients and Hessians are evaluated block by block.
+Draws use a fresh ``numpy.random.default_rng(seed)`` and are made in a fixed order, so a seed means the same features on
+every machine.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evogt_study.pde.dictionaries.tanh_layers import LayeredDictionary, TanhDictionary, unit_directions
+from evogt_study.errors import ParameterError
+from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, node_blocks, side_by_side
+from evogt_study.pde.dictionaries.first_layer import AffineMap
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.schema.parameters import integer, one_or_several, parameter_field, real, several
+
+
+@dataclass(frozen=True)
+class TanhDictionary(Dictionary):
+    """psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature, with random a_i and xi_i."""
+
+    # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
+    IN_BALL: ClassVar[bool] = False
+    """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
+
+    gamma: float | tuple[float, ...] = parameter_field(
+        "a positive number, or a list with one for each first-layer neuron", one_or_several(real(0.0)), "γ",
+        "shape parameter of the first layer, eq:trans_feature",
+    )  # fmt: skip
+    _: KW_ONLY
+    radius: float | None = parameter_field(
+        "a positive number", real(0.0), "R", "radius of the ball that holds the domain", optional=True
+    )
+    centre: float | tuple[float, ...] = parameter_field(
+        "a number, or a list with one for each direction", one_or_several(real()), "x_c",
+        "centre of the ball that holds the domain", default=0.5,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
+            raise ParameterError(
+                "gamma", f"one number or {self.first_width}, one per first-layer neuron", f"{len(self.gamma)} numbers"
+            )
+
+    def labels(self, dimension: int) -> dict[str, Any]:
+        return {"radius": default_radius(dimension), **super().labels(dimension)}
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise ParameterError unless `centre` has one number, or one per direction."""
+        if isinstance(self.centre, tuple) and len(self.centre) != dimension:
+            raise ParameterError("centre", f"one number or {dimension}, one per direction", self.centre)
+
+    def domain_reach(self, dimension: int) -> float:
+        if not self.IN_BALL:
+            return 0.0
+        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        radius = default_radius(dimension) if self.radius is None else self.radius
+        return float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre)))) / radius
+
+    @property
+    def first_width(self) -> int:
+        return self.widths[0]
+
+    @abstractmethod
+    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+        """Draw directions a (width, d) and offsets xi (width,), in this order."""
+
+    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+        """Draw the weights of further layers, (N_next, N_previous) each; by default there are none."""
+        return ()
+
+    # a fresh generator, and draws in this order: the paper's numbers come of it, and a seed means the same on every
+    # machine
+    def sample(self, seed: int, dimension: int) -> TanhFeatures:
+        """Draw the features of `seed` on (0, 1)^`dimension`: directions, then offsets, then weights layer by layer."""
+        self.check_dimension(dimension)
+        rng = np.random.default_rng(seed)
+        directions, offsets = self.first_layer(rng, self.first_width, dimension)
+        weights = self.further_layers(rng)
+        gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
+        radius = default_radius(dimension) if self.radius is None else self.radius
+        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        return TanhFeatures(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+
+
+@dataclass(frozen=True)
+class LayeredDictionary(TanhDictionary):
+    """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second; N1=240 means hidden=(240,)."""
+
+    _: KW_ONLY
+    N1: int | None = parameter_field(
+        "an integer >= 1", integer(1), "width of the first hidden layer N_1", "used by gtransnet only", optional=True
+    )
+    hidden: tuple[int, ...] | None = parameter_field(
+        "a list of integers >= 1", several(integer(1)), "widths of the hidden layers before the last",
+        "used by gtransnet only", optional=True,
+    )  # fmt: skip
+    delta: float = parameter_field(
+        "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
+        "variance of further layers' weights times width, eq:variance_control", default=0.5,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.N1 is not None and self.hidden is not None:
+            raise ParameterError("hidden", "left out where `N1` is given", self.hidden, remedy="give one of the two")
+        if self.N1 is None and self.hidden is None:
+            raise ParameterError("N1", f"given for {self.family}", None, remedy="set N1 = 240 or hidden = [240]")
+        super().__post_init__()
+        # one dictionary, however its widths are given
+        object.__setattr__(self, "hidden", self.widths[:-1])
+        object.__setattr__(self, "N1", None)
+
+    @classmethod
+    def required(cls, given: Collection[str]) -> tuple[str, ...]:
+        return super().required(given) if "hidden" in given else (*super().required(given), "N1")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (*(self.hidden or ()), self.N) if self.N1 is None else (self.N1, self.N)
+
+    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+        return tuple(
+            rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
+        )
+
+
+# half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
+def default_radius(dimension: int) -> float:
+    """Return R = 0.8 for d = 1, 2 and 0.9 for d = 3: the half diagonal of the unit cube with a margin."""
+    return 0.9 if dimension == 3 else 0.8
+
+
+def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
+    """Draw directions uniformly on the unit sphere, (width, d)."""
+    if dimension == 1:
+        # the paper's numbers come of this draw: the sign of a normal one gives other directions for the same seed
+        return rng.choice(np.array([-1.0, 1.0]), size=(width, 1))
+    directions = rng.standard_normal((width, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions
 
 
 @dataclass(frozen=True)
@@ -44,3 +183,102 @@ class UniformELM(TanhDictionary):
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return rng.uniform(-1.0, 1.0, (width, dimension)), rng.uniform(-1.0, 1.0, width)
+
+
+@dataclass(frozen=True, eq=False)
+class TanhFeatures:
+    """One sampled dictionary psi: R^d -> R^N."""
+
+    slopes: Array
+    shifts: Array
+    centre: Array
+    weights: tuple[Array, ...]
+
+    @property
+    def count(self) -> int:
+        return int(self.weights[-1].shape[0] if self.weights else self.slopes.shape[0])
+
+    @cached_property
+    def _widths(self) -> tuple[int, ...]:
+        return (len(self.slopes), *(len(weight) for weight in self.weights))
+
+    def values(self, nodes: Array) -> Array:
+        """Return psi at `nodes`, (Q, d) -> (Q, N), block by block."""
+        values = np.empty((len(nodes), self.count))
+        for block, s in self._first_layer(nodes, None if self.weights else values):
+            for weight in self.weights[:-1]:
+                s = np.tanh(s @ weight.T)
+            if self.weights:
+                np.matmul(s, self.weights[-1].T, out=values[block])
+                np.tanh(values[block], out=values[block])
+        return values
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """Return psi and its first derivatives at `nodes` (eq:tanh_chain_compact), for one layer in factors."""
+        value = np.empty((len(nodes), self.count))
+        slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
+        for block, s in self._first_layer(nodes, None if self.weights else value):
+            if self.weights:
+                value[block], slopes[:, block] = self._evaluate_layers(s)
+            else:
+                _slope(s, out=slopes[0, block])
+        return FirstOrder(value, slopes, None if self.weights else self.slopes.T)
+
+    def _evaluate_layers(self, s: Array) -> tuple[Array, Array]:
+        """Return psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
+        gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
+        s = np.tanh(s @ self.weights[0].T)
+        gradient *= _slope(s)
+        for weight in self.weights[1:]:
+            s, gradient = np.tanh(s @ weight.T), gradient @ weight.T
+            gradient *= _slope(s)
+        return s, gradient
+
+    def second_order(self, nodes: Array) -> Jet:
+        """Return psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
+        s = np.empty((len(nodes), len(self.slopes)))
+        self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
+        jet = _tanh(s, self.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
+        for weight in self.weights:
+            value, gradient, hessian = (part @ weight.T for part in jet)
+            jet = _tanh(np.tanh(value), gradient, hessian)
+        return jet
+
+    def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
+        """Yield blocks of nodes and the first layer there, (rows, N1).  Without `out`, the next block overwrites it."""
+        activations = self.affine.tanh(nodes)
+        blocks = list(node_blocks(len(nodes), self._widths))
+        held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.slopes)))
+        for block in blocks:
+            yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
+
+    @property
+    def strip(self) -> float:
+        """Half the width of the strip about a line in which the first layer is analytic: poles are at +-i pi/2."""
+        return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
+
+    @cached_property
+    def affine(self) -> AffineMap:
+        """Affine functions z of the first layer."""
+        return AffineMap(self.slopes, self.shifts, self.centre)
+
+    @cached_property
+    def _sloped_weights(self) -> Array:
+        """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2), for one product."""
+        return side_by_side(self.slopes.T, self.weights[0].T)
+
+
+def _slope(s: Array, out: Array | None = None) -> Array:
+    """Return tanh' = 1 - s^2 for s = tanh."""
+    ds = np.multiply(s, s, out=out)
+    return np.subtract(1.0, ds, out=ds)
+
+
+def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
+    """Return the jet of s = tanh z from the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
+    ds = _slope(s)
+    gradient = ds * slopes
+    hessian = (-2.0 * s) * gradient[:, None] * slopes[None]
+    if curvatures is not None:
+        hessian += ds * curvatures
+    return Jet(s, gradient, hessian)

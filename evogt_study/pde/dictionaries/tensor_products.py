@@ -47,18 +47,18 @@ class TensorProducts:
         return len(self.indices)
 
     def values(self, nodes: Array) -> Array:
-        return self._derivatives(nodes, 0)()
+        return self._tabulate(nodes, 0)()
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        along = self._derivatives(nodes, 1)
+        along = self._tabulate(nodes, 1)
         return FirstOrder(along(), np.stack([along(i) for i in range(nodes.shape[1])]))
 
     def second_order(self, nodes: Array) -> Jet:
-        along, axes = self._derivatives(nodes, 2), range(nodes.shape[1])
+        along, axes = self._tabulate(nodes, 2), range(nodes.shape[1])
         hessian = np.stack([np.stack([along(i, j) for j in axes]) for i in axes])
         return Jet(along(), np.stack([along(i) for i in axes]), hessian)
 
-    def _derivatives(self, nodes: Array, order: int) -> Callable[..., Array]:
+    def _tabulate(self, nodes: Array, order: int) -> Callable[..., Array]:
         """Return psi at `nodes` differentiated along each of the arguments, at most `order`, by the product rule."""
         tables = [
             # each function of one coordinate is evaluated once, however many products have it

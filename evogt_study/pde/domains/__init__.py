@@ -3,7 +3,6 @@
 - `base`: the contract of a domain; features on a mapped box
 - `box`: boxes, with periodic directions and natural faces; the unit cube
 - `triangulated`: the common part of domains that are integrated over triangles
-- `triangles`: the part of it that uses scikit-fem, imported when it is first used
 - `disk`: the disk
 - `polygon`: polygons by their corners
 - `mesh`: domains given by a mesh in a file
@@ -30,7 +29,7 @@ DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
 
 
 def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """Identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content.
+    """Return identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content.
 
     Raises ParameterError for a type that is not registered.
     """
@@ -58,8 +57,8 @@ def _find_name(names: Iterable[str], domain: Domain) -> str | None:
 def domain_from(content: Mapping[str, Any]) -> Domain:
     """Return the domain with this whole content."""
     kind = DOMAINS[content["kind"]]
-    return kind(**{name: _tuples(part) for name, part in content.items() if name != "kind"})
+    return kind(**{name: _to_tuples(part) for name, part in content.items() if name != "kind"})
 
 
-def _tuples(part: Any) -> Any:
-    return tuple(map(_tuples, part)) if isinstance(part, list) else part
+def _to_tuples(part: Any) -> Any:
+    return tuple(map(_to_tuples, part)) if isinstance(part, list) else part

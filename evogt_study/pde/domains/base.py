@@ -28,7 +28,7 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """D, positive inside and zero on the boundary, with its derivatives up to `order` (0 or 1, 2 on the unit cube).
+        """Return D, zero on the boundary and positive inside, with derivatives up to `order` (2 on the unit cube).
 
         nodes (Q, d) -> D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
         """
@@ -43,8 +43,9 @@ class Domain(ABC):
 
     @property
     def natural(self) -> tuple[str, ...]:
-        """Faces on which the flux is given.  By default none."""
-        return ()
+        """Faces on which the flux is given, not the value: the field `natural_faces` of a domain that has it."""
+        faces: tuple[str, ...] = getattr(self, "natural_faces", ())
+        return faces
 
     def periods(self) -> dict[int, tuple[float, float]]:
         """Return the periodic directions with the coordinates of their two faces.  By default none."""

@@ -39,7 +39,7 @@ class UnitCube(Domain):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l x_l (1 - x_l) with its derivatives."""
-        return _product([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
+        return _multiply_out([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
         points = tensor_points([_LOOKED_AT] * self.dimension)
@@ -49,7 +49,7 @@ class UnitCube(Domain):
         return (np.linspace(0.0, 1.0, points),) * self.dimension
 
 
-def _product(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
+def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
     """Return a product of functions of one coordinate with derivatives up to `order`."""
     axes = range(len(factors))
 
@@ -95,10 +95,6 @@ class Box(Domain):
                     f"`boundary` must have no data on {face}, a face of the periodic direction {face[:-1]}"
                 )
 
-    @property
-    def natural(self) -> tuple[str, ...]:
-        return self.natural_faces
-
     def periods(self) -> dict[int, tuple[float, float]]:
         numbers = [DIRECTIONS.index(name) for name in self.periodic]
         return {axis: (self.lower[axis], self.upper[axis]) for axis in numbers}
@@ -135,7 +131,7 @@ class Box(Domain):
             value = (s if below else one) * (1.0 - s if above else one)
             slope = (below * (1.0 - s if above else one) - above * (s if below else one)) / width
             factors.append((value, slope, one * (-2.0 * (below and above)) / width**2))
-        return _product(factors, order)
+        return _multiply_out(factors, order)
 
     def is_dirichlet(self, axis: int, side: int) -> bool:
         """Return True if values are given on the lower (0) or upper (1) face."""

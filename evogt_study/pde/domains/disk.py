@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.base import OPTIONAL
-from evogt_study.pde.domains.triangulated import EDGE, Triangulated, constant_factor, scikit_fem
+from evogt_study.pde.domains.triangulated import EDGE, Triangulated, constant_factor
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, TriangleRule
 
@@ -43,11 +43,9 @@ class Disk(Triangulated):
 
     def refined(self, refinements: int) -> Any:
         """Return triangles with parabolic sides on the boundary.  The area is accurate to the fourth order."""
-        return scikit_fem().circle(refinements).scaled(self.radius).translated(self.centre)
+        import skfem  # here: see `triangulate`
 
-    @property
-    def natural(self) -> tuple[str, ...]:
-        return self.natural_faces
+        return skfem.MeshTri2.init_circle(refinements).scaled(self.radius).translated(self.centre)
 
     def face_of(self, point: Array) -> str:
         return CIRCLE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.domains.triangulated import Segmented, scikit_fem
+from evogt_study.pde.domains.triangulated import Segmented, triangulate
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.storage.untrusted import open_file
+
+MAX_MESH_BYTES = 64 * 2**20
+"""Largest size of a mesh file in bytes.  A million triangles have 40 MB."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,21 @@ class Mesh(Segmented):
             raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'")
         if not isinstance(path, str) or not Path(path).exists():
             raise ParameterError("domain.mesh", "an existing file", path)
-        return Mesh.of(*scikit_fem().read(path))
+        import skfem  # here: see `triangulate`
+
+        try:
+            open_file(Path(path), max_bytes=MAX_MESH_BYTES).close()
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # meshio prints its errors
+                mesh = skfem.Mesh.load(path)
+        except OSError as error:
+            raise ParameterError("domain.mesh", f"a file that can be read ({error.strerror})", path) from None
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
+            raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
+        if not isinstance(mesh, skfem.MeshTri1):
+            raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
+        if not np.isfinite(mesh.p).all():
+            raise ParameterError("domain.mesh", "a mesh of finite vertices", path)
+        return Mesh.of(np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T))
 
     @staticmethod
     def of(vertices: Array, triangles: Any) -> Mesh:
@@ -45,15 +65,15 @@ class Mesh(Segmented):
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
     def coarsest(self) -> Any:
-        return scikit_fem().triangulation(self.vertices, self.triangles)
+        return triangulate(self.vertices, self.triangles)
 
     def segments(self) -> tuple[Array, Array]:
         """Return the edges of the boundary, joined if their direction is equal."""
-        return _segments(self)
+        return _find_segments(self)
 
 
 @lru_cache(maxsize=8)  # used by every evaluation of the boundary factor
-def _segments(mesh: Mesh) -> tuple[Array, Array]:
+def _find_segments(mesh: Mesh) -> tuple[Array, Array]:
     triangles = mesh.triangles
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     _, first, count = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True)
@@ -65,15 +85,15 @@ def _segments(mesh: Mesh) -> tuple[Array, Array]:
     if any(len(found) != 2 for found in neighbours.values()):
         raise ProblemError("`domain.mesh` must have a boundary of closed lines, got one that branches")
     starts, ends = list[Array](), list[Array]()
-    for loop in _loops(neighbours):
+    for loop in _trace_loops(neighbours):
         # D is not smooth where segments meet, which without joining would be at every vertex of the boundary
-        corners = _corners(mesh.vertices[loop])
+        corners = _find_corners(mesh.vertices[loop])
         starts.append(corners)
         ends.append(np.roll(corners, -1, axis=0))
     return np.concatenate(starts), np.concatenate(ends)
 
 
-def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
+def _trace_loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
     """Return the closed lines of boundary vertices."""
     left, loops = dict(neighbours), []
     while left:
@@ -88,7 +108,7 @@ def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
 
 
 # by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side
-def _corners(points: Array) -> Array:
+def _find_corners(points: Array) -> Array:
     """Return the points of a closed line at which its direction changes."""
     back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
     turn = back[:, 0] * ahead[:, 1] - back[:, 1] * ahead[:, 0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.base import OPTIONAL
-from evogt_study.pde.domains.triangulated import Segmented, distances, scikit_fem
+from evogt_study.pde.domains.triangulated import Segmented, distances, triangulate
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, TriangleRule
 
@@ -64,10 +64,6 @@ class Polygon(Segmented):
         starts, ends = self.segments()
         return starts[given], ends[given]
 
-    @property
-    def natural(self) -> tuple[str, ...]:
-        return self.natural_faces
-
     def face_of(self, point: Array) -> str:
         starts, ends = self.segments()
         away = [float(distances(point[None], *side)[0]) for side in zip(starts[:, None], ends[:, None], strict=True)]
@@ -86,7 +82,7 @@ class Polygon(Segmented):
 
     def coarsest(self) -> Any:
         """Return triangles between corners, by ear clipping."""
-        return scikit_fem().triangulation(np.array(self.counterclockwise), np.array(_ears(self.counterclockwise)))
+        return triangulate(np.array(self.counterclockwise), np.array(_cut_ears(self.counterclockwise)))
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:
@@ -94,7 +90,7 @@ def _turn(a: Point, b: Point, c: Point) -> float:
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _bent(a: Point, b: Point, c: Point) -> bool:
+def _is_bent(a: Point, b: Point, c: Point) -> bool:
     """Return True unless three corners are on one line up to rounding."""
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
 
@@ -104,26 +100,26 @@ def _check_simple(corners: list[Point]) -> None:
     sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
     for (i, one), (j, two) in combinations(enumerate(sides), 2):
         neighbours = j - i in (1, len(sides) - 1)
-        if _run_back(one, two) if neighbours else _meet(one, two):
+        if _do_run_back(one, two) if neighbours else _do_meet(one, two):
             crossed = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
             raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {crossed}")
 
 
-def _run_back(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
+def _do_run_back(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
     at = (set(one) & set(two)).pop()
     a, b = (next(point for point in side if point != at) for side in (one, two))
     same = (a[0] - at[0]) * (b[0] - at[0]) + (a[1] - at[1]) * (b[1] - at[1]) > 0.0
     return _turn(at, a, b) == 0.0 and same
 
 
-def _meet(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
+def _do_meet(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
     (a, b), (c, d) = one, two
     apart = _turn(a, b, c) * _turn(a, b, d) > 0.0 or _turn(c, d, a) * _turn(c, d, b) > 0.0
     beside = np.any((np.maximum(a, b) < np.minimum(c, d)) | (np.maximum(c, d) < np.minimum(a, b)))
     return not (apart or beside)
 
 
-def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
+def _cut_ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
     """Return triangles of corner numbers that fill a polygon with counterclockwise corners."""
     left, triangles = list(range(len(corners))), []
     while len(left) > 3:
@@ -133,13 +129,13 @@ def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
         del left[place]
     last = (left[0], left[1], left[2])
     # the three that are left may be on one line
-    return triangles + ([last] if _bent(*(corners[i] for i in last)) else [])
+    return triangles + ([last] if _is_bent(*(corners[i] for i in last)) else [])
 
 
 def _is_ear(corners: tuple[Point, ...], left: list[int], k: int) -> bool:
     ear = (left[k - 1], left[k], left[(k + 1) % len(left)])
     a, b, c = (corners[i] for i in ear)
-    if not (_turn(a, b, c) > 0.0 and _bent(a, b, c)):
+    if not (_turn(a, b, c) > 0.0 and _is_bent(a, b, c)):
         return False
     others = (corners[i] for i in left if i not in ear)
     return not any(_turn(a, b, p) >= 0.0 and _turn(b, c, p) >= 0.0 and _turn(c, a, p) >= 0.0 for p in others)

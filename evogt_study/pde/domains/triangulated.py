@@ -7,9 +7,8 @@ scikit-fem makes and refines the triangles.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -77,24 +76,27 @@ def constant_factor(nodes: Array) -> tuple[Array, ...]:
 
 @lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
 def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
+    import skfem  # here: see `triangulate`
+
     nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
     count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
     if count > MAX_NODES:
         raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
-    found: Quadrature = scikit_fem().on_triangles(domain.refined(rule.refinements), nodes, weights)
-    return replace(found, faces={face: domain.on_face(face, rule) for face in domain.natural})
+    basis = skfem.Basis(domain.refined(rule.refinements), skfem.ElementTriP1(), quadrature=(nodes, weights))
+    faces = {face: domain.on_face(face, rule) for face in domain.natural}
+    return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel(), faces)
 
 
-# scikit-fem and its part of SciPy take 0.08 s, which would delay each worker and each page of a result.
-def scikit_fem() -> ModuleType:
-    """Import the module that uses scikit-fem, on first use."""
-    from evogt_study.pde.domains import triangles
+# scikit-fem and its part of SciPy take 0.08 s to import, which would delay each worker and each page of a result
+def triangulate(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
+    """Return the mesh of these vertices (V, 2) and triangles of their numbers (T, 3)."""
+    import skfem
 
-    return triangles
+    return skfem.MeshTri(vertices.T.copy(), triangles.T.copy())
 
 
 def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
-    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
+    """Return nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
 
     The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
     prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
@@ -150,7 +152,7 @@ class Segmented(Triangulated):
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         starts, ends = self.segments()
         edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
-        return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
+        return is_inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return a square about the node of the usual rule that is farthest from the boundary."""
@@ -222,7 +224,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
 
 
 # half-open in y, so that a vertex on the ray counts for one of its two segments
-def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
+def is_inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
     """Return True if a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)
     for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):

@@ -13,9 +13,8 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
-from evogt_study.pde.galerkin.stiffness import has_steady_operator
-from evogt_study.pde.galerkin.system import GalerkinSystem, has_steady_load
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 
 NAMES = ("eigendecomposition", "dop853")
@@ -42,17 +41,14 @@ class CoefficientReference:
 
     def check(self, problem: Problem) -> None:
         """Raise ProblemError if the problem of an eigendecomposition is not steady and linear."""
-        linear = problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
-        steady = has_steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
-        if self.name == "eigendecomposition" and not steady:
+        steady = problem.has_steady_operator and problem.has_steady_load
+        if self.name == "eigendecomposition" and not (steady and problem.is_linear and problem.advection is None):
             raise ProblemError(_NOT_STEADY)
 
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
+        """Return alpha(T) of the system, (r,).  Raises ProblemError."""
         if self.name == "eigendecomposition":
             return _by_eigendecomposition(system, final_time)
-        return self._by_dop853(system, final_time)
-
-    def _by_dop853(self, system: GalerkinSystem, final_time: float) -> Array:
         solution = scipy.integrate.solve_ivp(
             system.rate,
             (0.0, final_time),
@@ -75,7 +71,7 @@ def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
         raise ProblemError(_NOT_STEADY)
     # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
-    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+    eigenvalues, basis = system.modes
     exponents = -final_time * eigenvalues
     weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
     decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evogt_study.pde.galerkin.assembly import DenseBasis, StiffnessTerm, compute_term, operator_matrix, weighted_gram
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, trial_values
-from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, compute_term, weighted_gram
-from evogt_study.pde.galerkin.system import GalerkinSystem, on_face, operator_matrix
+from evogt_study.pde.galerkin.system import GalerkinSystem, basis_on_face
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
@@ -73,14 +73,14 @@ def cross_grid_defects(
     # `basis` has gradients only, which the stiffness of a plain problem is made of
     nodes = rule.nodes[:0] if problem.plain else rule.nodes
     values = trial_values(space.domain, space.features, nodes) @ space.transform
-    faces = {face.face: on_face(space, rule, face.face) for face in problem.faces}
-    assessed, _ = operator_matrix(NodalBasis(rule, values, basis.gradients), problem, faces, None, term)
+    faces = {face.face: basis_on_face(space, rule, face.face) for face in problem.faces}
+    assessed, _ = operator_matrix(DenseBasis(rule, values, basis.gradients), problem, faces, None, term)
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
-    return CrossGridDefects(basis.mass_defect, max(_relative(assessed(t), system.stiffness(t)) for t in times))
+    return CrossGridDefects(basis.mass_defect, max(_measure_relative(assessed(t), system.stiffness(t)) for t in times))
 
 
 # in the spectral norm, as the paper's defects (app:cross_grid)
-def _relative(matrix: Array, reference: Array) -> float:
+def _measure_relative(matrix: Array, reference: Array) -> float:
     symmetric = np.array_equal(reference, reference.T)
     norm = _spectral_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
     return norm(matrix - reference) / norm(reference)

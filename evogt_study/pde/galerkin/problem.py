@@ -340,7 +340,7 @@ class Problem:
             object.__setattr__(self, "domain", UnitCube(self.dimension))
         elif self.domain.dimension != self.dimension:
             raise ParameterError("domain", f"one of dimension {self.dimension}", self.domain)
-        _check_terms(self)
+        self._check_terms()
 
     @property
     def plain(self) -> bool:
@@ -348,20 +348,47 @@ class Problem:
         extra = self.advection is not None or self.reaction is not None or self.domain.natural
         return not (extra or isinstance(self.diffusion, Tensor))
 
+    @property
+    def is_linear(self) -> bool:
+        """True without a potential and without a nonlinear reaction."""
+        return self.potential is None and not isinstance(self.reaction, NonlinearReaction)
 
-def _check_terms(problem: Problem) -> None:
-    """Raise ProblemError for terms that exclude each other."""
-    d = problem.dimension
-    if isinstance(problem.diffusion, Tensor) and len(problem.diffusion.entries) != d:
-        raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(problem.diffusion.entries)}")
-    if problem.advection is not None and len(problem.advection) != d:
-        raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(problem.advection)}")
-    if problem.potential is not None and (problem.reaction is not None or problem.advection is not None):
-        beside = "reaction" if problem.reaction is not None else "advection"
-        raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
-    named = sorted(face.face for face in problem.faces)
-    if named != sorted(problem.domain.natural):
-        wanted = ", ".join(problem.domain.natural) or "none"
-        raise ProblemError(
-            f"`faces` must be the natural faces of the domain ({wanted}), got {', '.join(named) or 'none'}"
-        )
+    @property
+    def linear_reaction(self) -> SpaceTimeFunction | None:
+        """c of a linear reaction c u; None if there is none."""
+        return None if isinstance(self.reaction, NonlinearReaction) else self.reaction
+
+    @property
+    def has_steady_operator(self) -> bool:
+        """Return True if the linear terms do not depend on time."""
+        parts = self.diffusion, *(self.advection or ()), self.linear_reaction, *(face.transfer for face in self.faces)
+        return all(part is None or part.steady for part in parts)
+
+    @property
+    def has_steady_load(self) -> bool:
+        """True if neither the source nor the part of the lifting in the load depends on time."""
+        parts: list[SpaceTimeFunction | None] = [self.source, *(face.flux for face in self.faces)]
+        if (lifting := self.lifting) is not None:
+            parts += [lifting.rate, *lifting.flux, lifting.lower_order]
+            for face in self.faces:
+                parts += [] if face.transfer is None else [face.transfer, lifting.value]
+        return all(part is None or part.steady for part in parts)
+
+    def lift_at(self, nodes: Array, t: float) -> Array | float:
+        """Return u_b at one time, (Q, d) -> (Q,); zero without a lifting."""
+        return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
+
+    def _check_terms(self) -> None:
+        """Raise ProblemError for terms that exclude each other."""
+        d = self.dimension
+        if isinstance(self.diffusion, Tensor) and len(self.diffusion.entries) != d:
+            raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(self.diffusion.entries)}")
+        if self.advection is not None and len(self.advection) != d:
+            raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(self.advection)}")
+        if self.potential is not None and (self.reaction is not None or self.advection is not None):
+            beside = "reaction" if self.reaction is not None else "advection"
+            raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
+        named = sorted(face.face for face in self.faces)
+        if named != sorted(self.domain.natural):
+            wanted, got = ", ".join(self.domain.natural) or "none", ", ".join(named) or "none"
+            raise ProblemError(f"`faces` must be the natural faces of the domain ({wanted}), got {got}")

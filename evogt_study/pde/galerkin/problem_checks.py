@@ -43,8 +43,8 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     with np.errstate(all="ignore"):
         lifted = np.zeros((1, 1)) if problem.lifting is None else problem.lifting.value(on_boundary, times)
         excess = np.abs(stated(on_boundary, times) - lifted).max(axis=1)
-        scale = max(float(np.abs(stated(_inside(problem), times)).max()), float(np.abs(lifted).max()))
-    bad = [not _negligible(float(each), scale, problem) for each in excess]
+        scale = max(float(np.abs(stated(_find_inner_nodes(problem), times)).max()), float(np.abs(lifted).max()))
+    bad = [not _is_negligible(float(each), scale, problem) for each in excess]
     if not any(bad):
         return
     wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
@@ -71,20 +71,13 @@ def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> 
     with np.errstate(all="ignore"):
         for axis, ends in problem.domain.periods().items():
             through = {"the flux `diffusion` * grad(`exact`)": partial(flux[axis], times=_LOOKED_AT)} if flux else {}
+            nodes = _find_inner_nodes(problem)
+            faces = [np.where(np.arange(problem.dimension) == axis, side, nodes) for side in ends]
             for data, function in (stated | through).items():
-                _check_seam(problem, data, function, axis, ends)
-
-
-def _check_seam(
-    problem: Problem, data: str, function: Callable[[Array], Array], axis: int, ends: tuple[float, float]
-) -> None:
-    """Raise ProblemError if the function named `data` differs between the faces of a periodic direction."""
-    nodes = _inside(problem)
-    one, two = (function(np.where(np.arange(problem.dimension) == axis, side, nodes)) for side in ends)
-    excess, scale = float(np.abs(one - two).max()), float(np.abs(function(nodes)).max())
-    if not _negligible(excess, scale, problem):
-        got = f"a difference of {excess:.3g} between its faces{describe_parameters(problem)}"
-        raise ProblemError(f"{data} must be periodic in {'xyz'[axis]}, got {got}")
+                excess = float(np.abs(function(faces[0]) - function(faces[1])).max())
+                if not _is_negligible(excess, float(np.abs(function(nodes)).max()), problem):
+                    got = f"a difference of {excess:.3g} between its faces{describe_parameters(problem)}"
+                    raise ProblemError(f"{data} must be periodic in {'xyz'[axis]}, got {got}")
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
@@ -100,7 +93,7 @@ def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
                 wanted = wanted - data.transfer(nodes, times) * problem.exact(nodes, times)
             excess = float(np.abs(outward - wanted).max())
             scale = max(float(np.abs(part(rule.nodes, times)).max()) for part in flux)
-            if not _negligible(excess, max(scale, float(np.abs(wanted).max())), problem):
+            if not _is_negligible(excess, max(scale, float(np.abs(wanted).max())), problem):
                 got = f"a difference of {excess:.3g}{describe_parameters(problem)}"
                 raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
 
@@ -123,11 +116,11 @@ def check_start(problem: Problem) -> None:
     """Raise ProblemError with the measured difference if the exact solution does not start from u_0."""
     if problem.exact is None:
         return
-    nodes = _inside(problem)
+    nodes = _find_inner_nodes(problem)
     with np.errstate(all="ignore"):
         exact = problem.exact(nodes, np.zeros(1))[0]
         excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
-    if not _negligible(excess, scale, problem):
+    if not _is_negligible(excess, scale, problem):
         given = describe_parameters(problem)
         raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
 
@@ -138,10 +131,10 @@ def describe_parameters(problem: Problem) -> str:
     return f" for {values}" if values else ""
 
 
-def _inside(problem: Problem) -> Array:
+def _find_inner_nodes(problem: Problem) -> Array:
     return problem.domain.quadrature(problem.domain.usual_rule).nodes
 
 
-def _negligible(excess: float, scale: float, problem: Problem) -> bool:
+def _is_negligible(excess: float, scale: float, problem: Problem) -> bool:
     tolerance = max(_TOLERANCE, problem.boundary_tolerance)
     return bool(np.isfinite(excess)) and excess <= tolerance * max(scale, 1e-300)  # so that zero agrees with zero

@@ -35,12 +35,6 @@ class TrialFunctions:
         (D,) = self.domain.boundary_factor(self.quadrature.nodes)
         return np.asarray(D[:, None] * self.psi.value)
 
-    @property
-    def gradients(self) -> Array:
-        """G_l (d, Q, N), computed at each access."""
-        D, dD = (part[..., None] for part in self.domain.boundary_factor(self.quadrature.nodes, 1))
-        return np.asarray(dD * self.psi.value + D * self.psi.gradient)
-
 
 def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) -> TrialFunctions:
     """Evaluate psi and its gradient on the assembly nodes (app:feature_derivatives)."""
@@ -100,7 +94,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
 
 
 def mass_eigenvectors(trial: TrialFunctions) -> WeightedSVD:
-    """sigma and V by the eigenvalues of M_q = V Lambda V^T (eq:eig_phi), the variant of the paper's remark.
+    """Return sigma and V by the eigenvalues of M_q = V Lambda V^T (eq:eig_phi), the variant of the paper's remark.
 
     It squares the condition: rounding takes eigenvalues below 2e-16 of the largest one, and zero replaces them.
     """

@@ -67,7 +67,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
         starts, width = nodes[:: count // CELLS] - spacing / 2.0, count // CELLS * spacing
-        points = _points(2.0 * strip / width)
+        points = _choose_points(2.0 * strip / width)
         while 2 * points * CELLS < count:  # else there is little to gain
             along, coefficients, to_nodes = _chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
@@ -78,7 +78,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
     return AtNodes(features.values(nodes))
 
 
-def _points(height: float) -> int:
+def _choose_points(height: float) -> int:
     """Return the number of Chebyshev points for double precision, by the strip in half widths of a cell."""
     enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(height) + SPARE_POINTS
     return 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
@@ -120,7 +120,7 @@ class Target:
         difference = sums(raw)
         difference *= self.factor
         difference -= self.apply_weights
-        return _relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
+        return _measure_relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
         """Return other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
@@ -145,10 +145,10 @@ def seminorm_error(space: RetainedSpace, coefficients: Array, exact: Array, lift
 
 def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
     """Return the errors of values at the nodes, (S, Q), (S, Q) and (Q,) -> (S,)."""
-    return _relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
+    return _measure_relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
 
 
-def _relative(differences: Array, norms: Array) -> Array:
+def _measure_relative(differences: Array, norms: Array) -> Array:
     """Divide the norms; NaN if the exact solution vanishes at every node."""
     return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))
 

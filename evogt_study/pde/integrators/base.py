@@ -6,14 +6,11 @@ An integrator is a class whose dataclass fields are its parameters.  Another pac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from evogt_study.errors import ParameterError
-from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
@@ -50,13 +47,9 @@ class Integrator(Parametrised, ABC):
         if problem.potential is not None:
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
             raise ParameterError("time_integrator", wanted, self.name)
-        nonlinear = isinstance(problem.reaction, NonlinearReaction)
-        if not self.GENERAL and (nonlinear or problem.advection is not None):
-            wanted = f"one that admits {'a nonlinear reaction' if nonlinear else 'an advection'}"
+        if not self.GENERAL and not (problem.is_linear and problem.advection is None):
+            wanted = f"one that admits {'an advection' if problem.is_linear else 'a nonlinear reaction'}"
             raise ParameterError("time_integrator", wanted, self.name)
-
-
-March = Callable[[GalerkinSystem, TimeGrid], Trajectory]
 
 
 @dataclass(frozen=True)
@@ -101,18 +94,3 @@ class Start:
             return head, None
         later = tuple(step - whole for step in grid.observed if step >= whole)
         return head, TimeGrid((grid.steps - whole) * grid.dt, grid.steps - whole, later, head.final_time)
-
-    def march(self, system: GalerkinSystem, grid: TimeGrid, euler: March, after: March) -> Trajectory:
-        """Advance the half steps by `euler`, and the steps after them by `after`."""
-        head, tail = self.split(grid)
-        first = euler(system, head)
-        states = dict(zip([step // 2 for step in head.observed], first.coefficients, strict=True))
-        if tail is not None:
-            whole = grid.steps - tail.steps
-            following = after(replace(system, initial=first.coefficients[-1]), tail)
-            states |= dict(zip([step + whole for step in tail.observed], following.coefficients, strict=True))
-        return Trajectory(grid.observed_times, np.stack([states[step] for step in grid.observed]))
-
-    def times(self, grid: TimeGrid, euler: Callable[[TimeGrid], Array], after: Callable[[TimeGrid], Array]) -> Array:
-        head, tail = self.split(grid)
-        return np.concatenate([euler(head), *([] if tail is None else [after(tail)])])

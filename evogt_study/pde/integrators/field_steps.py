@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def march_fields(
 ) -> FieldSolution:
     """Return the solution at the observed times.  Raises DivergedError if Newton's method does not converge."""
     steps = ImplicitSteps(system, tolerance, keep)
-    march = _semi_implicit if isinstance(integrator, ImexBDF2) else _implicit(integrator)
+    march = _semi_implicit if isinstance(integrator, ImexBDF2) else partial(_implicit, integrator)
     states, wanted = list[Array](), set(grid.observed)
     for n, z in enumerate(march(steps, steps.make_consistent(system.initial, 0.0), grid)):
         if n in wanted:
@@ -44,29 +45,25 @@ def march_fields(
     return FieldSolution(system, Trajectory(grid.observed_times, np.stack(states)))
 
 
-def _implicit(integrator: Integrator | Tableau) -> Callable[[ImplicitSteps, Array, TimeGrid], Iterator[Array]]:
+def _implicit(integrator: Integrator | Tableau, steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
     tableau = integrator.tableau if isinstance(integrator, RungeKutta) else integrator
     start = integrator.start if isinstance(integrator, RungeKutta) else None
     halves = 0 if start is None else start.implicit_euler_half_steps
     assert isinstance(tableau, Tableau)  # noqa: S101  # `check_integrator` has refused others
-
-    def march(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
+    yield z
+    for n, times in enumerate(tableau.times(grid)):
+        if 2 * n < halves:
+            for half in (1, 2):
+                z = steps.step(IMPLICIT_EULER, z, np.array([(n + half / 2) * grid.dt]), grid.dt / 2)
+        else:
+            z = steps.step(tableau, z, times, grid.dt)
         yield z
-        for n, times in enumerate(tableau.times(grid)):
-            if 2 * n < halves:
-                for half in (1, 2):
-                    z = steps.step(IMPLICIT_EULER, z, np.array([(n + half / 2) * grid.dt]), grid.dt / 2)
-            else:
-                z = steps.step(tableau, z, times, grid.dt)
-            yield z
-
-    return march
 
 
 # L is the Jacobian at the start: the order is two with any L, and the linear terms alone would leave a flux like
 # u^2 u_x explicit.  The first step is one of the two-stage Radau IIA method.
 def _semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
-    """(3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})), N = R - L z."""
+    """Return (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})), N = R - L z."""
     system, dt = steps.system, grid.dt
     L, mass = system.jacobian(0.0, z), np.asarray(system.mass)
     before, rate = z, system.rate(0.0, z) - L @ z

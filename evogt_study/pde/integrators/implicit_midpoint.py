@@ -32,32 +32,22 @@ class ImplicitMidpoint(RungeKutta):
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)
         loads = grid.dt * system.load(grid.midpoints)
-        march = _march_autonomous if system.autonomous else _march_nonautonomous
-        return Trajectory(grid.observed_times, march(system, grid, loads))
+        if system.autonomous:
+            # in its eigenbasis all modes are independent, and several steps are one multiplication
+            eigenvalues, basis = system.modes
+            scaled = 0.5 * grid.dt * eigenvalues
+            # then 1 + s lambda > 0 for every mode; for lambda >= 0 the factor below is at most one in size (thm:im)
+            if not scaled.min() > -1.0:
+                least = 1 + scaled.min()
+                raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {least:.3g}")
+            factor, forcing = (1.0 - scaled) / (1.0 + scaled), (loads @ basis) / (1.0 + scaled)
+            return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
+        identity = np.eye(len(system.initial))
 
+        # K(t) has no common eigenbasis; Cholesky fails where eq:im_retained may have no solution
+        def step(alpha: Array, given: tuple[float, Array]) -> Array:
+            half = 0.5 * grid.dt * system.stiffness(given[0])
+            return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])
 
-# K does not change: in its eigenbasis all modes are independent, and several steps are one multiplication
-def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
-    eigenvalues, basis = system.modes
-    scaled = 0.5 * grid.dt * eigenvalues
-    # then 1 + s lambda > 0 for every mode; for lambda >= 0 the factor below is at most one in size (thm:im)
-    if not scaled.min() > -1.0:
-        raise IndefiniteStiffnessError(
-            f"I + (dt/2) K is not positive definite: least eigenvalue {1 + scaled.min():.3g}"
-        )
-    factor = (1.0 - scaled) / (1.0 + scaled)
-    forcing = (loads @ basis) / (1.0 + scaled)
-    return recurrence(factor, forcing, system.initial, basis, grid)
-
-
-# K(t) has no common eigenbasis: each step is a Cholesky factorisation, which fails where eq:im_retained may have no
-# solution
-def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
-    identity = np.eye(len(system.initial))
-
-    def step(alpha: Array, given: tuple[float, Array]) -> Array:
-        half = 0.5 * grid.dt * system.stiffness(given[0])
-        return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])
-
-    each = zip(grid.midpoints.tolist(), loads, strict=True)
-    return grid.observe(accumulate(each, step, initial=system.initial))
+        each = zip(grid.midpoints.tolist(), loads, strict=True)
+        return Trajectory(grid.observed_times, grid.observe(accumulate(each, step, initial=system.initial)))

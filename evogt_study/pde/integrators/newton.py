@@ -156,7 +156,7 @@ def _multiply(mass: Any, z: Array) -> Array:
 
 
 def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
-    """The solver of a matrix, dense in C order or sparse; a dense matrix is overwritten.
+    """Return the solver of a matrix, dense in C order or sparse; a dense matrix is overwritten.
 
     Raises IndefiniteStiffnessError if it is singular, or not positive definite where it should be.
     """

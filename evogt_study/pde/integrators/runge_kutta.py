@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
-from evogt_study.pde.galerkin.stiffness import MatrixInTime
+from evogt_study.pde.galerkin.assembly import MatrixInTime
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.integrators.newton import ImplicitSteps
@@ -80,7 +80,14 @@ class RungeKutta(Integrator):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         if self.start is None:
             return self.advance(system, grid)
-        return self.start.march(system, grid, lambda head, halves: advance(IMPLICIT_EULER, head, halves), self.advance)
+        head, tail = self.start.split(grid)
+        first = advance(IMPLICIT_EULER, system, head)
+        states = dict(zip([step // 2 for step in head.observed], first.coefficients, strict=True))
+        if tail is not None:
+            whole, after = grid.steps - tail.steps, replace(system, initial=first.coefficients[-1])
+            later = [step + whole for step in tail.observed]
+            states |= dict(zip(later, self.advance(after, tail).coefficients, strict=True))
+        return Trajectory(grid.observed_times, np.stack([states[step] for step in grid.observed]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         return advance(self.tableau, system, grid)
@@ -88,10 +95,9 @@ class RungeKutta(Integrator):
     def times(self, grid: TimeGrid) -> Array:
         if self.start is None:
             return self.tableau.times(grid).ravel()
-        stages = self.tableau.times
-        return self.start.times(
-            grid, lambda head: IMPLICIT_EULER.times(head).ravel(), lambda tail: stages(tail).ravel()
-        )
+        head, tail = self.start.split(grid)
+        later = [] if tail is None else [self.tableau.times(tail).ravel()]
+        return np.concatenate([IMPLICIT_EULER.times(head).ravel(), *later])
 
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:

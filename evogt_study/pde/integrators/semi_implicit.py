@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
+from evogt_study.pde.galerkin.assembly import TIMES_AT_ONCE
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.integrators.newton import factorise
 from evogt_study.pde.numerics.arrays import Array
@@ -51,7 +52,7 @@ class SemiImplicit(Integrator):
         """Advance alpha(0) to final_time.  Return the observed states and the energy after every step."""
         if not system.autonomous or not system.symmetric:
             return self._march(system, grid, _factorise(system, grid.dt))
-        eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+        eigenvalues, basis = system.modes
         diagonals, squares = {s: s + grid.dt * eigenvalues for s in self.shifts(grid.dt)}, np.empty_like(eigenvalues)
         least = min(diagonal.min() for diagonal in diagonals.values())
         if not least > 0.0:
@@ -74,14 +75,17 @@ class SemiImplicit(Integrator):
     def _steps(
         self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart, energies: list[float]
     ) -> Iterator[Array]:
-        """The states of all steps; each call overwrites the last one."""
+        """Return the states of all steps; each call overwrites the last one."""
         times, lifting, side = grid.step_times, system.lifting, self.side(grid.dt)
         alpha, zeros = system.initial.copy(), np.zeros_like(system.initial)
         reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
         nodal = flux = own = None
         for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
             now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))
-            loads = grid.dt * self._loads(system, now[: len(following)], following)
+            loads = system.load(following) if len(following) else np.zeros((0, len(zeros)))
+            if lifting is not None and self.damping and len(following):
+                loads = loads - self.damping * (lifting.mass(following) - lifting.mass(now[: len(following)]))
+            loads = grid.dt * loads
             if lifting is not None:
                 nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
             for n, t in enumerate(now):
@@ -92,15 +96,6 @@ class SemiImplicit(Integrator):
                 if n < len(following):  # the last time has an energy, and no step
                     alpha = step.solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
 
-    def _loads(self, system: GalerkinSystem, now: Array, following: Array) -> Array:
-        """b at the ends of the steps, and what the lifting adds to the damping, (T, r)."""
-        if not len(following):
-            return np.zeros((0, len(system.initial)))
-        loads = system.load(following)
-        if system.lifting is not None and self.damping:
-            loads = loads - self.damping * (system.lifting.mass(following) - system.lifting.mass(now))
-        return loads
-
     def times(self, grid: TimeGrid) -> Array:
         return grid.step_times
 
@@ -109,7 +104,7 @@ class SemiImplicit(Integrator):
 
 
 def _rotate(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
-    """The system in the coordinates basis^T alpha; K itself stays, since a step has its parts."""
+    """Return the system in the coordinates basis^T alpha; K itself stays, since a step has its parts."""
     lifting, reaction = system.lifting, system.reaction
     if lifting is not None:
         mass, flux = lifting.mass, lifting.flux
@@ -167,7 +162,7 @@ class StabilizedSemiImplicit(SemiImplicit):
         return (1.0 + self.stabilization * dt,)
 
     def side(self, dt: float) -> Side:
-        """(1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
+        """Return (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
         (shift,) = self.shifts(dt)
 
         def side(alpha: Array, slope: Array, load: Array) -> float:

@@ -11,19 +11,9 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import KNOWN, MethodSpec
+from evogt_study.methods.protocol import KNOWN, Method, MethodSpec
+from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
-from evogt_study.pde.baselines.references import (
-    DIFFERENCES,
-    ELEMENTS,
-    EXACT,
-    OWN_STEPS,
-    REFINED,
-    SIZED,
-    FunctionReference,
-    ReferenceAmongWorkers,
-    make_reference,
-)
 from evogt_study.pde.baselines.stored_solution import StoredSolution
 from evogt_study.pde.certificates.certify import check_certificates, select_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
@@ -31,30 +21,24 @@ from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.retained_space import SVD
-from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, FieldMethod, states_fields
-from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
+from evogt_study.pde.galerkin.system import check_diffusion
+from evogt_study.pde.methods import recording
+from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
+from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
-    check_diffusion_on_nodes,
-    dictionary_of,
-    finite,
-    quadrature_of,
-    seconds_of,
+    check_finite,
+    estimate_seconds,
+    make_dictionary,
+    make_quadrature,
+    make_time_grid,
+    report_user_errors,
 )
-from evogt_study.pde.methods.recording import (
-    RECORDABLE,
-    STAGE_SECONDS,
-    StageClock,
-    arrays,
-    check_norms,
-    compute_certificates,
-    record,
-)
-from evogt_study.pde.methods.variables import warn_outside_ball
+from evogt_study.pde.methods.variables import warn_of_reach
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
-from evogt_study.schema.parameters import declared_parameters, make_typed
+from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
@@ -76,12 +60,12 @@ class Evolution(ProblemMethod):
     checked: set[str] = field(default_factory=set, repr=False)
 
     @staticmethod
-    def of(spec: MethodSpec) -> Evolution:
+    def of(spec: MethodSpec) -> Method:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
-        if states_fields(spec.problem):
-            return FieldMethod.of(spec, FieldEvolutionCase)  # type: ignore[return-value]  # for another kind of problem
-        known = {code.reference: code for code in spec.references}
-        return Evolution.declared(spec, declared_parameters(EvolutionParameters), RECORDABLE, references=known)
+        if has_fields(spec.problem):
+            return FieldEvolutionCase.of(spec)
+        own, known = declared_parameters(EvolutionParameters), {code.reference: code for code in spec.references}
+        return Evolution.declare(spec, own, recording.RECORDABLE, references=known)
 
     @cached_property
     def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -96,7 +80,7 @@ class Evolution(ProblemMethod):
     @cached_property
     def saved_times(self) -> int | tuple[float, ...]:
         """Times of the output, or two if no output uses them, so that such runs are one."""
-        return self.output.times if arrays(self.output) else 2
+        return self.output.times if recording.select_arrays(self.output) else 2
 
     def bind(self, values: Values) -> EvolutionCase:
         return EvolutionCase(self, values)
@@ -105,8 +89,8 @@ class Evolution(ProblemMethod):
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
         if self.has_final_error(values.get("reference")):
             known.insert(0, "error")
-        own_step = values.get("reference") == DIFFERENCES and "reference_dt" not in values
-        if own_step or values.get("reference") in (ELEMENTS, REFINED):
+        own_step = values.get("reference") == references.DIFFERENCES and "reference_dt" not in values
+        if own_step or values.get("reference") in (references.ELEMENTS, references.REFINED):
             known += ["reference_error", "reference_share"]
         known += [name for name in NORMS if name in self.output.record]
         if "coefficient_reference" in values:
@@ -119,14 +103,14 @@ class Evolution(ProblemMethod):
 
     def has_final_error(self, reference: Value | None) -> bool:
         """Return True if the final error may be measured.  It is unknown for the problem of a factory."""
-        return reference not in (None, EXACT) or self.source.has_exact is not False
+        return reference not in (None, references.EXACT) or self.source.has_exact is not False
 
     def value_text(self, name: str, value: Value) -> str:
         code = self.references.get(str(value)) if name == "reference" else None
-        return super().value_text(name, value) if code is None else _function_content(code)
+        return super().value_text(name, value) if code is None else _identify_function(code)
 
     def required(self, values: Values) -> tuple[str, ...]:
-        more = ("reference_points",) if values.get("reference") in SIZED else ()
+        more = ("reference_points",) if values.get("reference") in references.SIZED else ()
         return super().required(values) + more
 
 
@@ -137,48 +121,38 @@ class EvolutionCase(ProblemCase):
     """
 
     NAME = "evolution"
+    PARAMETERS = EvolutionParameters
 
     def __init__(self, method: Evolution, values: Values) -> None:
-        self.method, self.values = method, values
+        super().__init__(method, values)
         # what a key needs, and what may not fit together
-        self.dictionary, self.integrator = dictionary_of(values), integrator_of(values)
-        self.grid = time_grid(values["final_time"], values["dt"], method.saved_times)  # type: ignore[arg-type]
+        self.dictionary, self.integrator = make_dictionary(values), make_integrator(values)
+        self.grid = make_time_grid(values["final_time"], values["dt"], method.saved_times)  # type: ignore[arg-type]
         if "coefficient_reference" in values:
             self.discretisation  # noqa: B018
-
-    @cached_property
-    def given(self) -> EvolutionParameters:
-        """Parameter values as objects."""
-        return make_typed(EvolutionParameters, self.values)
 
     @cached_property
     def discretisation(self) -> Discretisation:
         """Dictionary, rules, time grid and integrator of the case."""
         given = self.given
         return Discretisation(
-            dictionary=self.dictionary,
-            seed=given.seed if self.dictionary.RANDOM else 0,  # so that runs of all seeds are one
-            tau=given.tau,
-            quadrature=given.quadrature,
-            validation=given.validation,
-            grid=self.grid,
-            integrator=self.integrator,
-            assessment=given.assessment,
+            dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # runs of all seeds are one
+            tau=given.tau, quadrature=given.quadrature, validation=given.validation, grid=self.grid,
+            integrator=self.integrator, assessment=given.assessment, decomposition=given.decomposition or SVD,
             coefficient_reference=_coefficient_reference(given),
-            decomposition=given.decomposition or SVD,
-        )
+        )  # fmt: skip
 
     @property
     def times_text(self) -> str:
-        return _saved_times_text(self.grid) if arrays(self.method.output) else "null"
+        return _saved_times_text(self.grid) if recording.select_arrays(self.method.output) else "null"
 
     def list_unused(self) -> tuple[str, ...]:
         reference = self.values.get("reference")
-        is_measured = reference not in (None, EXACT)
+        is_measured = reference not in (None, references.EXACT)
         unused: tuple[str, ...] = () if is_measured else ("reference",)
         if self.values.get("decomposition") == SVD:
             unused += ("decomposition",)
-        if reference not in SIZED:
+        if reference not in references.SIZED:
             unused += ("reference_points",)
         if not is_measured or reference in self.method.references:
             unused += ("reference_dt",)
@@ -190,13 +164,13 @@ class EvolutionCase(ProblemCase):
     def reference_content(self) -> dict[str, Value]:
         """Parameters of the reference if it is not the exact solution."""
         given = self.given
-        if given.reference is None or given.reference == EXACT:
+        if given.reference is None or given.reference == references.EXACT:
             return {}
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return {"reference": _function_content(code)}
+            return {"reference": _identify_function(code)}
         content: dict[str, Value] = {"reference": given.reference}
-        if given.reference in SIZED and given.reference_points is not None:
+        if given.reference in references.SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
         return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
 
@@ -206,7 +180,7 @@ class EvolutionCase(ProblemCase):
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.problem_identity(self.values)
         reference = content_hash(self.reference_content)
-        if self.given.reference == REFINED:  # one reference for all seeds
+        if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
         return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
@@ -214,15 +188,17 @@ class EvolutionCase(ProblemCase):
         problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)
         reference = self.reference(problem)
         if reference is not None:
-            reference = ReferenceAmongWorkers(reference, identity)
+            reference = references.ReferenceAmongWorkers(reference, identity)
         output = self.method.output
-        clock = StageClock(share)
-        share = clock if STAGE_SECONDS in output.record else share
+        clock = recording.StageClock(share)
+        share = clock if recording.STAGE_SECONDS in output.record else share
         norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
-        made = finite(record(solution, output, compute_certificates(solution, wanted, share, identity)))
+        made = check_finite(
+            recording.make_record(solution, output, recording.compute_certificates(solution, wanted, share, identity))
+        )
         # where nothing that is recorded shows it
         if not np.isfinite(solution.trajectory.coefficients[-1]).all():
             raise DivergedError("the solution is not finite at the final time")
@@ -232,24 +208,23 @@ class EvolutionCase(ProblemCase):
         """Return the reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
         given = self.given
         if isinstance(given.reference, StoredSolution):
-            return given.reference.fitting(problem, self.discretisation.grid.observed_times)
+            given.reference.check(problem, self.discretisation.grid.observed_times)
+            return given.reference
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return FunctionReference(code.load(), _function_content(code))
-        return make_reference(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
-
-    @property
-    def reference_grid(self) -> TimeGrid:
-        """The time steps of the reference.  Raises ParameterError."""
-        given = self.given
-        return self.discretisation.grid.refined(given.reference_dt or given.dt / OWN_STEPS.get(str(given.reference), 1))
+            return references.FunctionReference(code.load(), _identify_function(code))
+        return references.make_reference(
+            given.reference, problem, self.discretisation, given.reference_points, given.reference_dt
+        )
 
     def check(self) -> None:
         run, method = self.discretisation, self.method
         if method.source.dimension is not None:
             run.dictionary.check_dimension(method.source.feature_dimension)
-            warn_outside_ball(run.dictionary, method.source.dimension)
-        if not arrays(method.output):  # then no time is saved, but the times of the file must still be valid
+            warn_of_reach(run.dictionary, method.source.dimension)
+        if not recording.select_arrays(
+            method.output
+        ):  # then no time is saved, but the times of the file must still be valid
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
@@ -279,7 +254,7 @@ class EvolutionCase(ProblemCase):
         measured = [name for name in ("error_history", *NORMS) if name in wanted]
         if self.reference(problem) is None and problem.exact is None and measured:
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(measured[0]))
-        check_norms(problem, wanted)
+        recording.check_norms(problem, wanted)
         check_certificates(wanted, problem, run.grid.final_time)
         unknown = {
             "free_energy_history": "for a problem without potential" if problem.potential is None else "",
@@ -292,20 +267,24 @@ class EvolutionCase(ProblemCase):
             run.coefficient_reference.check(problem)
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.domain.feature_dimension)
-        check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.method.source.name)
-        quadrature_of("validation", run.validation, problem)
+        # the diffusion of a user's problem may not even be a function
+        with report_user_errors(f"`diffusion` of {self.method.source.name}"):
+            nodes = make_quadrature("quadrature", run.quadrature, problem)
+            check_diffusion(problem, nodes, run.integrator.times(run.grid))
+        make_quadrature("validation", run.validation, problem)
         if run.assessment is not None:
-            quadrature_of("assessment", run.assessment, problem)
+            make_quadrature("assessment", run.assessment, problem)
 
     @property
     def work(self) -> float | None:
-        problem, points = self.method.example(self.values), self.given.reference_points
+        problem, given, grid = self.method.example(self.values), self.given, self.grid
         if problem is None:
             return None
-        flops = rough_flops(self.discretisation, problem)
-        if self.given.reference == "finite_difference" and points is not None:
-            flops += finite_difference_flops(problem, points, self.reference_grid.steps)
-        return seconds_of(flops)
+        flops = count_flops(self.discretisation, problem)
+        if given.reference == references.DIFFERENCES and given.reference_points is not None:
+            own = grid.refined(given.reference_dt or given.dt / references.OWN_STEPS[references.DIFFERENCES])
+            flops += finite_difference_flops(problem, given.reference_points, own.steps)
+        return estimate_seconds(flops)
 
     # Phi with its SVD's copies, the retained basis with its gradients, and the validation features: whatever is alive
     # at once, since stages hand their arrays on
@@ -321,13 +300,13 @@ class EvolutionCase(ProblemCase):
         checked = validation * (N + observed * 3)
         most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
         reference = 0.0
-        if self.given.reference == "finite_difference" and self.given.reference_points is not None:
+        if self.given.reference == references.DIFFERENCES and self.given.reference_points is not None:
             reference = finite_difference_memory(dimension, self.given.reference_points, observed)
         return float(8.0 * (layers + FRAGMENTED * most)) + reference
 
 
 # multiplications and additions of dense products only: what is of lower order disappears in the timing
-def rough_flops(run: Discretisation, problem: Problem) -> float:
+def count_flops(run: Discretisation, problem: Problem) -> float:
     """Estimate the operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
     d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
     Q, V = run.quadrature.count(d), run.validation.count(d)
@@ -356,17 +335,11 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
     return None if name is None else CoefficientReference(name, **used)
 
 
-def _function_content(code: UserCode) -> str:
+def _identify_function(code: UserCode) -> str:
     """Return the identity of a user function as canonical JSON."""
     return canonical_json(code.identity)
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
 def _saved_times_text(grid: TimeGrid) -> str:
     return json_text(grid.saved)
-
-
-@lru_cache(maxsize=KNOWN)
-def time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
-    """Return `TimeGrid.of`, cached for neighbouring cases."""
-    return TimeGrid.of(final_time, dt, times)

@@ -6,56 +6,49 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import MethodSpec
-from evogt_study.pde.baselines.references import (
-    ELEMENTS,
-    EXACT,
-    REFINED,
-    ReferenceAmongWorkers,
-    RefinedReference,
-    element_reference,
-)
+from evogt_study.pde.baselines import references
 from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.flux_system import FieldSpace, FluxSystem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.integrators.field_steps import FieldSolution, check_integrator, march_fields
-from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
+from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
-    dictionary_of,
-    finite,
-    quadrature_of,
-    seconds_of,
+    check_finite,
+    estimate_seconds,
+    make_dictionary,
+    make_quadrature,
+    make_time_grid,
 )
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.methods.recording import scalar_data
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, Reference, Share, afresh, estimate_error
+from evogt_study.pde.pipeline import Discretisation, Reference, Share, compute_stage, estimate_error
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
-from evogt_study.schema.parameters import choice, declared_parameters, integer, make_typed, parameter_field, same_as
+from evogt_study.schema.parameters import choice, integer, parameter_field, same_as
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json
+from evogt_study.schema.values import Value, Values
 
-RECORDABLE_FIELDS = ("error_history", "field", "integral_history")
+_REFERENCES = references.EXACT, references.REFINED, references.ELEMENTS
 _TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
-def states_fields(problem: object) -> bool:
+def has_fields(problem: object) -> bool:
     """Return True if the problem of a study, or the object in a file that it names, has fields or nonlinear fluxes."""
     return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
 
 
 def solve_fields(
-    data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = afresh
+    data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = compute_stage
 ) -> FieldSolution:
     """Solve in one retained space for each field (eq:retained_basis).
 
@@ -63,18 +56,19 @@ def solve_fields(
     Newton's method does not converge.
     """
     check_integrator(run.integrator)
-    spaces = [_space(data.problem.box(each), run, share) for _, each in data.problem.fields]
-    rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
-    system = FluxSystem(data.terms, [FieldSpace.of(space, rules) for space in spaces])
-    return march_fields(system, run.integrator, run.grid, tolerance, keep)
 
-
-def _space(box: Box, run: Discretisation, share: Share) -> RetainedSpace:
-    def make() -> RetainedSpace:
+    def make_space(box: Box) -> RetainedSpace:
         trial = trial_functions(box, box.features(run.dictionary, run.seed), box.quadrature(run.quadrature))
         return retain(trial, weighted_svd(trial), run.tau)
 
-    return share("retained space", (run.dictionary, run.seed, run.quadrature, run.tau, box), make)
+    spaces = []
+    for _, each in data.problem.fields:
+        box = data.problem.box(each)
+        key = (run.dictionary, run.seed, run.quadrature, run.tau, box)
+        spaces.append(share("retained space", key, partial(make_space, box)))
+    rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
+    system = FluxSystem(data.terms, [FieldSpace.of(space, rules) for space in spaces])
+    return march_fields(system, run.integrator, run.grid, tolerance, keep)
 
 
 @dataclass(frozen=True)
@@ -128,9 +122,8 @@ class FieldParameters:
     final_time: float = same_as(EvolutionParameters, "final_time")
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")
     reference: str | None = parameter_field(
-        f"{EXACT}, {REFINED} or {ELEMENTS} for nonlinear fluxes and several fields",
-        choice((EXACT, REFINED, ELEMENTS)), "what errors are measured against", "the exact solution where left out",
-        optional=True,
+        f"{', '.join(_REFERENCES[:2])} or {_REFERENCES[2]} for nonlinear fluxes and several fields",
+        choice(_REFERENCES), "what errors are measured against", "the exact solution where left out", optional=True,
     )  # fmt: skip
     reference_points: int | None = same_as(EvolutionParameters, "reference_points")
     reference_dt: float | None = same_as(EvolutionParameters, "reference_dt")
@@ -145,19 +138,12 @@ class FieldMethod(ProblemMethod):
 
     solves_fields = True
 
-    kind: type[FieldCase]
-
-    @staticmethod
-    def of(spec: MethodSpec, kind: type[FieldCase]) -> FieldMethod:
-        """Make the method of `spec`.  Raises StudyError if an output does not exist."""
-        method = FieldMethod.declared(spec, declared_parameters(kind.PARAMETERS), RECORDABLE_FIELDS, kind=kind)
-        taken = set(method.problem_names) & set(method.parameters)
-        if taken:
+    def __post_init__(self) -> None:
+        if taken := set(self.field_names) & set(self.parameters):
             raise StudyError(f"a field must have another name than a parameter, got {min(taken)!r}")
-        return method
 
     @property
-    def problem_names(self) -> tuple[str, ...]:
+    def field_names(self) -> tuple[str, ...]:
         """Names of the fields."""
         statement = self.source.statement
         assert isinstance(statement, FieldProblem)  # noqa: S101
@@ -168,44 +154,33 @@ class FieldMethod(ProblemMethod):
         dictionary = ("quadrature", "dictionary", *self.of_kinds.get("dictionary", ()), "seed", "tau")
         return tuple(name for name in dictionary if name in self.parameters)
 
-    def bind(self, values: Values) -> FieldCase:
-        return self.kind(self, values)
-
     def required(self, values: Values) -> tuple[str, ...]:
-        more = ("reference_points",) if values.get("reference") == ELEMENTS else ()
+        more = ("reference_points",) if values.get("reference") == references.ELEMENTS else ()
         return super().required(values) + more
 
     def is_measured(self, reference: Value | None) -> bool:
         """Return True if errors are measured."""
-        return bool(self.source.has_exact) or reference in (REFINED, ELEMENTS)
+        return bool(self.source.has_exact) or reference in (references.REFINED, references.ELEMENTS)
 
     def scalars(self, values: Values) -> tuple[str, ...]:
         reference = values.get("reference")
-        errors = ("error", *(f"error_{name}" for name in self.problem_names)) if self.is_measured(reference) else ()
-        own = ("reference_error",) if reference in (REFINED, ELEMENTS) else ()
+        errors = ("error", *(f"error_{name}" for name in self.field_names)) if self.is_measured(reference) else ()
+        own = ("reference_error",) if reference in (references.REFINED, references.ELEMENTS) else ()
         return (*errors, *own, *self.kind.SCALARS)
 
 
 class FieldCase(ProblemCase):
     """One run for several fields or nonlinear fluxes."""
 
-    PARAMETERS: ClassVar[Any]
-    SCALARS: ClassVar[tuple[str, ...]]
+    METHOD = FieldMethod
+    RECORDABLE = ("error_history", "field", "integral_history")
     method: FieldMethod
 
-    def __init__(self, method: FieldMethod, values: Values) -> None:
-        self.method, self.values = method, values
-
-    @cached_property
-    def given(self) -> Any:
-        """Parameter values as objects."""
-        return make_typed(self.PARAMETERS, self.values)
-
-    @cached_property
-    def grid(self) -> TimeGrid:
+    @property
+    def observed(self) -> TimeGrid:
         """The time grid.  Raises ParameterError."""
         output = self.method.output
-        return TimeGrid.of(self.given.final_time, self.given.dt, output.times if output.record else 2)
+        return make_time_grid(self.given.final_time, self.given.dt, output.times if output.record else 2)
 
     @property
     def newton(self) -> tuple[float, bool]:
@@ -213,25 +188,9 @@ class FieldCase(ProblemCase):
         newton = self.given.newton or Newton()
         return newton.tolerance, newton.factors == _KEPT
 
-    @property
-    def times_text(self) -> str:
-        return canonical_json(self.grid.saved_times.tolist()) if self.method.output.record else "null"
-
-    @property
-    def stages(self) -> Mapping[str, Hashable]:
-        return {}
-
-    def check(self) -> None:
-        problem: Any = self.method.problem(self.values)
-        len(self.grid.saved_times)  # raises where they do not fit
-        quadrature_of("validation", self.given.validation, problem)
+    def check_problem(self, data: FieldData) -> None:
         if not self.method.is_measured(self.values.get("reference")) and "error_history" in self.method.output.record:
             raise StudyError("`record` must leave out error_history without exact solution or reference")
-        self.check_fields(problem)
-
-    @abstractmethod
-    def check_fields(self, data: FieldData) -> None:
-        """Raise InputError if the method cannot solve the problem."""
 
     @abstractmethod
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
@@ -248,32 +207,35 @@ class FieldCase(ProblemCase):
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
         solution = self.solve(data, share)
-        variables = {name: _scalar(value) for name, value in self.diagnose(solution).items()}
+        variables = scalar_data(self.diagnose(solution))
         reference = self.make_reference(data)
         if reference is not None or data.problem.has_exact:
-            variables |= self._errors(data, solution, reference)
-        return finite(self._with_outputs(data, solution, variables))
+            variables |= self._measure_errors(data, solution, reference)
+        return check_finite(self._add_outputs(data, solution, variables))
 
-    def _errors(self, data: FieldData, solution: FieldSolution, reference: Reference | None) -> dict[str, Datum]:
-        rule, times = data.domain.quadrature(self.given.validation), self.grid.observed_times
+    def _measure_errors(
+        self, data: FieldData, solution: FieldSolution, reference: Reference | None
+    ) -> dict[str, Datum]:
+        rule, times = data.domain.quadrature(self.given.validation), self.observed.observed_times
         variables = dict[str, Datum]()
         if reference is not None:
-            reference = ReferenceAmongWorkers(reference, self.method.problem_identity(self.values))
+            reference = references.ReferenceAmongWorkers(reference, self.method.problem_identity(self.values))
             known = reference(rule.nodes, times)
-            variables["reference_error"] = _scalar(estimate_error(reference, known[-1], rule, times[-1:]))
+            variables |= scalar_data({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
         else:
             known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
-        errors = _relative(solution.evaluate(rule.nodes), known, rule.weights)
-        variables["error"] = _scalar(errors[-1].max())
+        pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
+        errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
+        variables |= scalar_data({"error": errors[-1].max()})
         for name, each in zip(data.problem.names, errors[-1], strict=True):
             about = {"long_name": f"relative L2 error of {name} at the final time", "units": "1"}
             variables[f"error_{name}"] = Datum((), np.asarray(each), about)
         if "error_history" in self.method.output.record:
-            variables["error_history"] = Datum(("time",), errors[self.grid.saved_positions].max(axis=1))
+            variables["error_history"] = Datum(("time",), errors[self.observed.saved_positions].max(axis=1))
         return variables
 
-    def _with_outputs(self, data: FieldData, solution: FieldSolution, variables: dict[str, Datum]) -> Record:
-        wanted, grid = self.method.output.record, self.grid
+    def _add_outputs(self, data: FieldData, solution: FieldSolution, variables: dict[str, Datum]) -> Record:
+        wanted, grid = self.method.output.record, self.observed
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
         saved, names = grid.saved_positions, data.problem.names
         if "integral_history" in wanted:
@@ -304,36 +266,37 @@ class FieldEvolutionCase(FieldCase):
     @cached_property
     def discretisation(self) -> Discretisation:
         """All settings except the problem."""
-        given, dictionary = self.given, dictionary_of(self.values)
+        given, dictionary = self.given, make_dictionary(self.values)
         return Discretisation(
             dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
-            quadrature=given.quadrature, validation=given.validation, grid=self.grid,
-            integrator=integrator_of(self.values),
+            quadrature=given.quadrature, validation=given.validation, grid=self.observed,
+            integrator=make_integrator(self.values),
         )  # fmt: skip
 
     def list_unused(self) -> tuple[str, ...]:
         reference = self.values.get("reference")
-        unused = ("reference", "reference_dt") if reference in (None, EXACT) else ()
-        return unused if reference == ELEMENTS else (*unused, "reference_points")
+        unused = ("reference", "reference_dt") if reference in (None, references.EXACT) else ()
+        return unused if reference == references.ELEMENTS else (*unused, "reference_points")
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
         run = self.discretisation
         return {"retained space": (run.dictionary, run.seed, run.quadrature, run.tau)}
 
-    def check_fields(self, data: FieldData) -> None:
+    def check_problem(self, data: FieldData) -> None:
+        super().check_problem(data)
         check_integrator(self.discretisation.integrator)
-        quadrature_of("quadrature", self.given.quadrature, data)  # type: ignore[arg-type]
+        make_quadrature("quadrature", self.given.quadrature, data)  # type: ignore[arg-type]
         self.make_reference(data)
 
     @property
     def work(self) -> float | None:
-        run, count = self.discretisation, len(self.method.problem_names)
+        run, count = self.discretisation, len(self.method.field_names)
         d = self.method.source.dimension or 1
         r, Q = min(run.dictionary.N, run.quadrature.count(d)), run.quadrature.count(d)
         space = count * (2 * Q * run.dictionary.N**2 + 20 * run.dictionary.N**3)
         step = 4 * ((count * r) ** 3 + count * count * (1 + d) ** 2 * Q * r * r)
-        return seconds_of(float(space + run.grid.steps * step))
+        return estimate_seconds(float(space + run.grid.steps * step))
 
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
         return solve_fields(data, self.discretisation, *self.newton, share)
@@ -346,18 +309,6 @@ class FieldEvolutionCase(FieldCase):
         return {"rank": solution.system.size, "mass_defect": max(defects)}
 
     def make_reference(self, data: FieldData) -> Reference | None:
-        given, run = self.given, self.discretisation
-        if given.reference == REFINED:
-            return RefinedReference.of(partial(solve_fields, data), data.dimension, run, given.reference_dt)
-        if given.reference == ELEMENTS:
-            return element_reference(data, given.reference_points, run.grid, given.reference_dt)
-        return None
-
-
-def _scalar(value: Any) -> Datum:
-    return Datum((), np.asarray(value))
-
-
-def _relative(found: Array, known: Array, weights: Array) -> Array:
-    """Return relative L2 errors of fields, (S, n, Q) -> (S, n)."""
-    return np.stack([relative_errors(found[:, a], known[:, a], weights) for a in range(found.shape[1])], axis=1)
+        given = self.given
+        options = given.reference_points, given.reference_dt
+        return references.make_reference(given.reference, data, self.discretisation, *options, solve_fields)

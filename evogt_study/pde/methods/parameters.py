@@ -57,7 +57,7 @@ def quadrature_rule(raw: Any) -> Value:
     return QuadratureRule(rule, count)
 
 
-def _reference(raw: Any) -> Value:
+def _read_reference(raw: Any) -> Value:
     """Read a name, or the parts of a stored run.
 
     A user function is only named; the method has its code.
@@ -82,20 +82,13 @@ class EvolutionParameters:
     # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
     # factor of four at ten times the identity-mass defect.
     tau: float = parameter_field(
-        "in (0, 1)",
-        real(0.0, 1.0),
-        "τ",
-        "eigenvalue threshold of the retained space, app:threshold",
-        remedy="use e.g. 1e-12",
-        default=1e-12,
-    )
+        "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
+        remedy="use e.g. 1e-12", default=1e-12,
+    )  # fmt: skip
     decomposition: str | None = parameter_field(
-        f"one of {', '.join(DECOMPOSITIONS)}",
-        choice(tuple(DECOMPOSITIONS)),
-        "directions of the retained space",
-        "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out",
-        optional=True,
-    )
+        f"one of {', '.join(DECOMPOSITIONS)}", choice(tuple(DECOMPOSITIONS)), "directions of the retained space",
+        "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out", optional=True,
+    )  # fmt: skip
     quadrature: Rule = parameter_field(_RULE, quadrature_rule, "assembly rule", "points per direction")
     validation: Rule = parameter_field(_RULE, quadrature_rule, "validation rule", "points per direction")
     dt: float = parameter_field("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
@@ -104,38 +97,25 @@ class EvolutionParameters:
         INTEGRATORS.wanted, registry_key(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
     )
     reference: str | StoredSolution | None = parameter_field(
-        f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
-        _reference,
-        "what errors are measured against",
-        "the problem's exact solution where left out",
-        optional=True,
-        resolve=resolve_reference,
-        takes_code=True,
-    )
+        f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run", _read_reference,
+        "what errors are measured against", "the problem's exact solution where left out", optional=True,
+        resolve=resolve_reference, takes_code=True,
+    )  # fmt: skip
     reference_points: int | None = parameter_field(
-        "an integer >= 1",
-        integer(1),
-        "interior points per direction of the reference",
-        "of finite_elements its cells per direction, or refinements of the triangles",
-        optional=True,
-    )
+        "an integer >= 1", integer(1), "interior points per direction of the reference",
+        "of finite_elements its cells per direction, or refinements of the triangles", optional=True,
+    )  # fmt: skip
     reference_dt: float | None = parameter_field(
-        "a positive number",
-        real(0.0),
-        "time step of the reference",
-        "if left out dt/8, and dt/2 for finite_elements",
-        optional=True,
-    )
+        "a positive number", real(0.0), "time step of the reference",
+        "if left out dt/8, and dt/2 for finite_elements", optional=True,
+    )  # fmt: skip
     assessment: Rule | None = parameter_field(
         _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
     coefficient_reference: str | None = parameter_field(
-        f"one of {', '.join(coefficient_reference.NAMES)}",
-        choice(coefficient_reference.NAMES),
-        "reference of the final coefficients",
-        "tab:temporal_convergence",
-        optional=True,
-    )
+        f"one of {', '.join(coefficient_reference.NAMES)}", choice(coefficient_reference.NAMES),
+        "reference of the final coefficients", "tab:temporal_convergence", optional=True,
+    )  # fmt: skip
     coefficient_rtol: float | None = parameter_field(
         # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: the value would not be what was computed
         "in [2.3e-14, 1)",
@@ -195,21 +175,21 @@ PARAMETERS = with_kinds(declared_parameters(EvolutionParameters))
 """Parameters of `evolution` by name."""
 
 
-def kinds_of_case(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
+def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
     """Return the dictionary and the integrator that a case names."""
     names = [name for name, parameter in parameters.items() if parameter.kinds is not None and name in values]
     return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds
 
 
-def integrator_of(values: Values) -> Integrator:
+def make_integrator(values: Values) -> Integrator:
     """Return the integrator of a case with its parameters.  Raises ParameterError."""
     name = str(values["time_integrator"])
     kind = INTEGRATORS[name]
-    return _integrator(kind, name, *[(own, values[own]) for own in kind.parameters() if own in values])
+    return _make_integrator(kind, name, *[(own, values[own]) for own in kind.parameters() if own in values])
 
 
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
-def _integrator(kind: type[Integrator], name: str, *own: tuple[str, Value]) -> Integrator:
+def _make_integrator(kind: type[Integrator], name: str, *own: tuple[str, Value]) -> Integrator:
     given = dict(own)
     for missing in kind.required(given):
         if missing not in given:

@@ -61,23 +61,20 @@ class FormulaProblems(ProblemKind):
         except StudyError:
             return ""
         item = Markup('<li><span class="quiet">{}</span> <code>{}</code></li>\n')
-        equation = "u_t = div F + g" if "fields" in table or "flux" in table else _equation(table)
-        lines = {"equation": equation, **dict(_entries(table, ""))}
+        equation = "u_t = div F + g"
+        if not {"fields", "flux"} & table.keys():
+            terms = {"advection": " - b . grad u", "reaction": " + g", "potential": " - F'(u)"}
+            equation = "u_t = div(A grad u)" + "".join(term for name, term in terms.items() if name in table)
+            equation += " + f" if {"exact", "source"} & table.keys() else ""
+        lines = {"equation": equation, **dict(_list_entries(table, ""))}
         return Markup("").join(item.format(*(escape_text(cut(text, 200)) for text in line)) for line in lines.items())
 
 
-def _equation(table: Mapping[str, Any]) -> str:
-    """Return the equation of one field with the terms of a table."""
-    terms = {"advection": " - b . grad u", "reaction": " + g", "potential": " - F'(u)"}
-    others = "".join(term for name, term in terms.items() if name in table)
-    return f"u_t = div(A grad u){others}" + (" + f" if {"exact", "source"} & table.keys() else "")
-
-
-def _entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+def _list_entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
     """Return names and texts of the entries of a table and of its subtables."""
     for name, value in table.items():
         if isinstance(value, Mapping) and name != "domain":
-            yield from _entries(value, f"{prefix}{name}.")
+            yield from _list_entries(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value if isinstance(value, str) else str(value)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,20 +23,27 @@ from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTe
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.dictionaries.tanh_layers import default_radius
+from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
 from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
-from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.parameters import kinds_of_case, with_kinds
+from evogt_study.pde.methods.parameters import list_kinds, with_kinds
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
-from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.pde.problems.terms import GridTable
-from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, get_defaults, real
+from evogt_study.schema.parameters import (
+    GREEK,
+    OF_FORMULAS,
+    Parameter,
+    declared_parameters,
+    get_defaults,
+    make_typed,
+    real,
+)
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
@@ -71,19 +77,21 @@ class ProblemSource:
     @staticmethod
     def of(given: object) -> ProblemSource:
         """Return the source for a formula problem, or for the object of a user's file."""
-        if isinstance(given, (FormulaProblem, FieldProblem)):
-            return _from_statement(given)
+        loaded: Any = given.load() if isinstance(given, UserCode) else given
+        if isinstance(loaded, (FormulaProblem, FieldProblem)):
+            content = _identify_statement(loaded)
+            if isinstance(given, UserCode) and isinstance(loaded, FieldProblem) and loaded.terms is not None:
+                content["code"] = dict(given.identity)
+            parameters, make = {name: formula_parameter(name) for name in sorted(loaded.parameters)}, loaded
+            return ProblemSource(
+                loaded.name or "problem", parameters, content, make, loaded.has_exact,
+                getattr(loaded, "potential", None) is not None, loaded.dimension, loaded,
+            )  # fmt: skip
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
-        loaded = given.load()
-        if isinstance(loaded, (FormulaProblem, FieldProblem)):
-            source = _from_statement(loaded)
-            has_code = isinstance(loaded, FieldProblem) and loaded.terms is not None
-            return replace(source, content={**source.content, "code": dict(given.identity)}) if has_code else source
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
-        content = dict(given.identity)
-        parameters, make = read_signature(loaded, name), _check_problem(loaded, name, given)
-        return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
+        factory = _check_problem(loaded, name, given)
+        return ProblemSource(name, read_signature(loaded, name), dict(given.identity), factory, None, None, None)
 
 
 def formula_parameter(name: str) -> Parameter:
@@ -91,10 +99,10 @@ def formula_parameter(name: str) -> Parameter:
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
-def _from_statement(statement: FormulaProblem | FieldProblem) -> ProblemSource:
+def _identify_statement(statement: FormulaProblem | FieldProblem) -> dict[str, Any]:
+    """Return the content that identifies formulas: not their name, since the same formulas are the same problem."""
     if isinstance(statement, FieldProblem):
-        return _source_of(statement, statement.content, statement.symbolic.exact is not None)
-    # not its name: the same formulas are the same problem
+        return statement.content
     content = {key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")}
     if isinstance(statement.diffusion, GridTable):
         content["diffusion"] = {"table": statement.diffusion.digest}
@@ -102,17 +110,7 @@ def _from_statement(statement: FormulaProblem | FieldProblem) -> ProblemSource:
     content |= {key: value for key, value in optional.items() if value}
     if type(statement.domain) is not UnitCube:
         content["domain"] = domain_content(statement.domain)
-    return _source_of(statement, content, statement.exact is not None, statement.potential is not None)
-
-
-def _source_of(
-    statement: FormulaProblem | FieldProblem, content: dict[str, Any], has_exact: bool, has_potential: bool = False
-) -> ProblemSource:
-    parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
-    make: Any = statement
-    return ProblemSource(
-        statement.name or "problem", parameters, content, make, has_exact, has_potential, statement.dimension, statement
-    )
+    return content
 
 
 # SystemExit too: a factory that calls sys.exit must not end the command
@@ -157,13 +155,15 @@ class ProblemMethod(Method):
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
+    kind: Any = field(default=None, kw_only=True)
+    """The class of its cases."""
     of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
     known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
-    def declared(
+    def declare(
         cls,
         spec: MethodSpec,
         parameters: Mapping[str, Parameter],
@@ -171,7 +171,7 @@ class ProblemMethod(Method):
         directions: int = 0,
         **more: Any,
     ) -> Self:
-        """The method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
+        """Make the method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
 
         directions: of its features, besides the directions of space.
 
@@ -196,11 +196,17 @@ class ProblemMethod(Method):
         }
         parameters = with_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
-        known = {**parameters, **following(source.dimension, directions, parameters), **own}
-        return cls(source, output, known, of_kinds=of_kinds, **more)
+        if source.dimension is not None and "radius" in parameters:  # the default follows the dimension
+            radius = default_radius(source.dimension + directions)
+            parameters = {**parameters, "radius": replace(parameters["radius"], default=radius)}
+        return cls(source, output, {**parameters, **own}, of_kinds=of_kinds, **more)
+
+    def bind(self, values: Values) -> BoundCase:
+        case: BoundCase = self.kind(self, values)
+        return case
 
     def required(self, values: Values) -> tuple[str, ...]:
-        needed = [kind.required(values) for kind in kinds_of_case(self.parameters, values)]
+        needed = [kind.required(values) for kind in list_kinds(self.parameters, values)]
         return (*super().required(values), *(name for names in needed for name in names))
 
     @cached_property
@@ -221,7 +227,7 @@ class ProblemMethod(Method):
         values, unused = case.values, case.list_unused()
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
-            kinds = kinds_of_case(self.parameters, values)
+            kinds = list_kinds(self.parameters, values)
             own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
             others = self.unused(values).union(unused) - {*self.source.parameters}
             if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
@@ -242,11 +248,11 @@ class ProblemMethod(Method):
         return self.known_usages[key]
 
     def make_entry(self, name: str, value: Value, default: str | None) -> str:
-        """Return the entry of a parameter in a setup, or nothing for its default value."""
-        text = self.value_text(name, value)
+        """Return the entry of a parameter in a setup; none for its `default` as canonical JSON."""
+        text, written = self.value_text(name, value), self.written_name(name)
         if text == default:
             return ""
-        return f"{json_text(self.written_name(name))}:{text if self.written_name(name) == name else f'[{text}]'}"
+        return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
 
     def value_text(self, name: str, value: Value) -> str:
         """Return the value of a parameter as canonical JSON."""
@@ -259,7 +265,7 @@ class ProblemMethod(Method):
     def unused(self, values: Values) -> frozenset[str]:
         """Return the parameters of dictionaries and integrators that the case does not name."""
         every = frozenset[str]().union(*self.of_kinds.values())
-        return every.difference(*(kind.parameters() for kind in kinds_of_case(self.parameters, values)))
+        return every.difference(*(kind.parameters() for kind in list_kinds(self.parameters, values)))
 
     def problem_text(self, values: Values) -> str:
         """Return the identity of the problem of a case as canonical JSON."""
@@ -279,10 +285,6 @@ class ProblemMethod(Method):
         """Return the parameters of the problem."""
         return {name: values[name] for name in self.source.parameters if name in values}
 
-    def formula_values(self, values: Values) -> dict[str, float]:
-        """Return the numeric parameters of the problem, for its formulas."""
-        return {name: value for name, value in self.problem_values(values).items() if isinstance(value, (int, float))}
-
     def problem(self, values: Values) -> Problem:
         """Return the problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
         given = self.problem_values(values)
@@ -291,26 +293,25 @@ class ProblemMethod(Method):
             declared = self.parameters[name] is not self.source.parameters[name]
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number where a formula uses it", value)
-        final_time = values.get("final_time")
-        final_time = final_time if isinstance(final_time, float) else None
+        stated = values.get("final_time")
+        final_time = stated if isinstance(stated, float) else None
         statement: Any = self.source.statement
+        problem: Problem = self.source.make(**given) if statement is None else statement.until(final_time, **given)
         if statement is not None:
-            made: Problem = statement.until(final_time, **given)
-            return made
-        problem = self.source.make(**given)
-        with users_functions(f"the data of {self.source.name}"):
+            return problem
+        with report_user_errors(f"the data of {self.source.name}"):
             check_data(problem, final_time)
         return problem
 
     def example(self, values: Values) -> Problem | None:
-        """A problem like the case's, for estimates; None if a user's factory does not make one.
+        """Return a problem like the case's, for estimates; None if a user's factory does not make one.
 
         For formulas one case is enough: parameters do not change how they split.
         """
         key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
             try:
-                with quiet_doubts():
+                with silence_accuracy_warnings():
                     self.known_examples[key] = self.problem(values)
             except InputError:
                 self.known_examples[key] = None
@@ -325,19 +326,51 @@ class ProblemMethod(Method):
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """Return the problem, shared by the cases of a batch."""
-        with quiet_doubts():  # the check of the study has given them
+        with silence_accuracy_warnings():  # the check of the study has given them
             return share("problem", self.problem_identity(values), lambda: self.problem(values))
 
 
 class ProblemCase(BoundCase):
-    """A case of a `ProblemMethod`.  A subclass must have the attributes `method` and `values`."""
+    """A case of a `ProblemMethod` with these values."""
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
     """Version of the method.  It grows if equal parameters give other numbers, or if a default changes."""
+    METHOD: ClassVar[type[ProblemMethod]]
+    PARAMETERS: ClassVar[Any]
+    RECORDABLE: ClassVar[tuple[str, ...]]
+    SCALARS: ClassVar[tuple[str, ...]]
+    DIRECTIONS_OF_TIME: ClassVar[int] = 0
+    """Directions of its features besides the directions of space."""
 
-    method: Any
-    values: Values
+    def __init__(self, method: Any, values: Values) -> None:
+        self.method, self.values = method, values
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:
+        """Make the method whose cases these are.  Raises StudyError if the problem or an output does not exist."""
+        own = declared_parameters(cls.PARAMETERS)
+        return cls.METHOD.declare(spec, own, cls.RECORDABLE, cls.DIRECTIONS_OF_TIME, kind=cls)
+
+    @cached_property
+    def given(self) -> Any:
+        """Parameter values as objects."""
+        return make_typed(self.PARAMETERS, self.values)
+
+    @property
+    def observed(self) -> Any:
+        """The observed times.  Raises ParameterError."""
+        return make_time_grid(self.given.final_time, self.given.dt, self.method.output.times)
+
+    def check(self) -> None:
+        problem: Any = self.method.problem(self.values)
+        len(self.observed.saved_times)  # raises where they do not fit
+        make_quadrature("validation", self.given.validation, problem)
+        with np.errstate(all="ignore"):
+            self.check_problem(problem)
+
+    def check_problem(self, problem: Any) -> None:
+        """Raise InputError if the method cannot solve the problem, or record an output."""
 
     def list_unused(self) -> tuple[str, ...]:
         """Return parameters of the method that the case does not use."""
@@ -362,9 +395,9 @@ class ProblemCase(BoundCase):
         return self.usage.defaults
 
     @property
-    @abstractmethod
     def times_text(self) -> str:
         """Canonical JSON of the saved times, or null if no output uses them."""
+        return canonical_json(self.observed.saved_times.tolist()) if self.method.output.record else "null"
 
     @property
     def setup(self) -> str:
@@ -377,34 +410,33 @@ def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
     return json_object({"content": content, "values": json_object(dict(given))})
 
 
-def following(dimension: int | None, directions: int, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the parameters whose default depends on the dimension."""
-    if dimension is None or "radius" not in parameters:
-        return {}
-    return {"radius": replace(parameters["radius"], default=default_radius(dimension + directions))}
+@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
+def make_time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
+    """Return `TimeGrid.of` these values."""
+    return TimeGrid.of(final_time, dt, times)
 
 
 # dgemm does 5e10 to 9e10 on a core, and other parts less.  Timed cases scale the predictions in any case.
-def seconds_of(flops: float) -> float:
+def estimate_seconds(flops: float) -> float:
     """Estimate the seconds of some operations: 3e10 each second on a core of 2024, plus a millisecond."""
     return 1e-3 + flops / 3e10
 
 
-def dictionary_of(values: Values) -> Dictionary:
+def make_dictionary(values: Values) -> Dictionary:
     """Return the dictionary of a case.  Raises ParameterError."""
     name = str(values["dictionary"])
     family = FAMILIES[name]
-    return _dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
+    return _make_dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
 
 
 @lru_cache(maxsize=KNOWN)
-def _dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
+def _make_dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
     return family(name, **dict(own))
 
 
 # NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean
-def finite(record: Record) -> Record:
-    """The record itself.  Raises DivergedError if a number in it is not finite.
+def check_finite(record: Record) -> Record:
+    """Return the record itself.  Raises DivergedError if a number in it is not finite.
 
     Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
     their domain.  Upper bounds may be infinite.
@@ -423,17 +455,8 @@ def finite(record: Record) -> Record:
     return record
 
 
-def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: str) -> None:
-    """Raise ProblemError unless a > 0 at nodes and times; the diffusion of a user's problem may not even be a function.
-
-    Raises ParameterError for a rule of too many nodes in the problem's dimension.
-    """
-    with users_functions(f"`diffusion` of {name}"):
-        check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
-
-
 @contextmanager
-def quiet_doubts() -> Iterator[None]:
+def silence_accuracy_warnings() -> Iterator[None]:
     """Suppress `AccuracyWarning` about the data of a problem."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
@@ -442,7 +465,7 @@ def quiet_doubts() -> Iterator[None]:
 
 # The author of the study sees any error of a user function as one line, not as a traceback.
 @contextmanager
-def users_functions(named: str) -> Iterator[None]:
+def report_user_errors(named: str) -> Iterator[None]:
     """Raise ProblemError for any exception of user functions except InputError."""
     try:
         yield
@@ -453,7 +476,7 @@ def users_functions(named: str) -> Iterator[None]:
         raise ProblemError(f"{named} must have values at nodes and times: {cause}") from error
 
 
-def quadrature_of(name: str, rule: Rule, problem: Problem) -> Quadrature:
+def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
     """Return the rule of the parameter `name`.  Raises ParameterError for too many nodes."""
     try:
         return problem.domain.quadrature(rule)

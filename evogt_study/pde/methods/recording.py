@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.protocol import Output
-from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certificates
-from evogt_study.pde.certificates.reference import SpectralReference, spectral_reference
+from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certify
+from evogt_study.pde.certificates.reference import SpectralReference, find_reference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
-from evogt_study.pde.methods.variables import VARIABLES, outside_ball
+from evogt_study.pde.methods.variables import VARIABLES, measure_reach
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
@@ -62,32 +62,35 @@ class StageClock:
         """Return the record with the seconds of the stages, offline and online."""
         seconds = np.array([self.seconds[name] for name in (*OFFLINE, *ONLINE)])
         parts = {"offline_seconds": seconds[: len(OFFLINE)].sum(), "online_seconds": seconds[len(OFFLINE) :].sum()}
-        variables = {name: Datum((), np.asarray(value)) for name, value in parts.items()}
+        variables = scalar_data(parts)
         variables[STAGE_SECONDS] = Datum(("stage",), seconds)
         names = Datum(("stage",), np.array((*OFFLINE, *ONLINE)))
         return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
 
 
-def arrays(output: Output) -> tuple[str, ...]:
+def scalar_data(scalars: Mapping[str, Any]) -> dict[str, Datum]:
+    """Return single numbers as data of a record."""
+    return {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
+
+
+def select_arrays(output: Output) -> tuple[str, ...]:
     """Return the names in `record` except the certificates and seconds."""
     return tuple(name for name in output.record if name not in CERTIFICATES and name != STAGE_SECONDS)
 
 
-def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
+def make_record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
     """Return scalars, certificates, the requested histories at the saved times, and their coordinates."""
-    wanted = arrays(output)
-    variables = {**scalars(solution), **certified, **histories(solution, wanted)}
-    times = solution.discretisation.grid.saved_times
+    wanted, times = select_arrays(output), solution.discretisation.grid.saved_times
+    variables = {**measure_scalars(solution), **certified, **select_histories(solution, wanted)}
     coordinates = {"time": Datum(("time",), times)} if wanted else {}
     if "field" in wanted:
         saved = solution.discretisation.grid.saved_positions
-        data, axes = fields(lambda nodes: solution.evaluate(nodes)[saved], solution.problem, times, output.grid)
-        variables.update(data)
-        coordinates.update(axes)
+        data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], solution.problem, times, output.grid)
+        variables, coordinates = variables | data, coordinates | axes
     return Record(variables, coordinates)
 
 
-def scalars(solution: Solution) -> dict[str, Datum]:
+def measure_scalars(solution: Solution) -> dict[str, Datum]:
     """Return the scalars that the run measured."""
     space = solution.space
     known: dict[str, float] = {
@@ -97,7 +100,7 @@ def scalars(solution: Solution) -> dict[str, Datum]:
         "raw_resolution": solution.svd.raw_resolution,
         "mass_defect": space.mass_defect,
         "quadrature_defect": solution.quadrature_defect,
-        **outside_ball(solution.discretisation.dictionary, solution.problem.dimension),
+        **measure_reach(solution.discretisation.dictionary, solution.problem.dimension),
     }
     if solution.has_final_error:
         known = {"error": solution.errors[-1], **known}
@@ -110,11 +113,8 @@ def scalars(solution: Solution) -> dict[str, Datum]:
         known["reference_error"] = solution.reference_error
         if solution.has_final_error and solution.errors[-1] > 0.0:
             known["reference_share"] = solution.reference_error / solution.errors[-1]
-    energies = free_energies(solution)
-    if energies is not None:
-        known |= energy_scalars(energies)
-    known |= solution.norms
-    return {name: Datum((), np.asarray(value)) for name, value in known.items()}
+    energies = _free_energies(solution)
+    return scalar_data(known | ({} if energies is None else measure_energies(energies)) | {**solution.norms})
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
@@ -123,12 +123,12 @@ def check_norms(problem: Problem, wanted: Collection[str]) -> None:
         raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
 
-def free_energies(solution: Solution) -> Array | None:
+def _free_energies(solution: Solution) -> Array | None:
     """Return E_q after every step, (steps + 1,), or None for a problem without a potential."""
     return solution.trajectory.energies if solution.problem.potential is not None else None
 
 
-def energy_scalars(energies: Array) -> dict[str, float]:
+def measure_energies(energies: Array) -> dict[str, float]:
     """Return the decrease of the energy in percent, and its largest increment between two steps."""
     scalars = {"energy_increment": float(np.diff(energies).max())}
     if energies[0] == 0.0:  # there is nothing to take a percentage of
@@ -136,16 +136,15 @@ def energy_scalars(energies: Array) -> dict[str, float]:
     return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
 
 
-def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
+def select_histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
     """Return the `wanted` variables over time, mode or feature that the run has, at the saved times."""
-    trajectory, system = solution.trajectory, solution.system
-    grid = solution.discretisation.grid
-    positions = grid.saved_positions
+    trajectory, system, grid = solution.trajectory, solution.system, solution.discretisation.grid
+    positions, energies = grid.saved_positions, _free_energies(solution)
     makers: dict[str, Callable[[], Array | None]] = {
         "error_history": lambda: solution.errors[positions] if solution.has_final_error else None,
         "energy_history": lambda: energy_history(system, trajectory)[positions],
         "norm_history": lambda: norm_history(system, trajectory)[positions],
-        "free_energy_history": lambda: _at(free_energies(solution), grid.saved),
+        "free_energy_history": lambda: None if energies is None else energies[list(grid.saved)],
         "coefficients": lambda: trajectory.coefficients[positions],
         "reference_coefficients": lambda: solution.reference_state,
         "singular_values": lambda: solution.svd.singular_values,
@@ -154,12 +153,8 @@ def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
     return {name: Datum(VARIABLES[name].dims, values) for name, values in made.items() if values is not None}
 
 
-def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:
-    return None if values is None else values[list(steps)]
-
-
 # evaluated at once at all nodes: features cost most, and are the same for all times
-def fields(
+def sample_fields(
     evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
     """Return the numerical and exact solution on `points` per direction with the boundary, and the coordinates.
@@ -194,8 +189,7 @@ def compute_certificates(solution: Solution, wanted: Collection[str], share: Sha
     problem, final_time = solution.problem, solution.discretisation.grid.final_time
     needed = any(name in BY_REFERENCE or (name in BY_EXACT and problem.exact is None) for name in wanted)
     reference = share_reference(problem, final_time, share, identity) if needed else None
-    found = certificates(solution, wanted, share, identity, reference)
-    return {name: Datum((), np.asarray(value)) for name, value in found.items()}
+    return scalar_data(certify(solution, wanted, share, identity, reference))
 
 
 def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
@@ -203,7 +197,7 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
 
     def computed() -> SpectralReference:
         name = content_hash(["spectral reference", identity, final_time])
-        packed = once(name, lambda: spectral_reference(problem, final_time).packed())
-        return SpectralReference.unpacked(packed, problem.domain)
+        packed = once(name, lambda: find_reference(problem, final_time).pack())
+        return SpectralReference.unpack(packed, problem.domain)
 
     return share("spectral reference", (identity, final_time), computed)

@@ -23,7 +23,7 @@ from evogt_study.methods.streams import Common
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
-from evogt_study.pde.methods.problem_method import ProblemMethod, quadrature_of
+from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
@@ -67,7 +67,7 @@ class UserSolver(FunctionMethod, ProblemMethod):
             if name not in MADE
         }
         shared = {name: known[name] for name in (RULE, "final_time")}
-        return UserSolver.declared(
+        return UserSolver.declare(
             spec, own | shared, _RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
         )
 
@@ -102,11 +102,11 @@ class UserSolverCase(FunctionCase):
 
     def check(self) -> None:
         super().check()
-        quadrature_of(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
+        make_quadrature(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
 
     def run(self, share: Share) -> Record:
         method, problem = self.method, self.method.shared_problem(self.values, share)
-        rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
+        rule = make_quadrature(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
         taken = {name: each for name, each in made.items() if name in method.names}

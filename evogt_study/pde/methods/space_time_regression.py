@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.baselines.discrete_time_rfm import march_by_collocation
-from evogt_study.pde.baselines.space_time_regression import (
-    LEVELS,
-    POINTS,
-    RIDGE,
-    StrongForm,
-    check_regression_size,
-    residual_points,
-    space_time_regression,
-    strong_form,
-)
+from evogt_study.pde.baselines import space_time_regression as regression
+from evogt_study.pde.domains.box import check_domain
 from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.baseline import BaselineCase, check_plain, with_scalars
-from evogt_study.pde.methods.evolution import time_grid
+from evogt_study.pde.methods.baseline import BaselineCase
 from evogt_study.pde.methods.parameters import EvolutionParameters
-from evogt_study.pde.methods.problem_method import dictionary_of
-from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
+from evogt_study.pde.methods.problem_method import make_dictionary
+from evogt_study.pde.methods.variables import measure_reach, warn_of_reach
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
-from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import integer, parameter_field, real, same_as
 from evogt_study.schema.records import Record
@@ -86,7 +75,7 @@ class FormulaParameters:
     validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
     points: int = parameter_field(
-        "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS
+        "an integer >= 1", integer(1), "interior residual points per direction", default=regression.POINTS
     )
 
 
@@ -94,37 +83,45 @@ class FormulaParameters:
 class RegressionParameters(FormulaParameters):
     """Parameters of a case of regression in space and time."""
 
-    levels: int = parameter_field("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
+    levels: int = parameter_field(
+        "an integer >= 1", integer(1), "positive time levels of the residual", default=regression.LEVELS
+    )
     ridge: float = parameter_field(
         "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
-        default=RIDGE,
+        default=regression.RIDGE,
     )  # fmt: skip
 
 
-F = TypeVar("F", bound=FormulaParameters)
-
-
-class FormulaCase(BaselineCase[F]):
+class FormulaCase(BaselineCase):
     """A case of a method that differentiates the formulas of the problem."""
 
     @property
-    def strong(self) -> StrongForm:
+    def strong(self) -> regression.StrongForm:
         """The problem with derivatives of its formulas.  Raises ProblemError if there are none."""
         source = self.method.source
         if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"{self.NAME} must have a problem in formulas, got {source.name}")
-        return strong_form(source.statement, self.method.formula_values(self.values))
+        given = self.method.problem_values(self.values).items()
+        return regression.strong_form(
+            source.statement, {name: value for name, value in given if isinstance(value, (int, float))}
+        )
 
     def check_features(self, problem: Problem, levels: int) -> None:
         """Raise ProblemError or ParameterError if the features or their matrix do not fit the problem."""
-        check_plain(self.NAME, problem)
-        dictionary, directions = dictionary_of(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
+        check_domain(problem.domain, self.NAME)
+        check_terms(problem, self.NAME)
+        if problem.lifting is not None or problem.potential is not None:
+            extra = "lifting" if problem.lifting is not None else "potential"
+            raise ProblemError(
+                f"{self.NAME} must have a linear problem with zero boundary values, got one with a {extra}"
+            )
+        dictionary, directions = make_dictionary(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
         dictionary.check_dimension(directions)
-        warn_outside_ball(dictionary, directions)
-        check_regression_size(problem.dimension, dictionary.N, self.given.points, levels)
+        warn_of_reach(dictionary, directions)
+        regression.check_regression_size(problem.dimension, dictionary.N, self.given.points, levels)
 
 
-class SpaceTimeRegression(FormulaCase[RegressionParameters]):
+class SpaceTimeRegression(FormulaCase):
     """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
 
     NAME = "space_time_regression"
@@ -138,10 +135,11 @@ class SpaceTimeRegression(FormulaCase[RegressionParameters]):
         return FreeTimes.of(self.given.final_time, self.method.output.times)
 
     def check_problem(self, problem: Problem) -> None:
+        super().check_problem(problem)
         if problem.dimension == 3:
             raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
         self.check_features(problem, self.given.levels)
-        nodes, times = residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
+        nodes, times = regression.residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
         # any weights: only the sign of the diffusion is looked at
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
         # once, so that what has no value is refused before anything runs
@@ -149,27 +147,25 @@ class SpaceTimeRegression(FormulaCase[RegressionParameters]):
 
     @property
     def memory(self) -> float:
-        given, N = self.given, dictionary_of(self.values).N
+        given, N = self.given, make_dictionary(self.values).N
         rows = given.points ** self.method.dimension(self.values) * given.levels + N
         return 8.0 * 4 * float(rows * N)  # A, the scaled copy, and two of the solver's
 
     # 25 operations of a tanh with its derivatives, as in `evolution`; 20 N^3 of the solver's SVD of a triangle
     def flops(self, problem: Problem) -> float:
-        widths, D = dictionary_of(self.values).widths, problem.dimension + 1
+        widths, D = make_dictionary(self.values).widths, problem.dimension + 1
         rows = self.given.points**problem.dimension * self.given.levels
         features = (1 + D + D * D) * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
         return float(2 * rows * (features + widths[-1] ** 2) + 20 * widths[-1] ** 3)
 
-    def record(self, problem: Problem) -> Record:
-        given, observed, dictionary = self.given, self.observed, dictionary_of(self.values)
-        solution = space_time_regression(
+    def solve(self, problem: Problem) -> Record:
+        given, dictionary, times = self.given, make_dictionary(self.values), self.observed.observed_times
+        solution = regression.space_time_regression(
             self.strong, dictionary, given.seed, given.final_time,
             points=given.points, levels=given.levels, ridge=given.ridge,
         )  # fmt: skip
-        at_times = observed.observed_times
-        record = self.measured(problem, lambda nodes: solution.evaluate(nodes, at_times), observed)
-        outside = outside_ball(dictionary, problem.dimension + 1)
-        return with_scalars(record, {"scaled_condition": solution.condition, **outside})
+        scalars = {"scaled_condition": solution.condition, **measure_reach(dictionary, problem.dimension + 1)}
+        return self.measure(problem, lambda nodes: solution.evaluate(nodes, times), scalars)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +178,7 @@ class DiscreteTimeParameters(FormulaParameters):
     )
 
 
-class DiscreteTimeRandomFeatures(FormulaCase[DiscreteTimeParameters]):
+class DiscreteTimeRandomFeatures(FormulaCase):
     """Collocation by least squares in each stage of an IMEX Runge-Kutta scheme."""
 
     NAME = "discrete_time_rfm"
@@ -190,34 +186,31 @@ class DiscreteTimeRandomFeatures(FormulaCase[DiscreteTimeParameters]):
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS = ("initial_error",)
 
-    @property
-    def observed(self) -> TimeGrid:
-        return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
-
     def check_problem(self, problem: Problem) -> None:
+        super().check_problem(problem)
         self.check_features(problem, 1)
         _ = self.strong  # raises
 
     @property
     def memory(self) -> float:
         rows = self.given.points ** self.method.dimension(self.values)
-        return 64.0 * float(rows * dictionary_of(self.values).N)
+        return 64.0 * float(rows * make_dictionary(self.values).N)
 
     def flops(self, problem: Problem) -> float:
-        widths, rows = dictionary_of(self.values).widths, self.given.points**problem.dimension
+        widths, rows = make_dictionary(self.values).widths, self.given.points**problem.dimension
         solves = 1 if problem.diffusion.steady else 4 * self.observed.steps
         features = 10 * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
         march = 4 * self.observed.steps * widths[-1]
         return float(rows * (features + 20 * solves * widths[-1] ** 2 + 4 * march))
 
-    def record(self, problem: Problem) -> Record:
-        given, grid, dictionary = self.given, self.observed, dictionary_of(self.values)
+    def solve(self, problem: Problem) -> Record:
+        given, grid, dictionary = self.given, self.observed, make_dictionary(self.values)
         features = dictionary.sample(given.seed if dictionary.RANDOM else 0, problem.dimension)
-        nodes, _ = residual_points(problem.dimension, given.final_time, given.points, 1)
-        states = grid.observe(march_by_collocation(self.strong, features, nodes, grid, given.cutoff))
+        nodes, _ = regression.residual_points(problem.dimension, given.final_time, given.points, 1)
+        states = grid.observe(regression.march_by_collocation(self.strong, features, nodes, grid, given.cutoff))
 
         def evaluate(points: Array) -> Array:
             (D,) = problem.domain.boundary_factor(points)
             return np.asarray(D * (states @ features.values(points).T))
 
-        return self.measured(problem, evaluate, grid)
+        return self.measure(problem, evaluate, {})

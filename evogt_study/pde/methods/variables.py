@@ -186,13 +186,13 @@ REACH = VARIABLES["domain_reach"]
 
 
 @lru_cache(maxsize=64)  # which the runs of all seeds have in common
-def outside_ball(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
+def measure_reach(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
     """Return how far the domain reaches out of the ball of the dictionary, or None."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}
 
 
-def warn_outside_ball(dictionary: Dictionary, dimension: int) -> None:
+def warn_of_reach(dictionary: Dictionary, dimension: int) -> None:
     """Give an `AccuracyWarning` if the ball of the dictionary does not contain the domain."""
-    for name, reach in outside_ball(dictionary, dimension).items():
+    for name, reach in measure_reach(dictionary, dimension).items():
         warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", AccuracyWarning)

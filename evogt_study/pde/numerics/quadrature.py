@@ -74,7 +74,7 @@ class QuadratureRule:
         return self.rule == "composite_midpoint"
 
     # More points, not fewer: a finer rule shows that this one is too coarse.
-    def another(self, dimension: int) -> QuadratureRule:
+    def make_check_rule(self, dimension: int) -> QuadratureRule:
         """Return a Gauss-Legendre rule of n + 1 points per direction (or n - 1), to check this rule of n points."""
         more = self.points + 1
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
@@ -120,7 +120,7 @@ class TriangleRule:
     def uniform(self) -> bool:
         return False
 
-    def another(self, dimension: int) -> TriangleRule:
+    def make_check_rule(self, dimension: int) -> TriangleRule:
         """Return a rule of two degrees more, to check the results of this rule."""
         return TriangleRule(self.refinements, min(self.degree + 2, _MAX_DEGREE))
 
@@ -137,14 +137,6 @@ class Quadrature:
     weights: Array
     faces: Mapping[str, Quadrature] = field(default_factory=dict)
     normals: Array | None = None
-
-    def integrate(self, values: Array) -> Array:
-        """Return sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""
-        return np.asarray(values @ self.weights)
-
-    @property
-    def dimension(self) -> int:
-        return int(self.nodes.shape[1])
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD

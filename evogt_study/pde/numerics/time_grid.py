@@ -95,7 +95,7 @@ class TimeGrid:
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
         """Return the grid of step `dt` that saves all steps, a number of evenly spaced times, or increasing `times`."""
-        steps = whole_number_of_steps(final_time, dt)
+        steps = count_steps(final_time, dt)
         if times is None:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))
         if isinstance(times, int):
@@ -104,16 +104,16 @@ class TimeGrid:
                     "times",
                     f"a count n >= 2 for which n - 1 divides the {steps} steps",
                     times,
-                    remedy=f"e.g. {_divisor_near(steps, times - 1) + 1}, or a list of times",
+                    remedy=f"e.g. {_find_divisor(steps, times - 1) + 1}, or a list of times",
                 )
             return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
-        saved = tuple(_step_of(t, final_time, steps) for t in times)
+        saved = tuple(_find_step(t, final_time, steps) for t in times)
         if list(saved) != sorted(set(saved)):
             raise ParameterError("times", "increasing and different", list(times))
         return TimeGrid(final_time, steps, saved)
 
 
-def whole_number_of_steps(final_time: float, dt: float) -> int:
+def count_steps(final_time: float, dt: float) -> int:
     """Return final_time / dt if it is an integer up to rounding.  Raises ParameterError, which names a dt that fits."""
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
@@ -124,13 +124,13 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     # steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         raise ParameterError(
-            "dt", f"a step that divides final_time = {final_time:g}", dt, remedy=_fitting_step(final_time, steps)
+            "dt", f"a step that divides final_time = {final_time:g}", dt, remedy=_propose_step(final_time, steps)
         )
     return steps
 
 
 # Four digits are short to write.  A person accepts up to a quarter more or fewer steps.
-def _fitting_step(final_time: float, near: int) -> str:
+def _propose_step(final_time: float, near: int) -> str:
     """Return a step that divides final_time, with few digits if possible."""
     for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
         short = f"{final_time / steps:.4g}"
@@ -141,7 +141,7 @@ def _fitting_step(final_time: float, near: int) -> str:
 
 
 # Infinity cannot be rounded: -1 marks a time far outside, which is refused below.
-def _step_of(t: float, final_time: float, steps: int) -> int:
+def _find_step(t: float, final_time: float, steps: int) -> int:
     step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
     if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
         dt = final_time / steps
@@ -149,7 +149,7 @@ def _step_of(t: float, final_time: float, steps: int) -> int:
     return step
 
 
-def _divisor_near(number: int, wanted: int) -> int:
+def _find_divisor(number: int, wanted: int) -> int:
     """Return the divisor of `number` nearest to `wanted`."""
     # Up to ten times the wanted number, so that a message does not try a million numbers.
     divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]

@@ -23,12 +23,11 @@ CANCELLED = 1e-12
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 """Pairs of a modulation, a function of time, and a profile, a function of space."""
-Split = tuple[sympy.Expr, Terms | None]
-"""An expression with its split into modulations and profiles."""
 Places = tuple[Array, Array]
 """Nodes (Q, d) and times (T,)."""
 
 
+@lru_cache(maxsize=512)  # once in a process for all parameter values and runs; a few kilobytes each
 def separate(expression: sympy.Expr) -> Terms | None:
     """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None if it is not separable.
 
@@ -40,25 +39,20 @@ def separate(expression: sympy.Expr) -> Terms | None:
     ((exp(-t), sin(x) + 5),)
     """
     profiles: dict[sympy.Expr, sympy.Expr] = {}
-    terms = _summands(expression)
+    terms = _split_sum(expression)
     if terms is None:
         return None
     for term in terms:
-        pair = _split(term)
+        pair = _split_product(term)
         if pair is None:
             return None
         profiles[pair[0]] = profiles.get(pair[0], sympy.S.Zero) + pair[1]
     pairs = tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
-    regrouped = _by_profile(pairs)
+    regrouped = _group_by_profile(pairs)
     return regrouped if 1 < len(pairs) >= len(regrouped) else pairs
 
 
-def split(expression: sympy.Expr) -> Split:
-    """Return the expression with the result of `separate`."""
-    return expression, separate(expression)
-
-
-def _by_profile(pairs: Terms) -> Terms:
+def _group_by_profile(pairs: Terms) -> Terms:
     """Join the factors of each function of space, without constants, in one modulation."""
     modulations: dict[sympy.Expr, sympy.Expr] = {}
     for modulation, profile in pairs:
@@ -68,34 +62,30 @@ def _by_profile(pairs: Terms) -> Terms:
     return tuple((modulation, shape) for shape, modulation in modulations.items() if modulation != 0)
 
 
-def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
+def _split_sum(expression: sympy.Expr) -> list[sympy.Expr] | None:
     """Return products whose sum is the expression, expanded only where time and space mix, or None if too many."""
     if not (expression.has(TIME) and expression.has(*COORDINATES)):
         return [expression]
     if expression.is_Add:
-        parts = [_summands(term) for term in expression.args]
+        parts = [_split_sum(term) for term in expression.args]
         if any(part is None for part in parts) or sum(len(part or ()) for part in parts) > _MAX_TERMS:
             return None
         return [term for part in parts for term in part or ()]
     if expression.is_Mul:
-        return _product([_summands(factor) for factor in expression.args])
+        return _multiply_out([_split_sum(factor) for factor in expression.args])
     if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
-        return _power_of(expression)
+        base, exponent = _split_sum(expression.base), int(expression.exp)
+        if base is not None and len(base) == 1:
+            return [base[0] ** exponent]
+        return _multiply_out([base] * exponent) if exponent < _MAX_TERMS else None
     if isinstance(expression, sympy.exp):
-        return _product([[sympy.exp(part)] for part in _summands(expression.args[0]) or [expression.args[0]]])
+        return _multiply_out([[sympy.exp(part)] for part in _split_sum(expression.args[0]) or [expression.args[0]]])
     if expression.is_Pow and not expression.base.has(TIME, *COORDINATES):
-        return _product([[expression.base**part] for part in _summands(expression.exp) or [expression.exp]])
+        return _multiply_out([[expression.base**part] for part in _split_sum(expression.exp) or [expression.exp]])
     return [expression]
 
 
-def _power_of(expression: sympy.Expr) -> list[sympy.Expr] | None:
-    base, exponent = _summands(expression.base), int(expression.exp)
-    if base is not None and len(base) == 1:
-        return [base[0] ** exponent]
-    return _product([base] * exponent) if exponent < _MAX_TERMS else None
-
-
-def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
+def _multiply_out(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
     """Expand products of sums.  Return None if there are too many terms."""
     terms = [sympy.S.One]
     for factor in factors:
@@ -105,7 +95,7 @@ def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
     return terms
 
 
-def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
+def _split_product(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
     """Return (factor of t, factor of x and parameters) of one product, or None if a factor contains both."""
     modulation, profile = [], []
     for factor in sympy.Mul.make_args(term):
@@ -120,19 +110,20 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
 
 
 def space_time_function(
-    expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float], places: Places | None = None
+    expression: sympy.Expr, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
     """Return a function of nodes and times, which is not separated if its terms overflow or cancel at `places`."""
+    terms = separate(expression)
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the formula itself is slower, and finite
-    if pairs is None or not _representable(pairs, values):
+    if pairs is None or not _is_representable(pairs, values):
         return NonSeparable(at_nodes(expression, values))
     # together: profiles have most of their factors in common
     modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     made = Separable(
-        lambda nodes: _rows(profiles(_columns(nodes)), len(nodes)),
-        None if steady else lambda times: _rows(modulations({"t": times}), len(times)),
+        lambda nodes: _fill_rows(profiles(_name_columns(nodes)), len(nodes)),
+        None if steady else lambda times: _fill_rows(modulations({"t": times}), len(times)),
     )
     whole = NonSeparable(at_nodes(expression, values))
     if places is None:
@@ -142,7 +133,7 @@ def space_time_function(
     return whole if np.abs(found - truth).max() > CANCELLED * np.abs(truth).max() else made
 
 
-def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
+def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
     """Return True if the factors are finite whenever their product is.  exp((t - x)/epsilon) may overflow."""
     # profiles and modulations are monotone exponentials in the cases that overflow: the corners show it
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
@@ -157,7 +148,7 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """Return the expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
-    return lambda u, nodes, t: _rows(evaluated({**_columns(nodes), "t": t, "u": u}), len(nodes))[0]
+    return lambda u, nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
 
 def gradient_function(
@@ -187,15 +178,15 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
 def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
     """Return the expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
-    return lambda nodes, t: _rows(evaluated({**_columns(nodes), "t": t}), len(nodes))[0]
+    return lambda nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t}), len(nodes))[0]
 
 
-def _columns(nodes: Array) -> dict[str, Array]:
+def _name_columns(nodes: Array) -> dict[str, Array]:
     # not strict: there are three names, whatever the dimension
     return dict(zip(SPACE, nodes.T, strict=False))
 
 
-def _rows(values: list[Any], count: int) -> Array:
+def _fill_rows(values: list[Any], count: int) -> Array:
     """Return numbers and arrays (count,) as the rows of one array, in a third of the time of np.stack."""
     rows = np.empty((len(values), count))
     for row, value in zip(rows, values, strict=True):

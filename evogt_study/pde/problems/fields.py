@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +19,20 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
-from evogt_study.pde.domains import Box, UnitCube, domain_content
+from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.flux_system import FaceTerm
 from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable, Problem
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.problems.terms import PERIODIC, Boundary, boundary_of, check_tolerance, domain_of
+from evogt_study.pde.problems.terms import (
+    PERIODIC,
+    Boundary,
+    FormulaStatement,
+    boundary_of,
+    describe_boundary,
+    domain_of,
+)
 
 _DIFFERENCE, _FAR = 1e-5, 1e-5
 """Step of the finite differences that check derivatives, and the largest admitted difference."""
@@ -82,7 +89,7 @@ class Field:
             raise FormulaError("a field must state one of `exact` and `initial`, got neither")
 
 
-def _missing(*arguments: Any) -> Any:
+def _raise_missing(*arguments: Any) -> Any:
     raise ProblemError("the functions of `FieldTerms` are in the file of the study, not in its result")
 
 
@@ -164,7 +171,7 @@ class FieldTerms:
 
 
 @dataclass(frozen=True)
-class FieldProblem:
+class FieldProblem(FormulaStatement):
     """A problem for one or several fields in formulas, or with fluxes and sources from functions.
 
     Raises FormulaError for a formula outside the grammar, and ParameterError for an invalid domain or boundary.
@@ -182,18 +189,14 @@ class FieldProblem:
     terms: FieldTerms | None = None
 
     def __post_init__(self) -> None:
-        if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
-            raise ParameterError("dimension", "1, 2 or 3", self.dimension)
+        self.read_geometry()
         pairs = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
-        made = tuple((str(name), _field(name, each)) for name, each in pairs)
+        made = tuple((str(name), _read_field(name, each)) for name, each in pairs)
         object.__setattr__(self, "fields", made)
         if isinstance(self.terms, (list, tuple)):  # from a result
-            object.__setattr__(self, "terms", FieldTerms(_missing, _missing, tuple(self.terms)))
-        object.__setattr__(self, "boundary", boundary_of(self.boundary))
-        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
+            object.__setattr__(self, "terms", FieldTerms(_raise_missing, _raise_missing, tuple(self.terms)))
         if not isinstance(self.domain, (Box, UnitCube)):
             raise ParameterError("domain", "a box for nonlinear fluxes and several fields", self.domain)
-        check_tolerance(self.boundary_tolerance)
         known = [name for name, each in self.fields if each.exact is not None]
         if known and len(known) < len(self.fields):
             raise FormulaError(f"`exact` must be stated for all fields or for none, got it for {', '.join(known)}")
@@ -222,9 +225,7 @@ class FieldProblem:
             content["boundary_tolerance"] = self.boundary_tolerance
         if self.terms is not None:
             content["terms"] = self.terms.parameters
-        return (
-            content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
-        )
+        return self.add_domain(content)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -234,15 +235,13 @@ class FieldProblem:
         table = self.content
         for part in (table, *table["fields"].values()):
             if "boundary" in part:
-                part["boundary"] = {
-                    side: data if isinstance(data, str) else dict(data) for side, data in part["boundary"]
-                }
+                part["boundary"] = describe_boundary(part["boundary"])
         return table
 
     @cached_property
     def symbolic(self) -> SymbolicFields:
         """The formulas as expressions."""
-        return _symbolic(self)
+        return _parse_fields(self)
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -258,14 +257,6 @@ class FieldProblem:
         """Return the box with the periodic directions and natural faces of a field."""
         boundary = self.boundary if field.boundary is None else field.boundary
         return as_box(domain_of(self.dimension, self.domain, boundary))
-
-    def __call__(self, **values: float) -> FieldData:
-        """Return the problem for these parameter values.
-
-        Raises ParameterError for a missing or unknown parameter, and ProblemError if the exact solution does not have
-        the boundary values that the formulas state.
-        """
-        return self.until(self.final_time, **values)
 
     def until(self, final_time: float | None, /, **values: float) -> FieldData:
         """Return the problem for parameter values, with checks of its data up to `final_time`."""
@@ -294,7 +285,11 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     d = table.get("dimension")
     solution = ("u", *(f"u_{x}" for x in SPACE))
     terms = table.get("diffusion", "1"), table.get("advection", ()), table.get("boundary", ())
-    if "flux" not in table and not _holds(terms, solution) and not _holds(table.get("reaction", ""), solution[1:]):
+    if (
+        "flux" not in table
+        and not _has_names(terms, solution)
+        and not _has_names(table.get("reaction", ""), solution[1:])
+    ):
         return None
     if type(d) is not int or d not in (1, 2, 3):
         raise ParameterError("dimension", "1, 2 or 3", d)
@@ -304,14 +299,14 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
         reaction.append(f"({b})*{slope}")
     field = Field(
-        tuple(table["flux"]) if "flux" in table else _diffusive_flux(table.get("diffusion", "1"), d),
+        tuple(table["flux"]) if "flux" in table else _write_flux(table.get("diffusion", "1"), d),
         " - ".join(reaction),
         **{name: table[name] for name in ("source", "initial", "exact", "lifting") if name in table},
     )
     return FieldProblem(fields=(("u", field),), **kept)
 
 
-def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
+def _write_flux(diffusion: Any, d: int) -> tuple[str, ...]:
     """Return A grad u."""
     slopes = [f"u_{x}" for x in SPACE[:d]]
     if isinstance(diffusion, str):
@@ -324,16 +319,16 @@ def _diffusive_flux(diffusion: Any, d: int) -> tuple[str, ...]:
     return tuple(" + ".join(f"({a})*{slope}" for a, slope in zip(row, slopes, strict=True)) for row in rows)
 
 
-def _holds(formulas: Any, names: tuple[str, ...]) -> bool:
+def _has_names(formulas: Any, names: tuple[str, ...]) -> bool:
     """Return True if a formula, in nested lists or mappings, contains one of the names."""
     if isinstance(formulas, str):
         return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", formulas))
     if isinstance(formulas, Mapping):
-        return any(_holds(each, names) for each in formulas.values())
-    return isinstance(formulas, (list, tuple)) and any(_holds(each, names) for each in formulas)
+        return any(_has_names(each, names) for each in formulas.values())
+    return isinstance(formulas, (list, tuple)) and any(_has_names(each, names) for each in formulas)
 
 
-def _field(name: str, given: Any) -> Field:
+def _read_field(name: str, given: Any) -> Field:
     if not name.isidentifier() or name in RESERVED or "_" in name:
         raise ParameterError("fields", "names without underscores, other than x, y, z, t and pi", name)
     if isinstance(given, Field):
@@ -368,7 +363,7 @@ class SymbolicFields:
 
 
 @lru_cache(maxsize=32)
-def _symbolic(problem: FieldProblem) -> SymbolicFields:
+def _parse_fields(problem: FieldProblem) -> SymbolicFields:
     d, names = problem.dimension, problem.names
     slots = tuple(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))) for name in names)
     every = {str(slot) for group in slots for slot in group}
@@ -385,8 +380,8 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
     lifting = tuple(read(each.lifting, f"fields.{name}.lifting", solution=False) for name, each in problem.fields)
     stated = [each.exact for _, each in problem.fields if each.exact is not None]
     exact = tuple(read(text, "exact", solution=False) for text in stated) or None
-    lifted = {s: s + v for s, v in _derivatives(slots, lifting).items() if v != 0}
-    at_exact = _derivatives(slots, exact) if exact else {}
+    lifted = {s: s + v for s, v in _derive_slots(slots, lifting).items() if v != 0}
+    at_exact = _derive_slots(slots, exact) if exact else {}
     rows, faces, initial, fluxes = [], {}, [], []
     for a, (name, each) in enumerate(problem.fields):
         if problem.terms is not None and (each.flux or each.reaction != "0"):
@@ -417,7 +412,7 @@ def _symbolic(problem: FieldProblem) -> SymbolicFields:
     )
 
 
-def _derivatives(
+def _derive_slots(
     slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
 ) -> dict[sympy.Symbol, sympy.Expr]:
     """Return the values of all slots if the fields are the given functions."""
@@ -467,15 +462,19 @@ class FieldData:
     def check(self, T: float) -> None:
         """Raise ProblemError if the data of a field contradict each other up to T, or are not finite."""
         symbolic = self.problem.symbolic
-        at_exact = {} if symbolic.exact is None else _derivatives(symbolic.slots, symbolic.exact)
+        at_exact = {} if symbolic.exact is None else _derive_slots(symbolic.slots, symbolic.exact)
         shift = {slot: value - known for (slot, value), known in zip(at_exact.items(), self.lifted, strict=False)}
         for a, (name, each) in enumerate(self.problem.fields):
             box = self.problem.box(each)
             faces = [
                 (face, h.subs(shift) if shift else sympy.S.Zero) for (b, face), h in symbolic.faces.items() if a == b
             ]
+
+            def initial(nodes: Array, a: int = a) -> Array:
+                return np.asarray(self.at_start(nodes)[a])
+
             problem = Problem(
-                self.dimension, self._function(sympy.S.One), partial(self._initial, a),
+                self.dimension, self._function(sympy.S.One), initial,
                 exact=None if symbolic.exact is None else self._function(symbolic.exact[a]),
                 lifting=Lifting(self._function(symbolic.lifting[a]), self._function(sympy.S.Zero), (), ()),
                 domain=box, faces=tuple(NaturalFace(face, self._function(h)) for face, h in faces),
@@ -498,14 +497,11 @@ class FieldData:
     def lifted(self) -> tuple[sympy.Expr, ...]:
         """Liftings and their derivatives."""
         symbolic = self.problem.symbolic
-        return tuple(_derivatives(symbolic.slots, symbolic.lifting).values())
+        return tuple(_derive_slots(symbolic.slots, symbolic.lifting).values())
 
     def at_start(self, nodes: Array) -> Array:
         """Return initial values, (Q, d) -> (n, Q)."""
         return self.at_points(self.problem.symbolic.initial, nodes, 0.0)
-
-    def _initial(self, a: int, nodes: Array) -> Array:
-        return np.asarray(self.at_start(nodes)[a])
 
     def _function(self, expression: sympy.Expr) -> NonSeparable:
         return NonSeparable(lambda nodes, t: self.at_points((expression,), nodes, t)[0])

@@ -18,33 +18,19 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, parameters_of, parse
-from evogt_study.pde.domains import UnitCube, domain_content
-from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem, Separable, SpaceTimeFunction
+from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, Potential, Problem, Separable, SpaceTimeFunction
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, describe_parameters
-from evogt_study.pde.problems.expressions import (
-    COORDINATES,
-    TIME,
-    Places,
-    Split,
-    at_nodes,
-    elementwise_function,
-    gradient_function,
-    space_time_function,
-    split,
-)
+from evogt_study.pde.problems import expressions
 from evogt_study.pde.problems.fields import as_field_problem
 from evogt_study.pde.problems.terms import (
     SOLUTION,
+    FormulaStatement,
     GridTable,
-    Made,
-    SplitTerms,
+    MakeFunction,
     SymbolicTerms,
-    boundary_of,
-    check_tolerance,
-    domain_of,
+    describe_boundary,
     is_table,
     parse_term,
-    symbolic_terms,
 )
 from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
@@ -59,7 +45,7 @@ Texts = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class FormulaProblem:
+class FormulaProblem(FormulaStatement):
     """Problem in formulas of x, y, z, t, pi and parameters; call it with values to get a `Problem`.
 
     Parameters
@@ -129,8 +115,7 @@ class FormulaProblem:
         return object.__new__(cls) if nonlinear is None else nonlinear
 
     def __post_init__(self) -> None:
-        if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
-            raise ParameterError("dimension", "1, 2 or 3", self.dimension)
+        self.read_geometry()
         if (self.exact is None) == (self.initial is None):
             given = "both" if self.exact is not None else "neither"
             raise FormulaError(f"a problem must state one of `exact` and `initial`, got {given}")
@@ -150,10 +135,7 @@ class FormulaProblem:
                     "`exact` must be left out beside a table of `diffusion`; state `initial` and `source`"
                 )
         for name in ("diffusion", "advection"):
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
-        object.__setattr__(self, "boundary", boundary_of(self.boundary))
-        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
-        check_tolerance(self.boundary_tolerance)
+            object.__setattr__(self, name, _freeze(getattr(self, name)))
         derive_terms(self)
 
     @property
@@ -163,61 +145,69 @@ class FormulaProblem:
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         if isinstance(self.diffusion, GridTable):
             content["diffusion"] = self.diffusion.content
-        return (
-            content if type(self.domain) is UnitCube else content | {"domain": domain_content(self.domain, whole=True)}
-        )
+        return self.add_domain(content)
 
     @property
     def table(self) -> dict[str, Any]:
         """Section ``[problem]`` of a study file, without name and T."""
         table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
-        if self.boundary:
-            table["boundary"] = {side: each if isinstance(each, str) else dict(each) for side, each in self.boundary}
-        return table
+        return table | ({"boundary": describe_boundary(self.boundary)} if self.boundary else {})
+
+    @property
+    def has_exact(self) -> bool:
+        """True if the exact solution is stated."""
+        return self.exact is not None
 
     @property
     def parameters(self) -> frozenset[str]:
         """Names in the formulas that need a value."""
         return derive_terms(self).parameters
 
-    def __call__(self, **values: float) -> Problem:
-        """Return the problem for these parameter values.
-
-        Raises ParameterError for a missing or unknown parameter and ProblemError where the solution is not zero, or not
-        the lifting, on the boundary, or where a jump makes the derived source, or the lifting's gradient, wrong.
-        """
-        return self.until(self.final_time, **values)
-
     # positional, since a formula may use a parameter of this name
     def until(self, final_time: float | None, /, **values: float) -> Problem:
-        """Return the problem for parameter values, with checks of its data up to `final_time`."""
+        """As a call; the data are checked up to `final_time`.
+
+        Raises ProblemError where the solution is not zero, or not the lifting, on the boundary, or where a jump makes
+        the derived source, or the gradient of the lifting, wrong.
+        """
         data = derive_terms(self)
-        _check_names(values, data.parameters, self.name)
+        where, known = f"problem {self.name}" if self.name else "problem", ", ".join(sorted(data.parameters)) or "none"
+        for unknown in sorted(set(values) - data.parameters):
+            wanted = f"one of the problem's parameters ({known})"
+            raise ParameterError(unknown, wanted, values[unknown], where=where)
+        for missing in sorted(data.parameters - set(values)):
+            raise ParameterError(missing, "given a number", None, where=where)
         for name, value in values.items():
             if isinstance(value, (str, bytes)) or not np.isfinite(value):
                 raise ParameterError(name, "a finite number", value)
         values = {name: float(value) for name, value in values.items()}
-        places, initial = _far_places(self.domain, final_time or 1.0), at_nodes(data.initial, values)
+        places, initial = _find_far_places(self.domain, final_time or 1.0), expressions.at_nodes(data.initial, values)
 
-        def made(part: Split) -> SpaceTimeFunction:
-            return space_time_function(*part, values, places)
+        def make(expression: sympy.Expr) -> SpaceTimeFunction:
+            return expressions.space_time_function(expression, values, places)
 
+        terms, potential = data.terms, None
+        if data.potential is not None:
+            both = (data.potential, sympy.diff(data.potential, SOLUTION))
+            potential = Potential(*(expressions.elementwise_function(each, str(SOLUTION), values) for each in both))
         problem = Problem(
             dimension=self.dimension,
-            diffusion=data.split.diffusion_at(made),
+            diffusion=terms.make_diffusion(make),
             initial=lambda nodes: initial(nodes, 0.0),
-            source=made(data.source),
-            exact=None if data.exact is None else made(data.exact),
+            source=make(data.source),
+            exact=None if data.exact is None else make(data.exact),
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.at(made, str(self.lifting)),
-            potential=None if data.potential is None else _potential(data.potential, values),
+            lifting=None if data.lifting is None else data.lifting.make(make, str(self.lifting)),
+            potential=potential,
             domain=self.domain,
-            advection=tuple(map(made, data.split.advection)) or None,
-            reaction=data.split.reaction_at(made, values),
-            faces=data.split.faces_at(made),
-            exact_gradient=None if data.exact is None else gradient_function(data.exact[0], self.dimension, values),
+            advection=tuple(map(make, terms.advection)) or None,
+            reaction=terms.make_reaction(make, values),
+            faces=tuple(NaturalFace(face, make(flux), None if h is None else make(h)) for face, flux, h in terms.faces),
+            exact_gradient=None
+            if data.exact is None
+            else expressions.gradient_function(data.exact, self.dimension, values),
             boundary_tolerance=self.boundary_tolerance,
         )
         if isinstance(table := self.diffusion, GridTable):
@@ -226,7 +216,7 @@ class FormulaProblem:
                 lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
             problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
         check_boundary(problem, final_time)
-        flux = list(map(made, data.flux or ()))
+        flux = list(map(make, data.flux or ()))
         check_periodic(problem, flux)
         if flux:
             check_fluxes(problem, flux)
@@ -234,22 +224,14 @@ class FormulaProblem:
         return problem
 
 
-def _frozen(raw: Any) -> Any:
+def _freeze(raw: Any) -> Any:
     """Return nested lists as tuples.  Raises FormulaError for a mapping."""
     if isinstance(raw, dict):
         raise FormulaError(f"a formula must be a string, a number or a list of them, got {shorten(raw)}")
-    return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
+    return tuple(_freeze(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
 
 
-def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) -> None:
-    where, known = f"problem {name}" if name else "problem", ", ".join(sorted(wanted)) or "none"
-    for unknown in sorted(set(values) - wanted):
-        raise ParameterError(unknown, f"one of the problem's parameters ({known})", values[unknown], where=where)
-    for missing in sorted(wanted - set(values)):
-        raise ParameterError(missing, "given a number", None, where=where)
-
-
-def _far_places(domain: Any, final_time: float) -> Places | None:
+def _find_far_places(domain: Any, final_time: float) -> expressions.Places | None:
     """Return some points and times of a domain that is far from the origin, or None for another domain."""
     lower, upper = map(np.array, domain.inner_box())
     widths = upper - lower
@@ -259,68 +241,58 @@ def _far_places(domain: Any, final_time: float) -> Places | None:
     return lower + parts * widths, final_time * np.array([0.0, 0.37, 1.0])
 
 
-def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
-    both = (value, sympy.diff(value, SOLUTION))
-    return Potential(*(elementwise_function(each, str(SOLUTION), values) for each in both))
-
-
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """Symbolic data of a problem, separated into modulation(t) x profile(x) if possible."""
+    """The symbolic data of a statement; flux: A grad u of the exact solution, where faces or seams are checked."""
 
     parameters: frozenset[str]
-    exact: Split | None
+    exact: sympy.Expr | None
     initial: sympy.Expr
     terms: SymbolicTerms
-    source: Split
-    split: SplitTerms  # the terms of the operator
+    source: sympy.Expr
     lifting: SymbolicLifting | None
     potential: sympy.Expr | None
-    flux: tuple[Split, ...] | None  # A grad u of the exact solution, where faces or seams are checked
+    flux: tuple[sympy.Expr, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
 class SymbolicLifting:
     """u_b with its derivatives, as in `evogt_study.pde.galerkin.problem.Lifting`."""
 
-    value: Split
-    rate: Split
-    gradient: tuple[Split, ...]
-    flux: tuple[Split, ...]
-    lower_order: Split | None
+    value: sympy.Expr
+    rate: sympy.Expr
+    gradient: tuple[sympy.Expr, ...]
+    flux: tuple[sympy.Expr, ...]
+    lower_order: sympy.Expr | None
 
     @staticmethod
     def of(value: sympy.Expr, terms: SymbolicTerms) -> SymbolicLifting:
         lower_order = terms.transport(value) - terms.coefficient * value
-        return SymbolicLifting(
-            split(value),
-            split(sympy.diff(value, TIME)),
-            tuple(split(sympy.diff(value, x)) for x in COORDINATES[: terms.dimension]),
-            tuple(map(split, terms.flux(value))),
-            None if lower_order == 0 else split(lower_order),
-        )
+        gradient = tuple(sympy.diff(value, x) for x in expressions.COORDINATES[: terms.dimension])
+        lower_order = None if lower_order == 0 else lower_order
+        return SymbolicLifting(value, sympy.diff(value, expressions.TIME), gradient, terms.flux(value), lower_order)
 
-    def at(self, made: Made, formula: str) -> Lifting:
+    def make(self, make: MakeFunction, formula: str) -> Lifting:
         """Return the lifting as functions.  `formula` is its text."""
-        lower_order = None if self.lower_order is None else made(self.lower_order)
-        gradient, flux = tuple(map(made, self.gradient)), tuple(map(made, self.flux))
-        return Lifting(made(self.value), made(self.rate), gradient, flux, lower_order, formula)
+        lower_order = None if self.lower_order is None else make(self.lower_order)
+        gradient, flux = tuple(map(make, self.gradient)), tuple(map(make, self.flux))
+        return Lifting(make(self.value), make(self.rate), gradient, flux, lower_order, formula)
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
         others = () if self.lower_order is None else (self.lower_order,)
-        return tuple(part[0] for part in (self.value, self.rate, *self.gradient, *self.flux, *others))
+        return (self.value, self.rate, *self.gradient, *self.flux, *others)
 
 
 @lru_cache(maxsize=64)  # one derivation in a process for all parameter values and runs; a few kilobytes each
 def derive_terms(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
     dimension = statement.dimension
-    terms, potential = symbolic_terms(statement, dimension), _parse_potential(statement.potential)
+    terms, potential = SymbolicTerms.of(statement), _parse_potential(statement.potential)
     lifting = None
     if statement.lifting is not None:
         lifting = SymbolicLifting.of(parse_term(statement.lifting, "lifting", dimension), terms)
-    exact, initial, source = _given(statement, terms, potential)
+    exact, initial, source = _derive_data(statement, terms, potential)
     formulas = [*terms.expressions, source, initial] + ([] if exact is None else [exact])
     formulas += [] if lifting is None else lifting.expressions
     parameters = frozenset().union(*(parameters_of(formula) for formula in formulas)) - {str(SOLUTION)}
@@ -331,18 +303,17 @@ def derive_terms(statement: FormulaProblem) -> Derived:
     seen = terms.faces or statement.domain.periods()
     return Derived(
         parameters=parameters,
-        exact=None if exact is None else split(exact),
+        exact=exact,
         initial=initial,
         terms=terms,
-        source=split(source),
-        split=SplitTerms.of(terms),
+        source=source,
         lifting=lifting,
         potential=potential,
-        flux=tuple(map(split, terms.flux(exact))) if exact is not None and seen else None,
+        flux=terms.flux(exact) if exact is not None and seen else None,
     )
 
 
-def _given(
+def _derive_data(
     statement: FormulaProblem, terms: SymbolicTerms, potential: sympy.Expr | None
 ) -> tuple[sympy.Expr | None, sympy.Expr, sympy.Expr]:
     """Return the exact solution, the initial value, and the source with the constant part of a linear reaction."""
@@ -357,7 +328,7 @@ def _given(
 
 
 @lru_cache(maxsize=64)
-def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
+def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     """Return the identities that the formulas must satisfy in the weak sense, each with its text for messages.
 
     u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
@@ -365,14 +336,14 @@ def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     data, dimension = derive_terms(statement), statement.dimension
     claims = []
     if data.exact is not None:
-        exact, source = data.exact[0], data.source[0]
+        exact, source = data.exact, data.source
         claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(exact, dimension)]
         flux = tuple(enumerate(data.terms.flux(exact)))
-        residual = source - sympy.diff(exact, TIME) - _slope(data.potential, exact)
+        residual = source - sympy.diff(exact, expressions.TIME) - _slope(data.potential, exact)
         residual += data.terms.evaluate_reaction(exact) - data.terms.remainder - data.terms.transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting is not None:
-        gradient = weak_gradient(data.lifting.value[0], dimension)
+        gradient = weak_gradient(data.lifting.value, dimension)
         claims += [("`lifting` must be without jumps", identity) for identity in gradient]
     return tuple(claims)
 
@@ -395,9 +366,9 @@ def _parse_potential(text: str | None) -> sympy.Expr | None:
 
 def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
     """Return u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
-    flux = zip(terms.flux(exact), COORDINATES, strict=False)
+    flux = zip(terms.flux(exact), expressions.COORDINATES, strict=False)
     divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
-    return sympy.diff(exact, TIME) - divergence + terms.transport(exact) - terms.evaluate_reaction(exact)
+    return sympy.diff(exact, expressions.TIME) - divergence + terms.transport(exact) - terms.evaluate_reaction(exact)
 
 
 def _check_evaluable(*expressions: sympy.Expr) -> None:
@@ -412,7 +383,7 @@ def _check_evaluable(*expressions: sympy.Expr) -> None:
 # function than the stated one
 def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: float) -> None:
     """Raise ProblemError, with the measured defect, if the symbolic derivatives are not the weak ones."""
-    broken = _broken_claim(statement, final_time, tuple(problem.parameters.items()))
+    broken = _find_broken_claim(statement, final_time, tuple(problem.parameters.items()))
     if broken is not None:
         wanted, defect = broken
         instead = "" if problem.exact is None else ", or state `initial` and `source` instead of `exact`"
@@ -423,13 +394,13 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
 
 
 @lru_cache(maxsize=1024)  # a study's cases have few problems, which are made for each of them
-def _broken_claim(
+def _find_broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
     """Return the first identity that the formulas do not satisfy for these parameters, with its defect."""
     times = tuple(part * final_time for part in _LOOKED_AT)
     box = statement.domain.inner_box()
-    for wanted, identity in _claims(statement):
+    for wanted, identity in _list_claims(statement):
         defect = weak_defect(identity.on(*box), statement.dimension, dict(values), times)
         if defect:
             return wanted, defect

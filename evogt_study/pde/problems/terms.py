@@ -15,18 +15,11 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import SPACE, parse, symbol
-from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
+from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_content, domain_from
 from evogt_study.pde.domains.box import DIRECTIONS
-from evogt_study.pde.galerkin.problem import (
-    NaturalFace,
-    NonlinearReaction,
-    NonSeparable,
-    Separable,
-    SpaceTimeFunction,
-    Tensor,
-)
+from evogt_study.pde.galerkin.problem import NonlinearReaction, NonSeparable, Separable, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.problems.expressions import COORDINATES, Split, nodal_function, split
+from evogt_study.pde.problems.expressions import COORDINATES, nodal_function
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable
 
@@ -34,7 +27,7 @@ MAX_TABLE_BYTES = 64 * 2**20
 """Largest size of a table of values in bytes.  A grid of 1,000 x 1,000 points has 50 MB."""
 SOLUTION = symbol("u")
 """Name of the solution in a potential and in a reaction."""
-Made = Callable[[Split], SpaceTimeFunction]
+MakeFunction = Callable[[sympy.Expr], SpaceTimeFunction]
 """Function of nodes and times of an expression, for the values of the parameters."""
 Rows = tuple[tuple[sympy.Expr, ...], ...]
 """Matrix of expressions by rows."""
@@ -43,8 +36,6 @@ Boundary = tuple[tuple[str, FaceData], ...]
 """Pairs of a direction and "periodic", or of a face and its formulas by name, in order."""
 PERIODIC = "periodic"
 _KINDS = ("flux",), ("outside", "transfer")
-_SHAPES = {frozenset({"lower", "upper"}): "box", frozenset({"disk"}): "disk", frozenset({"polygon"}): "polygon",
-           frozenset({"mesh"}): "mesh"}  # fmt: skip
 _WANTED = (
     "{ lower = [..], upper = [..] }, or in 2-D { disk = { centre = [..], radius = r } }, { polygon = [[x, y], ..] } or "
     '{ mesh = "file" }'
@@ -169,6 +160,18 @@ class SymbolicTerms:
     reaction: sympy.Expr
     faces: tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]
 
+    @staticmethod
+    def of(statement: Any) -> SymbolicTerms:
+        """Return the terms of the formulas of a statement.  Raises FormulaError."""
+        d, raw = statement.dimension, statement.diffusion
+        advection = () if statement.advection is None else texts_of(statement.advection, "advection", d)
+        reaction = sympy.S.Zero
+        if statement.reaction is not None:
+            reaction = parse_term(statement.reaction, "reaction", d, solution=True)
+        diffusion = sympy.S.One if isinstance(raw, GridTable) else _diffusion(raw, d)
+        parsed = tuple(parse_term(text, "advection", d) for text in advection)
+        return SymbolicTerms(d, diffusion, parsed, reaction, _faces(statement.boundary, d))
+
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
         tensor = (entry for row in self.diffusion for entry in row) if isinstance(self.diffusion, tuple) else ()
@@ -211,20 +214,22 @@ class SymbolicTerms:
     def evaluate_reaction(self, u: sympy.Expr) -> sympy.Expr:
         return self.reaction.subs(SOLUTION, u)
 
+    def make_diffusion(self, make: MakeFunction) -> SpaceTimeFunction | Tensor:
+        """Return a as functions of nodes and times."""
+        rows = self.diffusion
+        if not isinstance(rows, tuple):
+            return make(rows)
+        d = range(len(rows))
+        upper = {(i, j): None if rows[i][j] == 0 else make(rows[i][j]) for i in d for j in d if i <= j}
+        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
 
-def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
-    """Return the terms of the formulas of a problem.  Raises FormulaError."""
-    advection = () if statement.advection is None else texts_of(statement.advection, "advection", dimension)
-    reaction = sympy.S.Zero
-    if statement.reaction is not None:
-        reaction = parse_term(statement.reaction, "reaction", dimension, solution=True)
-    return SymbolicTerms(
-        dimension,
-        sympy.S.One if isinstance(statement.diffusion, GridTable) else _diffusion(statement.diffusion, dimension),
-        tuple(parse_term(text, "advection", dimension) for text in advection),
-        reaction,
-        _faces(statement.boundary, dimension),
-    )
+    def make_reaction(
+        self, make: MakeFunction, values: Mapping[str, float]
+    ) -> SpaceTimeFunction | NonlinearReaction | None:
+        """Return g, or c of a linear g = c u + g_0, as functions."""
+        if not self.linear:
+            return NonlinearReaction(nodal_function(self.reaction, values), nodal_function(self.slope, values))
+        return None if self.coefficient == 0 else make(self.coefficient)
 
 
 def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
@@ -287,43 +292,45 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
     return expression
 
 
-@dataclass(frozen=True, eq=False)
-class SplitTerms:
-    """The terms, with time and space separated if possible."""
+class FormulaStatement:
+    """The common part of problems that are stated by formulas; a subclass is a frozen dataclass with these fields."""
 
-    scalar: Split
-    tensor: tuple[tuple[Split, ...], ...] | None
-    advection: tuple[Split, ...]
-    coefficient: Split | None
-    nonlinear: tuple[sympy.Expr, sympy.Expr] | None
-    faces: tuple[tuple[str, Split, Split | None], ...]
+    dimension: int
+    domain: Any
+    boundary: Any
+    boundary_tolerance: float
+    final_time: float | None
 
-    @staticmethod
-    def of(terms: SymbolicTerms) -> SplitTerms:
-        rows = terms.diffusion
-        return SplitTerms(
-            (sympy.S.Zero, ()) if isinstance(rows, tuple) else split(rows),
-            tuple(tuple(map(split, row)) for row in rows) if isinstance(rows, tuple) else None,
-            tuple(map(split, terms.advection)),
-            split(terms.coefficient) if terms.coefficient != 0 else None,
-            None if terms.linear else (terms.reaction, terms.slope),
-            tuple((face, split(flux), None if h is None else split(h)) for face, flux, h in terms.faces),
-        )
+    def read_geometry(self) -> None:
+        """Put boundary and domain in their one form.  Raises ParameterError for an invalid one."""
+        tolerance = self.boundary_tolerance
+        if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
+            raise ParameterError("dimension", "1, 2 or 3", self.dimension)
+        if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
+            raise ParameterError("boundary_tolerance", "a number in [0, 1)", tolerance)
+        object.__setattr__(self, "boundary", boundary_of(self.boundary))
+        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
 
-    def diffusion_at(self, made: Made) -> SpaceTimeFunction | Tensor:
-        if self.tensor is None:
-            return made(self.scalar)
-        rows, d = self.tensor, range(len(self.tensor))
-        upper = {(i, j): None if rows[i][j][0] == 0 else made(rows[i][j]) for i in d for j in d if i <= j}
-        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
+    def add_domain(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Return the content with the domain, unless it is the unit cube."""
+        is_cube = type(self.domain) is UnitCube
+        return content if is_cube else content | {"domain": domain_content(self.domain, whole=True)}
 
-    def reaction_at(self, made: Made, values: Mapping[str, float]) -> SpaceTimeFunction | NonlinearReaction | None:
-        if self.nonlinear is not None:
-            return NonlinearReaction(*(nodal_function(part, values) for part in self.nonlinear))
-        return None if self.coefficient is None else made(self.coefficient)
+    def __call__(self, **values: float) -> Any:
+        """Return the problem for these parameter values.
 
-    def faces_at(self, made: Made) -> tuple[NaturalFace, ...]:
-        return tuple(NaturalFace(face, made(flux), None if h is None else made(h)) for face, flux, h in self.faces)
+        Raises ParameterError for a missing or unknown parameter, and ProblemError for formulas that do not agree.
+        """
+        return self.until(self.final_time, **values)
+
+    def until(self, final_time: float | None, /, **values: float) -> Any:
+        """As a call; the data are checked up to `final_time`."""
+        raise NotImplementedError
+
+
+def describe_boundary(boundary: Boundary) -> dict[str, Any]:
+    """Return the boundary as a table of a study file."""
+    return {side: data if isinstance(data, str) else dict(data) for side, data in boundary}
 
 
 def boundary_of(raw: Any) -> Boundary:
@@ -332,10 +339,10 @@ def boundary_of(raw: Any) -> Boundary:
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):
         raise ParameterError("boundary", "a table of faces and periodic directions", raw)
-    return tuple((str(name), _face_data(str(name), raw[name])) for name in sorted(raw))
+    return tuple((str(name), _read_face(str(name), raw[name])) for name in sorted(raw))
 
 
-def _face_data(name: str, raw: Any) -> FaceData:
+def _read_face(name: str, raw: Any) -> FaceData:
     if name in DIRECTIONS:
         if raw != PERIODIC:
             raise ParameterError(f"boundary.{name}", f'"periodic"; give a flux on a face, {name}0 or {name}1', raw)
@@ -349,17 +356,11 @@ def _face_data(name: str, raw: Any) -> FaceData:
     return tuple((str(key), str(raw[key])) for key in sorted(raw))
 
 
-def check_tolerance(tolerance: Any) -> None:
-    """Raise ParameterError for a boundary tolerance outside of its range."""
-    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
-        raise ParameterError("boundary_tolerance", "a number in [0, 1)", tolerance)
-
-
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     """Return the domain of a table, with the periodic directions and natural faces of `boundary`."""
     periodic = tuple(name for name, data in boundary if data == PERIODIC)
     natural = tuple(name for name, data in boundary if data != PERIODIC)
-    domain = _shape(dimension, raw, natural)
+    domain = _read_shape(dimension, raw, natural)
     # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.
     if not boundary:
         return domain
@@ -372,33 +373,30 @@ def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     return replace(domain, periodic=periodic, natural_faces=natural)  # which keeps a derived type and its fields
 
 
-def _shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
+def _read_shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
     if raw is None:
         return UnitCube(dimension)
     if isinstance(raw, Domain):
         return raw
     if isinstance(raw, Mapping) and "kind" in raw:
         return domain_from(raw)
-    kind = _SHAPES.get(frozenset(raw)) if isinstance(raw, Mapping) else None
-    if kind is None:
+    names = frozenset(raw) if isinstance(raw, Mapping) else frozenset()
+    if names == {"lower", "upper"}:
+        return Box(dimension, _read_numbers(raw["lower"], "domain.lower"), _read_numbers(raw["upper"], "domain.upper"))
+    if names not in ({"disk"}, {"polygon"}, {"mesh"}):
         raise ParameterError("domain", _WANTED, raw)
-    if kind == "box":
-        return Box(dimension, _numbers(raw["lower"], "domain.lower"), _numbers(raw["upper"], "domain.upper"))
     if dimension != 2:
         raise ParameterError("domain", f"a box in {dimension}-D", raw)
-    if kind == "disk":
-        return _disk(raw["disk"])
-    return Polygon.of(raw["polygon"], natural) if kind == "polygon" else Mesh.read(raw["mesh"])
+    if "disk" not in names:
+        return Polygon.of(raw["polygon"], natural) if "polygon" in names else Mesh.read(raw["mesh"])
+    disk = raw["disk"]
+    if not isinstance(disk, Mapping) or set(disk) != {"centre", "radius"}:
+        raise ParameterError("domain.disk", "{ centre = [x, y], radius = r }", disk)
+    (radius,) = _read_numbers([disk["radius"]], "domain.disk.radius")
+    return Disk(2, _read_numbers(disk["centre"], "domain.disk.centre"), radius)
 
 
-def _disk(raw: Any) -> Disk:
-    if not isinstance(raw, Mapping) or set(raw) != {"centre", "radius"}:
-        raise ParameterError("domain.disk", "{ centre = [x, y], radius = r }", raw)
-    (radius,) = _numbers([raw["radius"]], "domain.disk.radius")
-    return Disk(2, _numbers(raw["centre"], "domain.disk.centre"), radius)
-
-
-def _numbers(raw: Any, name: str) -> tuple[float, ...]:
+def _read_numbers(raw: Any, name: str) -> tuple[float, ...]:
     try:
         if any(isinstance(entry, (bool, str)) for entry in raw):
             raise TypeError

@@ -81,7 +81,7 @@ def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, .
 def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]) -> float:
     """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux; zero without a jump."""
     with np.errstate(all="ignore"):
-        tested = [_on_sines(identity, dimension, {**values, "t": t}) for t in times]
+        tested = [_test_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
         if not defect > _BOUND * size:  # also if it is not a number: then nothing is known
             return 0.0
@@ -89,9 +89,9 @@ def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, flo
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
 
 
-def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> tuple[float, float]:
+def _test_on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> tuple[float, float]:
     """Return the dual norm over all products of sines, which are orthogonal, and the norm of the flux."""
-    lines = [_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)]
+    lines = [_make_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)]
     defect, _, squares = _test_identity(identity, lines, values)
     squared_slopes = [np.pi**2 / 2**dimension * np.arange(1, MODES[dimension] + 1) ** 2] * dimension
     dual = np.linalg.norm(defect / np.sqrt(reduce(np.add.outer, squared_slopes)))
@@ -104,7 +104,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     jumps = []
     while width > _NARROWEST:
         width /= panels
-        lines = [_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
+        lines = [_make_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _test_identity(identity, lines, values)
         worst = np.unravel_index(np.argmax(np.abs(defect)), defect.shape)
         # An interface in a bump has the bump's width in the other directions: a jump's defect over it is constant.
@@ -129,7 +129,7 @@ class _Line:
 
 
 @lru_cache(maxsize=6)  # one for each dimension and direction
-def _sines(axis: int, panels: int, modes: int) -> _Line:
+def _make_sines(axis: int, panels: int, modes: int) -> _Line:
     """Return sin(k pi x) on the unit interval, for k = 1 to `modes`."""
     panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _POINTS[axis]))
     nodes = ((np.arange(panels)[:, None] + panel.nodes[:, 0]) / panels).ravel()
@@ -139,17 +139,17 @@ def _sines(axis: int, panels: int, modes: int) -> _Line:
     return _Line(nodes, weights * sines, weights * frequencies * cosines, weights)
 
 
-def _windows(axis: int, start: float, width: float, panels: int) -> _Line:
+def _make_windows(axis: int, start: float, width: float, panels: int) -> _Line:
     """Return s (1 - s)^2 in overlapping windows of `panels` widths."""
     window = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", WINDOW_POINTS[axis]))
     s, windows = window.nodes[:, 0], np.arange(2 * panels - 1)
     nodes = start + width * (windows[:, None] / 2 + s)
 
-    def of_each(values: Array) -> Array:
+    def spread(values: Array) -> Array:
         return np.asarray(np.kron(np.eye(len(windows)), window.weights * values))
 
     values, slopes = width * s * (1 - s) ** 2, (1 - s) * (1 - 3 * s)
-    return _Line(nodes.ravel(), of_each(values), of_each(slopes), of_each(np.full(len(s), width)))
+    return _Line(nodes.ravel(), spread(values), spread(slopes), spread(np.full(len(s), width)))
 
 
 def _test_identity(
@@ -160,14 +160,18 @@ def _test_identity(
     expressions = (identity.residual, *[component for _, component in identity.flux])
     found = evaluate_all(expressions, {**values, **dict(zip(SPACE, axes, strict=False))})
     residual, *flux = [np.broadcast_to(each, [len(line.nodes) for line in lines]) for each in found]
-    defect, ones = _moments(residual, [line.values for line in lines]), [line.ones for line in lines]
+    defect, ones = _integrate_products(residual, [line.values for line in lines]), [line.ones for line in lines]
     for (axis, _), component in zip(identity.flux, flux, strict=True):
-        defect = defect - _moments(
+        defect = defect - _integrate_products(
             component, [line.slopes if i == axis else line.values for i, line in enumerate(lines)]
         )
-    return defect, [_moments(each, ones) for each in flux], [_moments(each**2, ones) for each in flux]
+    return (
+        defect,
+        [_integrate_products(each, ones) for each in flux],
+        [_integrate_products(each**2, ones) for each in flux],
+    )
 
 
-def _moments(nodal: Array, functions: list[Array]) -> Array:
+def _integrate_products(nodal: Array, functions: list[Array]) -> Array:
     """Integrate nodal values (n, ..., n) times products of functions of one coordinate, (K, n) each: (K, ..., K)."""
     return reduce(lambda left, right: np.tensordot(left, right, axes=(0, 1)), functions, nodal)

@@ -13,7 +13,7 @@ from evogt_study.pde.baselines.finite_difference import (
     finite_differences,
     sine_transform,
 )
-from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
+from evogt_study.pde.galerkin.assembly import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems.formula_problem import FormulaProblem
@@ -216,7 +216,7 @@ def test_problems_that_sine_modes_do_not_diagonalise_are_refused(problem, messag
     ("dimension", "points"), [(1, 0), (1, 4_000_001), (2, 2001), (3, 159), (1, -3), (2, -1), (3, 0)]
 )
 def test_a_grid_of_no_or_too_many_points_is_refused_before_anything_is_computed(dimension, points, monkeypatch):
-    monkeypatch.setattr(finite_difference, "_interior", lambda *_: pytest.fail("a grid was made"))
+    monkeypatch.setattr(finite_difference, "tensor_points", lambda *_: pytest.fail("a grid was made"))
     with pytest.raises(ParameterError) as caught:
         finite_differences(heat(dimension)(nu=1.0), points, every_step(0.1, 2), MIDPOINT)
     assert str(caught.value) == (

@@ -13,13 +13,13 @@ import time
 import numpy as np
 
 from evogt_study.errors import InputError, RunError
-from evogt_study.pde.certificates.certify import certificates, check_certificates
-from evogt_study.pde.certificates.reference import spectral_reference
+from evogt_study.pde.certificates.certify import certify, check_certificates
+from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
+from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 SEED = 20261126
@@ -99,8 +99,8 @@ def judge(number, hard):
         problem, T = draw_problem(rng, hard)
         check_certificates(INTERVAL, problem, T)
         solution = solve_arrays(problem, draw_run(rng, problem, T, hard))
-        reference = spectral_reference(problem, T)
-        found = certificates(solution, INTERVAL, afresh, "", reference)
+        reference = find_reference(problem, T)
+        found = certify(solution, INTERVAL, compute_stage, "", reference)
     except (InputError, RunError):
         return None
     return float(solution.errors[-1]), found["error_lower"], found["error_upper"]

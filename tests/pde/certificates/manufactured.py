@@ -11,14 +11,14 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import RunError
-from evogt_study.pde.certificates.certify import certificates
-from evogt_study.pde.certificates.reference import spectral_reference
-from evogt_study.pde.certificates.run_bound import RunFunctions, knots_of, run_bound
+from evogt_study.pde.certificates.certify import certify
+from evogt_study.pde.certificates.reference import find_reference
+from evogt_study.pde.certificates.run_bound import RunFunctions, bound_run, find_knots
 from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
+from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 FINE = {1: TensorGrid(1, 16, 64), 2: TensorGrid(2, 72), 3: TensorGrid(3, 32)}
@@ -55,7 +55,7 @@ class Manufactured:
 
     @cached_property
     def reference(self):
-        return spectral_reference(self.problem, self.final_time)
+        return find_reference(self.problem, self.final_time)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 
     solution = solve_arrays(stated.problem, run)
     wanted = ("error_bound", "error_estimate", "error_lower", "error_upper")
-    found = certificates(solution, wanted, data_only, stated, stated.reference)
-    absolute = run_bound(solution, knots_of(solution), data_only, stated).bound.value
+    found = certify(solution, wanted, data_only, stated, stated.reference)
+    absolute = bound_run(solution, find_knots(solution), data_only, stated).bound.value
     return Judged(
         absolute, energy_error(stated, solution, share), found["error_bound"], float(solution.errors[-1]),
         found["error_lower"], found["error_upper"], found["error_estimate"],
@@ -95,8 +95,8 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 
 def energy_error(stated, solution, share):
     """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
-    knots, grid, problem = knots_of(solution), FINE[stated.dimension], stated.problem
-    run = RunFunctions.of(solution, grid, afresh).reconstruct(knots.coefficients, knots.times)
+    knots, grid, problem = find_knots(solution), FINE[stated.dimension], stated.problem
+    run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     basis = Sampled(run.along(grid.along[0]), grid)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]

@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evogt_study.pde.certificates.budget import BUDGET
-from evogt_study.pde.certificates.certify import Certified, certificates
-from evogt_study.pde.certificates.reference import semidiscrete_state, solve_reference
+from evogt_study.pde.certificates.certify import BUDGET, Certified, certify
+from evogt_study.pde.certificates.reference import march_semidiscrete, solve_reference
 from evogt_study.pde.certificates.spectral_space import SpectralSpace
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
+from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
 PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
@@ -26,7 +25,7 @@ DOP853 = CoefficientReference("dop853")
 
 
 def measured(run, wanted=BUDGET, reference=None):
-    return certificates(solve_arrays(PROBLEM, run), wanted, afresh, "problem", reference)
+    return certify(solve_arrays(PROBLEM, run), wanted, compute_stage, "problem", reference)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +43,10 @@ def test_known_answers(dictionary, full, retained, evolution, time):
 
 def test_parts_add_up_to_the_error():
     solution = solve_arrays(PROBLEM, RUN)
-    budget = Certified(solution, afresh, "problem", None).budget
+    budget = Certified(solution, compute_stage, "problem", None).budget
     whole = budget.full_space + budget.truncation + budget.evolution + budget.time
-    exact = PROBLEM.exact(Certified(solution, afresh, "problem", None).grid.nodes, np.array([0.25]))[0]
-    ours = solution.evaluate(Certified(solution, afresh, "problem", None).grid.nodes)[-1]
+    exact = PROBLEM.exact(Certified(solution, compute_stage, "problem", None).grid.nodes, np.array([0.25]))[0]
+    ours = solution.evaluate(Certified(solution, compute_stage, "problem", None).grid.nodes)[-1]
     np.testing.assert_allclose(whole, exact - ours, atol=1e-12)
     assert np.sqrt(whole**2 @ budget.roots**2) / budget.norm == pytest.approx(solution.errors[-1], rel=1e-6)
 
@@ -57,7 +56,7 @@ def test_the_time_part_is_the_coefficient_error():
     run = replace(RUN, coefficient_reference=DOP853, grid=TimeGrid.of(0.25, 0.025))
     solution = solve_arrays(PROBLEM, run)
     norm = np.linalg.norm(solution.reference_state) / np.sqrt(0.5 * np.exp(-0.5))  # over || u(T) ||
-    asked = certificates(solution, ("error_time",), afresh, "problem", None)["error_time"]
+    asked = certify(solution, ("error_time",), compute_stage, "problem", None)["error_time"]
     assert asked == pytest.approx(solution.coefficient_error * norm, rel=1e-6)
     own = measured(replace(run, coefficient_reference=None), ("error_time",))["error_time"]
     assert own == pytest.approx(asked, rel=1e-5)
@@ -73,8 +72,8 @@ def test_the_part_of_all_features_does_not_depend_on_how_many_are_retained():
     """The grid resolves products of any two features, also where the residual is one of five functions."""
     problem, features = BUILT_IN["target_1d"](epsilon=0.2), Dictionary("gtransnet", N=180, N1=240, gamma=36)
     few, many = (
-        certificates(
-            solve_arrays(problem, replace(RUN, dictionary=features, tau=tau)), BUDGET, afresh, "problem", None
+        certify(
+            solve_arrays(problem, replace(RUN, dictionary=features, tau=tau)), BUDGET, compute_stage, "problem", None
         )["error_full_space"]
         for tau in (1e-2, 1e-12)
     )  # fmt: skip
@@ -91,8 +90,8 @@ def test_runs_of_another_validation_that_share_stages_change_no_bit():
 
     other = replace(RUN, validation=QuadratureRule("gauss_legendre", 200))  # at whose nodes features are evaluated
     wanted = ("error_bound", "error_estimate", *BUDGET)
-    certificates(solve_arrays(PROBLEM, other), wanted, share, "problem", None)
-    assert certificates(solve_arrays(PROBLEM, RUN), wanted, share, "problem", None) == measured(RUN, wanted)
+    certify(solve_arrays(PROBLEM, other), wanted, share, "problem", None)
+    assert certify(solve_arrays(PROBLEM, RUN), wanted, share, "problem", None) == measured(RUN, wanted)
 
 
 def test_constants():
@@ -120,5 +119,5 @@ def test_the_semidiscrete_state_is_that_of_the_ode(formulas):
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(3*pi*x)", **formulas)()
     system = solve_arrays(problem, replace(RUN, dictionary=Dictionary("legendre", N=20))).system
     exact = CoefficientReference("dop853").final_state(system, 0.25)
-    found = semidiscrete_state(system, 0.25)
+    found = march_semidiscrete(system, 0.25)
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-6 * np.linalg.norm(exact))

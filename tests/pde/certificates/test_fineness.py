@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from manufactured import VALIDATION, Manufactured, energy_error
 
-from evogt_study.pde.certificates.certify import certificates
+from evogt_study.pde.certificates.certify import certify
 from evogt_study.pde.certificates.problem_data import ProblemData
 from evogt_study.pde.certificates.reconstruction import TimeRule, is_seen_in_space, is_seen_in_time
 from evogt_study.pde.certificates.reference import solve_reference
-from evogt_study.pde.certificates.run_bound import knots_of, run_bound
+from evogt_study.pde.certificates.run_bound import bound_run, find_knots
 from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
+from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 BUBBLE = "4*x*y*(1 - x)*(1 - y)*exp(-t)"
@@ -64,7 +64,7 @@ def test_structure_between_the_times(exact, seen):
 def test_nothing_bounds_what_is_not_seen(exact, run):
     dimension = 2 if "y" in exact else 1
     problem = FormulaProblem(dimension=dimension, exact=exact)()
-    found = certificates(solve_arrays(problem, run), ("error_bound",), afresh, "", None)
+    found = certify(solve_arrays(problem, run), ("error_bound",), compute_stage, "", None)
     assert found["error_bound"] == np.inf
     assert solve_reference(problem, run.grid.final_time, SpectralSpace(dimension, 16), 10).delta == np.inf
 
@@ -78,5 +78,5 @@ def test_nothing_bounds_what_is_not_seen(exact, run):
 )
 def test_a_finer_grid_and_finer_times_are_tried(stated, run):
     solution = solve_arrays(stated.problem, run)
-    bound = run_bound(solution, knots_of(solution), afresh, "").bound.value
-    assert energy_error(stated, solution, afresh) <= bound < np.inf
+    bound = bound_run(solution, find_knots(solution), compute_stage, "").bound.value
+    assert energy_error(stated, solution, compute_stage) <= bound < np.inf

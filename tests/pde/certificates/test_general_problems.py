@@ -7,24 +7,24 @@ import pytest
 import sympy
 
 from evogt_study.errors import ProblemError, StudyError
-from evogt_study.pde.certificates.bound import growth_of
-from evogt_study.pde.certificates.budget import BUDGET
+from evogt_study.pde.certificates.bound import bound_growth
 from evogt_study.pde.certificates.certify import (
+    BUDGET,
     CONSTANTS,
     INTERVAL,
-    certificates,
+    certify,
     check_certificates,
     find_certificates,
 )
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import TimeRule
-from evogt_study.pde.certificates.reference import spectral_reference
-from evogt_study.pde.certificates.run_bound import RunFunctions, knots_of, run_bound
+from evogt_study.pde.certificates.reference import find_reference
+from evogt_study.pde.certificates.run_bound import RunFunctions, bound_run, find_knots
 from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.pde.pipeline import Discretisation, afresh, solve_arrays
+from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 
 T = 0.2
@@ -94,8 +94,8 @@ def run_of(problem, N, steps):
 
 def true_error(problem, solution):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume."""
-    knots, grid, box = knots_of(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
-    run = RunFunctions.of(solution, grid, afresh).reconstruct(knots.coefficients, knots.times)
+    knots, grid, box = find_knots(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
+    run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     rule = TimeRule.between(knots.times)
     data = ProblemData.of(problem, grid, rule.times)
     basis, nodes = Sampled(run.along(grid.along[0]), grid), box.nodes(grid)
@@ -123,15 +123,15 @@ def true_error(problem, solution):
 )
 def test_bound_interval_and_estimate(name):
     problem = PROBLEMS[name]
-    reference = spectral_reference(problem, T)
-    growth = growth_of(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
+    reference = find_reference(problem, T)
+    growth = bound_growth(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
     for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
         solution = solve_arrays(problem, run_of(problem, N, steps))
-        bound = run_bound(solution, knots_of(solution), afresh, name).bound.value
+        bound = bound_run(solution, find_knots(solution), compute_stage, name).bound.value
         effectivity = bound / true_error(problem, solution)
         assert 1.0 <= effectivity <= 1.6 * np.exp(growth.rate * T)
         wanted = ("error_bound", "error_estimate", *INTERVAL, *BUDGET)
-        found, error = certificates(solution, wanted, afresh, name, reference), solution.errors[-1]
+        found, error = certify(solution, wanted, compute_stage, name, reference), solution.errors[-1]
         assert found["error_lower"] <= error <= found["error_upper"] <= 1.1 * found["error_lower"]
         assert error / 3.0 < found["error_estimate"] < 3.0 * error
         whole = found["error_retained"] + found["error_evolution"] + found["error_time"]
@@ -141,9 +141,9 @@ def test_bound_interval_and_estimate(name):
 
 def test_growth():
     grid, times = TensorGrid(1, 20), np.array([0.0, T])
-    growth = growth_of(PROBLEMS["reaction and advection on an interval"], grid, times)
+    growth = bound_growth(PROBLEMS["reaction and advection on an interval"], grid, times)
     assert growth.rate == pytest.approx(3.0 - 0.5, rel=0.01)  # c + b'/2 at the upper end
-    assert growth_of(PROBLEMS["tensor"], TensorGrid(2, 20), times).rate == pytest.approx(0.0, abs=1e-9)
+    assert bound_growth(PROBLEMS["tensor"], TensorGrid(2, 20), times).rate == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_is_refused():
@@ -172,22 +172,24 @@ def test_a_bound_beyond_the_range_of_numbers():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
     run = replace(run_of(problem, 20, 40), grid=TimeGrid.of(1.0, 0.002))
     with np.errstate(all="ignore"):
-        found = certificates(solve_arrays(problem, run), ("error_bound",), afresh, "", None)
+        found = certify(solve_arrays(problem, run), ("error_bound",), compute_stage, "", None)
     assert not found  # what is no number is left out
 
 
 def test_the_norm_that_the_bound_is_divided_by_has_an_upper_limit():
     problem = FormulaProblem(dimension=1, exact="sin(9*pi*x)*exp(-t) + sin(pi*x)", diffusion="1e-8")()
     solution = solve_arrays(problem, run_of(problem, 6, 8))
-    assert certificates(solution, ("error_bound",), afresh, "", None)["error_bound"] >= 0.5 * solution.errors[-1] > 0.1
+    assert (
+        certify(solution, ("error_bound",), compute_stage, "", None)["error_bound"] >= 0.5 * solution.errors[-1] > 0.1
+    )
 
 
 def test_a_bound_that_is_no_number_is_infinite():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)")()
     run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
     with np.errstate(all="ignore"):
-        reference = spectral_reference(problem, 1e-300)
-        found = certificates(solve_arrays(problem, run), ("error_bound", *INTERVAL), afresh, "", reference)
+        reference = find_reference(problem, 1e-300)
+        found = certify(solve_arrays(problem, run), ("error_bound", *INTERVAL), compute_stage, "", reference)
     assert found["error_bound"] == np.inf
     assert [found[name] for name in INTERVAL] == [0.0, np.inf]
 
@@ -207,17 +209,17 @@ def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, d
         problem, replace(run_of(problem, 10, 8), quadrature=QuadratureRule("gauss_legendre", {1: 60, 2: 12}[dimension]))
     )
     with pytest.raises(ProblemError, match=told):
-        certificates(solution, ("error_bound",), afresh, "", None)
+        certify(solution, ("error_bound",), compute_stage, "", None)
 
 
 def test_indicator_of_a_reaction():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="u*(1 - u)")()
     run = run_of(problem, 20, 40)
     found = [
-        certificates(
+        certify(
             solve_arrays(problem, replace(run, dictionary=Dictionary("transnet", N=N, gamma=6.0))),
             (name,),
-            afresh,
+            compute_stage,
             "",
             None,
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.pde.certificates.reference import SpectralReference, solve_reference, spectral_reference
+from evogt_study.pde.certificates.reference import SpectralReference, find_reference, solve_reference
 from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
 from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
@@ -25,7 +25,7 @@ def test_bound_of_the_reference(problem, modes, steps):
         exact = exact - problem.lifting.value(grid.nodes, np.array([0.1]))[0]
     error = np.sqrt((exact - found.final(grid).ravel()) ** 2 @ grid.weights.ravel())
     assert error <= found.delta < 1e-6
-    again = SpectralReference.unpacked(found.packed(), problem.domain)
+    again = SpectralReference.unpack(found.pack(), problem.domain)
     assert again.delta == found.delta
     np.testing.assert_array_equal(again.final(grid), found.final(grid))
 
@@ -37,5 +37,5 @@ def test_too_few_modes_are_seen():
 
 def test_refined_until_it_is_small():
     problem = BUILT_IN["oscillatory_1d"](epsilon=0.1)
-    found = spectral_reference(problem, 0.1)
+    found = find_reference(problem, 0.1)
     assert found.delta <= 2e-8 * np.linalg.norm(found.solution.states[-1])

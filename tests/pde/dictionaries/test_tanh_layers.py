@@ -7,7 +7,7 @@ import pytest
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.dictionaries.tanh_layers import default_radius
+from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
 
 EPS = np.finfo(float).eps
 STEP = 1e-30  # of a complex step: no difference is taken, so it can be as small as one likes

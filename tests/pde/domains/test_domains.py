@@ -13,7 +13,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import ImplicitMidpoint
-from evogt_study.pde.methods.recording import fields
+from evogt_study.pde.methods.recording import sample_fields
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -75,7 +75,7 @@ def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimensi
     assert stretched.errors == pytest.approx(usual.errors, rel=1e-6)
     nodes = np.random.default_rng(0).uniform(0.0, 1.0, (9, dimension))
     assert stretched.evaluate(4.0 * nodes) == pytest.approx(usual.evaluate(nodes), abs=1e-9)
-    _, coordinates = fields(stretched.evaluate, stretched.problem, GRID.observed_times, 5)
+    _, coordinates = sample_fields(stretched.evaluate, stretched.problem, GRID.observed_times, 5)
     assert [datum.values.tolist() for datum in coordinates.values()] == [[0.0, 1.0, 2.0, 3.0, 4.0]] * dimension
 
 

@@ -74,7 +74,8 @@ def test_dop853_says_where_it_gave_up():
     # alpha' = alpha^2 from 1 is infinite at t = 1
     explosive = Potential(lambda u: -(u**3) / 3.0, lambda u: -(u**2))
     system = dataclasses.replace(
-        one_mode(np.zeros_like, initial=1.0), reaction=Reaction(explosive, np.ones((1, 1)), np.ones(1))
+        one_mode(np.zeros_like, initial=1.0),
+        reaction=Reaction(explosive, np.ones((1, 1)), np.ones(1), np.zeros((1, 1))),
     )
     assert DOP853.final_state(system, 0.5) == pytest.approx([2.0], rel=1e-11)
     with pytest.raises(ProblemError, match="^dop853 gave up before t = 2: ") as caught:

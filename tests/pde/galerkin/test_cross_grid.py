@@ -74,7 +74,7 @@ FORMS = {
 
 
 def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
-    problem = Problem(space.quadrature.dimension, diffusion, lambda nodes: nodes.prod(axis=1))
+    problem = Problem(space.quadrature.nodes.shape[1], diffusion, lambda nodes: nodes.prod(axis=1))
     return cross_grid_defects(space, evaluate_basis(space, rule), problem, assemble(space, problem), final_time)
 
 
@@ -84,7 +84,9 @@ def naive(space, rule, diffusion, times):
 
     def stiffness(trial, t):
         W = np.diag(trial.quadrature.weights * diffusion(trial.quadrature.nodes, t))
-        return sum(G.T @ W @ G for G in trial.gradients @ space.transform)
+        D, dD = (part[..., None] for part in space.domain.boundary_factor(trial.quadrature.nodes, 1))
+        gradients = dD * trial.psi.value + D * trial.psi.gradient
+        return sum(G.T @ W @ G for G in gradients @ space.transform)
 
     V = other.values @ space.transform
     mass = np.linalg.norm(V.T @ np.diag(rule.weights) @ V - np.eye(space.rank), 2)

@@ -10,7 +10,7 @@ from evogt_study import pde
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import GalerkinSystem, NodalRate, Reaction, assemble
+from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.quadrature import QuadratureRule
@@ -122,8 +122,8 @@ def test_a_start_longer_than_the_run_is_refused():
 
 def test_newton_that_does_not_converge_is_divergence_with_its_last_change():
     # u = 1 + u^3 of the implicit Euler step has no root near; its Newton iterates wander
-    rate = NodalRate(lambda u, t: u**2 + 1.0, lambda u, t: 2.0 * u)
-    law = Reaction(None, np.ones((1, 1)), np.ones(1), rate)
+    rate = pde.NonlinearReaction(lambda u, nodes, t: u**2 + 1.0, lambda u, nodes, t: 2.0 * u)
+    law = Reaction(rate, np.ones((1, 1)), np.ones(1), np.zeros((1, 1)))
     system = dataclasses.replace(scalar(0.0), reaction=law)
     with pytest.raises(DivergedError, match=r"Newton's method did not converge at t = 1: last change \d"):
         final_state(integrator("implicit_euler"), system, 1.0, 1)
@@ -131,8 +131,8 @@ def test_newton_that_does_not_converge_is_divergence_with_its_last_change():
 
 def test_newton_finds_the_root_where_its_matrix_is_not_definite():
     # U = 1/10 + 4 U - U^3: the matrix of the first change is 1 - 4 + 3/100, so it has no Cholesky factor
-    rate = NodalRate(lambda u, t: 4.0 * u - u**3, lambda u, t: 4.0 - 3.0 * u**2)
-    law = Reaction(None, np.ones((1, 1)), np.ones(1), rate)
+    rate = pde.NonlinearReaction(lambda u, nodes, t: 4.0 * u - u**3, lambda u, nodes, t: 4.0 - 3.0 * u**2)
+    law = Reaction(rate, np.ones((1, 1)), np.ones(1), np.zeros((1, 1)))
     system = dataclasses.replace(scalar(0.0), initial=np.array([0.1]), reaction=law)
     (found,) = final_state(integrator("implicit_euler"), system, 1.0, 1)
     assert found == pytest.approx(-0.03334570, rel=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import DivergedError, StudyError
-from evogt_study.pde.methods.problem_method import finite
+from evogt_study.pde.methods.problem_method import check_finite
 from evogt_study.schema.records import Datum, Record
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
@@ -59,7 +59,7 @@ def test_a_run_without_an_upper_bound_has_its_other_numbers():
         assert 0.0 < run["error"] < np.inf
     for name, value in (("error", np.inf), ("error_upper", np.nan)):
         with pytest.raises(DivergedError, match=f"`{name}` is {value}"):
-            finite(Record({name: Datum((), np.array(value))}, {}))
+            check_finite(Record({name: Datum((), np.array(value))}, {}))
 
 
 def test_one_reference_for_all_seeds():
