@@ -137,7 +137,7 @@ reaction = "3*u - u**2*v"
 initial = "3"
 lifting = "3"
 """
-    data = computed(fields, constants("legendre", 32, 10.0, 0.02))
+    data = computed(fields, constants("legendre", 32, 5.0, 0.02))
     x, D = chebyshev(32)
     inside, n = slice(1, -1), 31
 
@@ -146,7 +146,7 @@ lifting = "3"
         both = D @ (D @ u) / 50 + 1 + u**2 * v - 4 * u, D @ (D @ v) / 50 + 3 * u - u**2 * v
         return np.concatenate([each[inside] for each in both])
 
-    w = integrated(rate, np.r_[1 + np.sin(2 * np.pi * x[inside]), np.full(n, 3.0)], 10.0)
+    w = integrated(rate, np.r_[1 + np.sin(2 * np.pi * x[inside]), np.full(n, 3.0)], 5.0)
     u, v = np.r_[1.0, w[:n], 1.0], np.r_[3.0, w[n:], 3.0]
     at = data.x.values
     assert error(data, {"u": interpolated(x, u, at), "v": interpolated(x, v, at)}) < 1e-9
