@@ -179,7 +179,7 @@ def describe_records(records: RunRecords) -> dict[str, Any]:
         known = {"name": stack.name, "role": stack.role, "dims": stack.dims, "rows": stack.rows}
         stacks.append({**known, "values": values, "attributes": stack.attributes})
     return {
-        "keys": np.array(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
+        "keys": np.asarray(records.keys, np.bytes_), "status": records.status, "seconds": records.wall_seconds,
         "attempts": records.attempts, **texts, "sets": list(sets), "left_out": records.left_out, "stacks": stacks,
         "software": np.array([sets[text] for text in records.software], np.int32),
     }  # fmt: skip

@@ -251,12 +251,13 @@ class RunTable:
             types = column.data.dtypes_of(own)
             for dtype in sorted(set(types.tolist()), key=str):
                 some = own[types == dtype]
-                values = column.data[some]
+                values = column.data[slice(None) if len(some) == self.size else some]  # a slice copies nothing
                 if not isinstance(values, Packed):
                     values = values.astype(str if dtype.kind == "O" else dtype)
                 stacks.append(Stack(name, column.dims, row_of[some], values, column.attributes, column.role))
+        keys: Any = self.keys[cases]  # as bytes for a file: strings take four times the memory
         records = RunRecords(
-            keys=tuple(map(bytes.decode, self.keys[cases].tolist())),
+            keys=tuple(map(bytes.decode, keys.tolist())) if columns is None else keys,
             status=self.status[cases],
             messages=tuple(self.messages[cases].tolist()),
             outputs=() if self.outputs is None else tuple(self.outputs[cases].tolist()),
