@@ -301,7 +301,8 @@ def _chunks_of_runs(
             parts = arrays.chunks_of(data.read_row(first).astype(dtype), tail, blank)
             contents = [(pack(part), b"") for part in parts]
         else:
-            slab: npt.NDArray[Any] = np.full(form.chunk or (), blank, dtype)
+            make: Any = np.empty if is_full else partial(np.full, fill_value=blank)
+            slab = make(form.chunk, dtype=dtype)
             data.read_into(slab, rows, cases)
             contents = [(pack(slab), b"")]
         for number, (place, (content, mark)) in enumerate(zip(places, contents, strict=True)):

@@ -32,15 +32,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import (
-    has_ended,
-    make_folder,
-    process_identity,
-    process_mark,
-    remove_created_folders,
-    resolve_link,
-    was_left,
-)
+from evogt_study.storage import atomic
 
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
@@ -75,7 +67,7 @@ class Lease:
         """Return True if the holder is gone.  now: the time by the clock of the file system."""
         if not self.signature:
             return self.is_released or now - self.changed > UNSIGNED_SECONDS
-        return has_ended(self.signature) or now - self.changed > SILENT_SECONDS
+        return atomic.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
     def is_current(self) -> bool:
         """Return False if another process has taken the lease over, or if the file is gone.  Raises OSError."""
@@ -92,7 +84,7 @@ class Lease:
 
     def refusal(self) -> ResultError:
         """Return the error of a process that may not write, since the holder of this lease does."""
-        here = self.signature["machine"] == process_identity()["machine"]
+        here = self.signature["machine"] == atomic.process_identity()["machine"]
         gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
         return ResultError(
             f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another file "
@@ -129,7 +121,7 @@ def _look(path: Path) -> Lease | None:
 def _create(path: Path) -> Lease | None:
     """Create and sign a lease file; return None if it exists.  Raises OSError."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    signature = {"host": socket.gethostname(), **process_identity(), "since": since, "token": token}
+    signature = {"host": socket.gethostname(), **atomic.process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -202,7 +194,7 @@ def _renew(leases: Collection[Lease]) -> Iterator[None]:
 
 def lock_file(result: Path) -> Path:
     """Return the lease file of a result."""
-    result = resolve_link(result)  # a link and its target have one lease
+    result = atomic.resolve_link(result)  # a link and its target have one lease
     return result.with_name(result.name + ".lock")
 
 
@@ -217,7 +209,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
     end = time.monotonic() + 2 * UNSIGNED_SECONDS
     try:
         try:
-            made = make_folder(path.parent)
+            made = atomic.make_folder(path.parent)
             while (lease := _take(path)) is None:  # another process may be signing it or taking it over
                 if (found := writer_of(result)) and found.lives:
                     raise found.refusal()
@@ -232,7 +224,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         finally:
             lease.remove()
     finally:
-        remove_created_folders(made)
+        atomic.remove_created_folders(made)
 
 
 def writer_of(result: Path) -> Lease | None:
@@ -327,7 +319,7 @@ class Claims:
 def claims_in(folder: Path) -> Claims:
     """Return the claims in a folder, which is made if it is missing.  Raises ResultError."""
     try:
-        make_folder(folder)
+        atomic.make_folder(folder)
     except OSError as error:
         raise ResultError(f"cannot write in {folder}: {error.strerror}. Choose another file with -o.") from None
     return Claims(folder)
@@ -353,9 +345,9 @@ def remove_claims(root: Path) -> None:
 def make_temporary_folder() -> Path:
     """Return the temporary folder of this command, after removing the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        if was_left(left.name):
+        if atomic.was_left(left.name):
             shutil.rmtree(left, ignore_errors=True)
-    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + process_mark())), os.getpid()
+    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + atomic.process_mark())), os.getpid()
 
     def remove() -> None:
         if os.getpid() == process:  # not one that this process has forked
