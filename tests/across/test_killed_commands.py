@@ -140,7 +140,8 @@ def test_a_killed_command_is_repeated(trials, name):
         assert trials.disturb(name, at).code == -9
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_the_disk_refuses_is_repeated(trials, name):
     for at, (error, last) in zip(trials.calls(name, 4)[1:], FAULTS.values(), strict=False):
         check_refused(trials.disturb(name, at, error, last))
