@@ -24,6 +24,8 @@ from evogt_study.errors import EvogtError, InputError
 from evogt_study.formulas import parse
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.sequential import Goal
+from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 FILE = Path(__file__).with_name("mistakes.txt")
 MISTAKES = dict(re.findall(r"^>>> (.*)\n((?!>>>|#).+)?", FILE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -46,7 +48,7 @@ def draw(kind, **options):
     return drawable.draw(drawable.small_result(), kind, **options)
 
 
-NAMES = (study, flat, draw, parse, share, Goal, Interval, NumberFormat, make_table, render_table)
+NAMES = (study, flat, draw, parse, share, Dictionary, Goal, Interval, NumberFormat, TimeGrid, make_table, render_table)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def names(tmp_path_factory):
     )
     return {
         **{each.__name__: each for each in NAMES},
-        **{"evs": evs, "pde": pde, "np": np, "xr": xr},
+        **{"evs": evs, "pde": pde, "np": np, "xr": xr, "nan": np.nan, "inf": np.inf},
         "result": write_computed_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
         "values": values,

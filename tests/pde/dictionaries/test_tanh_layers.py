@@ -128,50 +128,6 @@ def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hi
         assert found.gradient[axis] == pytest.approx(wanted, abs=1e-14)  # of size gamma = 3; measured: 3e-15
 
 
-@pytest.mark.parametrize("family", ["transnet", "gaussian_rf", "uniform_elm", "legendre", "sine"])
-@pytest.mark.parametrize("unused", [{"delta": 0.9}, {"N1": 80}, {"hidden": [80, 40]}, {"gama": 3.0}])
-def test_a_parameter_of_another_dictionary_is_refused_by_name(family, unused):
-    gamma = {} if family in ("legendre", "sine", "fourier") else {"gamma": 3.0}
-    with pytest.raises(ParameterError) as caught:
-        Dictionary(family, 20, **gamma, **unused)
-    ((name, value),) = unused.items()
-    assert str(caught.value).startswith(f"`{name}` must be left out for {family}, whose parameters are N")
-    assert str(caught.value).endswith(f", got {value}")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name", "measured"),
-    [
-        ({"family": "wavelets"}, "dictionary", "'wavelets'"), ({"family": "gtransnet"}, "N1", "None"),
-        ({"N": 0}, "N", "0"), ({"N": -5}, "N", "-5"), ({"N": 2.5}, "N", "2.5"), ({"gamma": 0.0}, "gamma", "0.0"),
-        ({"gamma": -2.0}, "gamma", "-2.0"),
-        ({"gamma": float("nan")}, "gamma", "nan"),
-        ({"gamma": float("inf")}, "gamma", "inf"),
-        ({"gamma": (1.0, 2.0)}, "gamma", "'2 numbers'"), ({"gamma": []}, "gamma", "[]"),
-        ({"gamma": (1.0, 1.0, -1.0, 1.0)}, "gamma", "(1.0, 1.0, -1.0, 1.0)"), ({"radius": 0.0}, "radius", "0.0"),
-        ({"radius": -1.0}, "radius", "-1.0"),
-        ({"radius": float("nan")}, "radius", "nan"),
-        ({"radius": float("inf")}, "radius", "inf"),
-        ({"centre": float("nan")}, "centre", "nan"),
-        ({"centre": (0.5, float("inf"))}, "centre", "(0.5, inf)"),
-        ({"family": "gtransnet", "N1": 0}, "N1", "0"),
-        ({"family": "gtransnet", "N1": 2.5}, "N1", "2.5"),
-        ({"family": "gtransnet", "hidden": (3, -1)}, "hidden", "(3, -1)"),
-        ({"family": "gtransnet", "N1": 3, "hidden": (3,)}, "hidden", "(3,)"),
-        ({"family": "gtransnet", "N1": 3, "delta": 0.0}, "delta", "0.0"),
-        ({"family": "gtransnet", "N1": 3, "delta": 1.5}, "delta", "1.5"),
-        ({"family": "gtransnet", "N1": 3, "delta": float("nan")}, "delta", "nan"),
-        ({"family": "gtransnet", "N1": 3, "gamma": (1.0,) * 4}, "gamma", "'4 numbers'"),
-    ], ids=str,
-)  # fmt: skip
-def test_a_value_out_of_range_is_refused_by_name_with_what_was_given(arguments, name, measured):
-    with pytest.raises(ParameterError) as caught:
-        Dictionary(**{"family": "transnet", "N": 4, "gamma": 1.0, **arguments})
-    assert caught.value.name == name
-    assert str(caught.value).startswith(f"`{name}` must be ")
-    assert f", got {measured}" in str(caught.value)
-
-
 @pytest.mark.parametrize(("centre", "dimension"), [((0.5, 0.5), 1), ((0.5, 0.5), 3), ((0.5,), 2)])
 def test_a_centre_of_another_dimension_is_refused(centre, dimension):
     dictionary = Dictionary("transnet", 5, 1.0, centre=centre)
