@@ -30,8 +30,8 @@ STEP = "step"
 """Dimension of the values that a run reports."""
 CHECKPOINT = "checkpoint"
 """Parameter of a function that receives the folder of its checkpoint."""
-CHECKPOINT_NAME, PROGRESS_NAME = ".checkpoint", ".progress"
-"""Names in the folder of a run."""
+_OWN_NAMES = CHECKPOINT_NAME, PROGRESS_NAME, LOCK_NAME = ".checkpoint", ".progress", ".lock"
+"""Names in the folder of a run.  Some file servers lock only files, no folders."""
 _WAIT_SECONDS = 60.0
 """Seconds for which a run waits until an earlier attempt leaves its folder.  A worker that lost its connection may
 still compute the run."""
@@ -50,18 +50,18 @@ class _Run:
         """The folder of the run, which this process holds; a run without a result has a temporary one."""
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock, end = os.open(folder, os.O_RDONLY), time.monotonic() + _WAIT_SECONDS
-        while not _lock(self.lock):
+        self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
+        while not _lock(self.lock, fcntl.LOCK_EX):
             if time.monotonic() > end:
                 raise RunError(f"another process computes this run in {folder}")
             time.sleep(0.1)
         return folder
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a folder; return False if another process has locked it."""
+def _lock(descriptor: int, kind: int) -> bool:
+    """Lock a file; return False if another process has locked it."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
         return not isinstance(error, BlockingIOError)  # a file system without locks
     return True
@@ -92,7 +92,8 @@ def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) ->
         if run_is_ok:
             shutil.rmtree(folder / CHECKPOINT_NAME if keeps else folder, ignore_errors=True)
         if not (folder / CHECKPOINT_NAME).exists():
-            (folder / PROGRESS_NAME).unlink(missing_ok=True)
+            for name in (PROGRESS_NAME, LOCK_NAME):
+                (folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # of a run that failed
             folder.rmdir()
 
@@ -101,7 +102,7 @@ def make_own_folder() -> Path:
     """Return the folder of the run, empty: an earlier attempt may have left files."""
     folder = _current[-1].folder
     for path in folder.iterdir():
-        if path.name not in (CHECKPOINT_NAME, PROGRESS_NAME):
+        if path.name not in _OWN_NAMES:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return folder
 
@@ -184,9 +185,8 @@ def describe_running(parent: Path) -> list[str]:
     found = []
     for path in parent.glob(f"*/{PROGRESS_NAME}"):
         with suppress(OSError, ValueError, TypeError):  # it has just ended
-            descriptor = os.open(path.parent, os.O_RDONLY)
-            is_free = _lock(descriptor)
-            os.close(descriptor)
+            with path.with_name(LOCK_NAME).open() as file:
+                is_free = _lock(file.fileno(), fcntl.LOCK_SH)
             if not is_free:
                 values, *_, report = _read_lines(path)
                 at = ", ".join(f"{name}={value}" for name, value in values.items())
