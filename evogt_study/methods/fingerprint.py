@@ -127,7 +127,7 @@ class Scope:
                 # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
                     changed.add(syntax.find_owner(method))
-            for name in changed - names.binds:
+            for name in (changed & self.binders.keys()) - names.binds:
                 found[name].append(statement)
         return dict(found)
 

@@ -256,7 +256,7 @@ class Model(Base, metaclass=Meta):
 f = Model(3).run
 """
 IN_FUNCTION = "def make():\n" + textwrap.indent(CLASS, "    ") + "    return f\nf = make()\n"
-JSON = "import json\nRATE = 2\ndef f(seed):\n    return json.dumps(RATE)\n"
+JSON = "import json\nRATE = 2\ndef f(seed):\n    return len(json.dumps(RATE))\n"
 CLASS_CHANGES = (
     ("RATE = 2", "RATE = 3"), ("return x\n", "return -x\n"), ("rate=1", "rate=2"), ("scale = 2", "scale = 3"),
     ("Model(3)", "Model(4)"), ("self.rate\n", "-self.rate\n"),
