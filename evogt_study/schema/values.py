@@ -89,10 +89,7 @@ class Exact:
         return isinstance(self.stated, dict) and self.stated[TYPE] in _DATES
 
     def make(self, objects: Mapping[str, bytes]) -> Any:
-        """Return a copy of the value.  objects: the pickled objects by their fingerprints.
-
-        Raises StudyError for an object that is not among them.
-        """
+        """Return a copy of the value, or one of the pickled objects by their fingerprints, else raise StudyError."""
         stated = self.stated
         if not isinstance(stated, dict) or stated[TYPE] != OBJECT:
             return from_json(stated)
@@ -111,10 +108,7 @@ _LIKE_PYTHON = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float6
 
 
 def canonical(raw: Any) -> Value:
-    """Return `raw` as a value: a scalar as it is, anything else as `Exact`.
-
-    Raises ValueError for anything that is not a parameter value.
-    """
+    """Return `raw` as a value: a scalar as it is, anything else as `Exact`.  Raises ValueError if it cannot be one."""
     # plain numbers first: there may be millions
     if (type(raw) is int and abs(raw) < 2**63) or (type(raw) is float and raw == raw) or type(raw) is np.int64:
         return raw
@@ -298,10 +292,7 @@ def is_number(value: Any) -> bool:
 
 
 def text_label(value: Any, inner: bool = False) -> str:
-    """Return a value as a short string: "0.1", "240,120", "true", "composite_midpoint(4096)", "2020-01-01".
-
-    inner: it is an entry of another value.
-    """
+    """Return a value as a short string, such as "0.1", "240,120" or "true"; inner: it is an entry of another value."""
     if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
     if isinstance(value, (bool, np.bool_)):

@@ -242,10 +242,7 @@ def _to_toml(where: str, value: Any) -> Any:
 
 
 def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
-    """Return a value as a study file states it, with other names of code.
-
-    Raises StudyError for a value that no study file can state: None, and an object under a name.
-    """
+    """Return a value with other names of code.  Raises StudyError for None and an object, which no file can state."""
     if isinstance(value, list):
         return [_to_file(f"{where}[{number}]", each, references) for number, each in enumerate(value)]
     if not isinstance(value, dict):

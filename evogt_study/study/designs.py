@@ -283,10 +283,7 @@ def group_designs(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, l
 
 
 def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
-    """The index axes of a study: first ``[[zip]]``, then ``[[sample]]``, then ``[[table]]``.
-
-    warn: give a `AccuracyWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
-    """
+    """The index axes of a study; warn: give a `AccuracyWarning` for an unbalanced sequence.  Raises StudyError."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
         "zip": read_zip, "sample": read_sample, "table": partial(read_listed, table.table_files)

@@ -389,10 +389,7 @@ M = TypeVar("M", bound=TomlTable)
 
 
 def parse_study(text: str, file: str) -> tuple[dict[str, Any], str]:
-    """Return the sections and keys of a TOML text, and the text; a study without a name has the name of its file.
-
-    `file` names it in messages.  Raises StudyError.
-    """
+    """Return the content of a TOML text, and the text, with the name of its file if it has none.  Raises StudyError."""
     try:
         raw = parse_toml(text)
     except ValueError as error:

@@ -176,10 +176,7 @@ class Precision:
     pair: tuple[str, str] = ("", "")
 
     def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> ParameterTable:
-        """The seeds of each setup: as many of the axis as `counts` says, else the first batch.
-
-        The table has an entry for a planned seed.  Without an entry there is no case.
-        """
+        """The seeds of each setup: as many of the axis as `counts` says, else the first batch."""
         others = [axis for axis in space.axes if axis.name != SEED]
         seeds = space.axis(SEED).values
         table: dict[Labels, tuple[Value, ...]] = {}

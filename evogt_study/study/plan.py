@@ -181,10 +181,7 @@ class Plan:
 
     @property
     def in_turn(self) -> bool:
-        """True if seeds come in turn: they share no early stage, and runs take about the same time.
-
-        Earlier runs decide the size of a batch, so a batch of long runs after short ones would be far too large.
-        """
+        """True if seeds come in turn: they share no early stage, and runs take about the same time."""
         leading, work = self.method.stage_parameters, self.work
         if leading is None or SEED not in self.space.names:
             return True
@@ -231,10 +228,7 @@ class Plan:
 
 
 def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
-    """Plan one phase of the study, with the choices of earlier phases.
-
-    With a target precision, every setup has the first batch of seeds, unless a table in `chosen` gives the seeds.
-    """
+    """Plan one phase, with the choices of earlier phases and, for a target precision, at least the first seeds."""
     if phase.precision is not None and not any(SEED in each.names for each in chosen):
         chosen = [*chosen, phase.precision.seeds(phase.space, {})]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen), resources=study.resources)
@@ -314,10 +308,7 @@ class SharedWork:
 
 
 def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
-    """Count the distinct computations of each stage in the first `limit` cases; `OWN` comes last.
-
-    numbers: the cases that count; None: all.
-    """
+    """Count the distinct computations of each stage in the first `limit` cases of `numbers`; `OWN` comes last."""
     stages: dict[str, tuple[dict[Hashable, int], list[int]]] = {}  # first case with each key, and all cases
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}

@@ -24,14 +24,9 @@ STUDIES = Path(__file__).parents[2] / "studies"
 
 AXES = {"seed": "[0, 1]"}
 CONSTANTS = {
-    "dictionary": '"transnet"',
-    "N": "4",
-    "gamma": "4",
-    "quadrature": "8",
-    "validation": "8",
-    "final_time": "1",
+    "dictionary": '"transnet"', "N": "4", "gamma": "4", "quadrature": "8", "validation": "8", "final_time": "1",
     "dt": "0.25",
-}
+}  # fmt: skip
 PROBLEM = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"'}
 PILOT = {"parameter": '"gamma"', "seeds": "[7, 8]", "by": "[]", "candidates": "[2, 4]"}
 
