@@ -3,11 +3,12 @@
     python tests/across/fingerprint_table.py
 
 prints each fingerprint that differs, in each way to name a function.  It needs the package and NumPy only.
-The option --write stores the fingerprints of today in this file.
+The option --write stores the fingerprints of today in that file.
 """
 
 import importlib
 import linecache
+import re
 import sys
 import tempfile
 import tomllib
@@ -19,7 +20,8 @@ from evogt_study.methods.fingerprint import fingerprint_file, fingerprint_object
 
 HELPER = "SCALE = 3\ndef shift(x):\n    return x + SCALE\ndef unused():\n    return 1\n"
 """The file toy_helper.py beside each function."""
-TABLE = tomllib.loads(Path(__file__).with_name("fingerprints.toml").read_text(encoding="utf-8"))
+PATH = Path(__file__).with_name("fingerprints.toml")
+TABLE = tomllib.loads(PATH.read_text("utf-8"))
 FUNCTIONS = {name: entry["source"] for name, entry in TABLE.items()}
 FINGERPRINTS = {name: entry["fingerprint"] for name, entry in TABLE.items()}
 IN_FILES = {"a method of an object"}
@@ -60,9 +62,9 @@ def main(write=False):
                     differing += 1
                     print(f"    {name!r}: {found[:16]!r},  # {way}")
     if write:
-        head, start, rest = Path(__file__).read_text().partition("FINGERPRINTS = {\n")
-        lines = "".join(f'    "{name}": "{found}",\n' for name, found in known.items())
-        Path(__file__).write_text(f"{head}{start}{lines}{rest[rest.index('}') :]}")
+        today = iter(known.values())  # in the order of the file
+        text = re.sub(r'(?m)^fingerprint = ".*"$', lambda _: f'fingerprint = "{next(today)}"', PATH.read_text("utf-8"))
+        PATH.write_text(text, "utf-8")
     print(f"Python {sys.version.split()[0]}: {len(FUNCTIONS)} functions, {differing} fingerprints differ")
     return bool(differing)
 
