@@ -26,7 +26,7 @@ from evogt_study.results.run_metadata import (
     RETURNED_ATTRIBUTES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
-    lacking,
+    lacks_parts,
     returned_attributes,
     returned_coordinates,
     software_sets,
@@ -117,7 +117,7 @@ def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> 
         if data.nbytes > MAX_LOADED_BYTES:
             return opened.enter_context(open_result(Path(result), chunks={}))
         return load_result(Path(result), data)
-    if lacking(result):
+    if lacks_parts(result):
         raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
     axes = result["run_status"].dims
     names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}

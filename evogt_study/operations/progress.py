@@ -17,7 +17,7 @@ from typing import Any
 
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import write_atomically
-from evogt_study.storage.lease import Lease, count_active_claims, writer_of
+from evogt_study.storage.lease import Lease, count_active_claims, find_writer
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import escape_text, format_duration
@@ -220,7 +220,7 @@ class Computation:
 
 def computation_of(result: Path) -> Computation:
     """Read the lock and the latest event of a result."""
-    writer = writer_of(result)
+    writer = find_writer(result)
     try:
         content = parse_json(read_bytes(progress_file(result)))
         # the event may be from an earlier process that was killed

@@ -54,7 +54,7 @@ from evogt_study.storage.atomic import (
     resolve_link,
     retry_if_replaced,
 )
-from evogt_study.storage.lease import count_active_claims, make_temporary_folder, only_writer, writer_of
+from evogt_study.storage.lease import count_active_claims, find_writer, make_temporary_folder, only_writer
 from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.phases import Phase
@@ -320,7 +320,7 @@ def run_task(
             break
         except ResultError:
             # in this order: a writer removes the shards before its lease, and a task finishes its parts before it joins
-            writer, n_parts = writer_of(output), count_active_claims(claims_folder(output))
+            writer, n_parts = find_writer(output), count_active_claims(claims_folder(output))
             is_idle = not n_parts and (writer is None or not writer.lives)
             if is_idle and was_idle and (shard_folder(output).exists() or not output.exists()):
                 raise

@@ -26,7 +26,13 @@ from xarray.core import indexing
 
 from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
-from evogt_study.results.run_metadata import DIGESTS, SCHEMA_VERSION, lacking, other_schema, unsound
+from evogt_study.results.run_metadata import (
+    DIGESTS,
+    SCHEMA_VERSION,
+    find_invalid_metadata,
+    find_other_schema,
+    lacks_parts,
+)
 from evogt_study.results.run_summary import RunSummary
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name
 from evogt_study.storage import arrays
@@ -488,14 +494,14 @@ def open_written(path: Path) -> xr.Dataset:
 
 def _check(path: Path, data: xr.Dataset) -> None:
     """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
-    if version := other_schema(data):
+    if version := find_other_schema(data):
         raise ResultError(
             f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
             "2.x; read it with the version that wrote it"
         )
-    if lacking(data):
+    if lacks_parts(data):
         raise ResultError(f"{path} is not a result of this package")
-    for damage in unsound(data):
+    for damage in find_invalid_metadata(data):
         raise DamagedResultError(f"{path} is damaged: {damage}")
 
 

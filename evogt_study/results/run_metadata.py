@@ -85,20 +85,20 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
 
 
-def other_schema(data: xr.Dataset) -> str:
+def find_other_schema(data: xr.Dataset) -> str:
     """Return the version of a group's form if this package cannot read it, else ""."""
     version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
     return "" if re.fullmatch(r"2\.\d+", version) else version
 
 
-def lacking(data: xr.Dataset) -> bool:
+def lacks_parts(data: xr.Dataset) -> bool:
     """Return True if a group of a file has not all parts of a result."""
     is_whole = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
     return not (is_whole and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
 
 # readers use these values as indices: a value out of range would raise an error there, or point to another run
-def unsound(data: xr.Dataset) -> Iterator[str]:
+def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
     """Yield one line for each invalid value in the run metadata of a complete group."""
     status, software = status_codes(data["run_status"]), data["run_software"].values
     known = np.isin(status, [int(each) for each in Status])

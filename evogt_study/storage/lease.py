@@ -211,7 +211,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         try:
             made = atomic.make_folder(path.parent)
             while (lease := _take(path)) is None:  # another process may be signing it or taking it over
-                if (found := writer_of(result)) and found.lives:
+                if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
                 if time.monotonic() > end:
                     raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
@@ -227,7 +227,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         atomic.remove_created_folders(made)
 
 
-def writer_of(result: Path) -> Lease | None:
+def find_writer(result: Path) -> Lease | None:
     """Return the lease of `result`, with whether its holder lives; None if there is none or it is not signed."""
     path = lock_file(result)
     with suppress(OSError):
@@ -266,7 +266,7 @@ class Claims:
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)
 
-    def seen(self) -> Seen:
+    def read(self) -> Seen:
         """Read all claims.  Raises WorkIsGoneError."""
         with _explain_refusal("read", self.folder):
             found = [match.groups() for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
@@ -288,7 +288,7 @@ class Claims:
             (self.folder / f"{part}.done").touch()
         self.held.pop(part)
 
-    def lost(self, seen: Seen, among: Collection[int]) -> list[int]:
+    def find_lost(self, seen: Seen, among: Collection[int]) -> list[int]:
         """Return the claimed parts that are not done and whose holder is gone.  Raises WorkIsGoneError."""
         with _explain_refusal("read", self.folder):
             now, lost = _now(self.folder), list[int]()
@@ -298,13 +298,13 @@ class Claims:
                 lost += [part] if found is not None and found.is_gone(now) else []
         return lost
 
-    def lives(self, part: int, generation: int) -> int:
+    def count_lives(self, part: int, generation: int) -> int:
         """Return the number of claims of a part, up to this generation, that were not released."""
         found = [_look(self.folder / f"{part}.{number}") for number in range(generation + 1)]
         return sum(each is not None and not each.is_released for each in found)
 
     @contextmanager
-    def kept_alive(self) -> Iterator[None]:
+    def keep_alive(self) -> Iterator[None]:
         """Give signs of life for the held claims; release them at the end, so that others need not wait."""
         try:
             with _renew(self.held.values()):
@@ -316,7 +316,7 @@ class Claims:
             self.held.clear()
 
 
-def claims_in(folder: Path) -> Claims:
+def open_claims(folder: Path) -> Claims:
     """Return the claims in a folder, which is made if it is missing.  Raises ResultError."""
     try:
         atomic.make_folder(folder)
@@ -330,9 +330,9 @@ def count_active_claims(root: Path) -> int:
     count = 0
     for claims in map(Claims, root.iterdir() if root.is_dir() else []):
         with suppress(WorkIsGoneError):
-            seen = claims.seen()
+            seen = claims.read()
             open_ = seen.generations.keys() - seen.done
-            count += len(open_) - len(claims.lost(seen, open_))
+            count += len(open_) - len(claims.find_lost(seen, open_))
     return count
 
 

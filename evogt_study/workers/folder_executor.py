@@ -17,7 +17,7 @@ from evogt_study.results.shards import ShardFolder, shard_folder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
 from evogt_study.storage.atomic import identity
-from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, claims_in, writer_of
+from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
@@ -82,7 +82,7 @@ class FolderExecutor(Executor):
                 self.is_complete, self.is_outdated = False, waits
                 time.sleep(_LOOK_SECONDS if waits else 0.0)
                 return
-        share, writer = _Share(self, plan, numbers, order), writer_of(self.path)
+        share, writer = _Share(self, plan, numbers, order), find_writer(self.path)
         is_written, was_done = writer is not None and writer.lives, share.is_done()
         if (is_written or was_done) and self.reads_again != share.digest:
             # its tasks may have finished after the runs were read
@@ -127,7 +127,7 @@ class _Share:
         # equal for tasks that give a part the same number
         keys: npt.NDArray[np.bytes_] = plan.keys[self.order]
         self.digest = blake2b(f"{plan.phase} {self.size} ".encode() + keys.tobytes(), digest_size=8).hexdigest()
-        self.shards, self.claims = shard_folder(task.path), claims_in(claims_folder(task.path) / self.digest)
+        self.shards, self.claims = shard_folder(task.path), open_claims(claims_folder(task.path) / self.digest)
         # each task begins elsewhere, since tasks that begin together would all try to claim the same part
         count = math.ceil(len(self.order) / self.size)
         begin = (task.number - 1) * count // task.of
@@ -144,7 +144,7 @@ class _Share:
     def is_done(self) -> bool:
         """Return True if all parts are done, or if the result has them already."""
         try:
-            return self.claims.seen().done.issuperset(self.parts)
+            return self.claims.read().done.issuperset(self.parts)
         except WorkIsGoneError:
             return True
 
@@ -155,7 +155,7 @@ class _Share:
         the first run it is unknown whether results can be stored, so the first case is a trial.
         """
         begun = printed = time.monotonic()
-        with self.claims.kept_alive():
+        with self.claims.keep_alive():
             while True:
                 self.task.check_end()
                 claimed = self.claim_cases()
@@ -178,7 +178,7 @@ class _Share:
                     return
                 if time.monotonic() >= printed + _MESSAGE_SECONDS:
                     printed = time.monotonic()
-                    n_open = len(set(self.parts) - self.claims.seen().done)
+                    n_open = len(set(self.parts) - self.claims.read().done)
                     self.task.print_line(
                         f"waiting for {n_open:,} parts of the {self.plan.phase} that other tasks compute, for "
                         f"{format_duration(printed - begun)}; the parts of a task that is gone are taken over after "
@@ -188,9 +188,9 @@ class _Share:
 
     def claim_cases(self) -> Iterator[Case]:
         """Yield cases of parts that no other task has; a part is claimed when its first case is needed."""
-        seen = self.claims.seen()
-        lost = self.claims.lost(seen, self.parts)
-        self.given_up = [part for part in lost if self.claims.lives(part, seen.generations[part]) >= LIVES]
+        seen = self.claims.read()
+        lost = self.claims.find_lost(seen, self.parts)
+        self.given_up = [part for part in lost if self.claims.count_lives(part, seen.generations[part]) >= LIVES]
         lost = [part for part in lost if part not in self.given_up]
         for part in [part for part in self.parts if part not in seen.generations] + lost:
             generation = seen.generations.get(part, -1) + 1

@@ -9,7 +9,7 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.operations.verify import verify
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.results.run_metadata import unsound
+from evogt_study.results.run_metadata import find_invalid_metadata
 from evogt_study.study.study import Study
 
 OWN = """
@@ -125,5 +125,5 @@ def test_a_run_and_a_study_say_the_same_of_their_parameters(small_study, result_
 
 def test_a_label_that_is_not_finite_is_damage():
     data = evs.run(evs.Study(lambda a: a, axes={"a": [0.5, 1.0]}))
-    assert list(unsound(data)) == []
-    assert list(unsound(data.assign_coords(a=[0.5, np.nan]))) == ["`a` must have finite labels, got nan"]
+    assert list(find_invalid_metadata(data)) == []
+    assert list(find_invalid_metadata(data.assign_coords(a=[0.5, np.nan]))) == ["`a` must have finite labels, got nan"]

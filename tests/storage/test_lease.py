@@ -20,9 +20,9 @@ from evogt_study.storage.lease import (
     SILENT_SECONDS,
     UNSIGNED_SECONDS,
     WorkIsGoneError,
-    claims_in,
     count_active_claims,
     only_writer,
+    open_claims,
 )
 
 NO_FLOCK = """
@@ -39,9 +39,9 @@ folder = Path(sys.argv[1])
 """
 """Start of each process: it is on a file system without flock."""
 HOLD = """
-claims = lease.claims_in(folder / "claims/plan")
+claims = lease.open_claims(folder / "claims/plan")
 assert claims.take(0)
-with claims.kept_alive(), lease.only_writer(folder / "a.nc") as check:
+with claims.keep_alive(), lease.only_writer(folder / "a.nc") as check:
     print(os.getpid(), flush=True)
     for line in sys.stdin:
         try:
@@ -52,12 +52,12 @@ with claims.kept_alive(), lease.only_writer(folder / "a.nc") as check:
 """
 BEATING = "lease.HEARTBEAT_SECONDS = 0.01" + HOLD
 RACE = """
-claims, start, won, parts = lease.claims_in(folder / "claims/plan"), float(sys.stdin.readline()), [], []
+claims, start, won, parts = lease.open_claims(folder / "claims/plan"), float(sys.stdin.readline()), [], []
 with ExitStack() as held:
     for number in range(200):
         time.sleep(max(0.0, start + 0.02 * number - time.time()))
-        seen = claims.seen()
-        parts += [number] if claims.lost(seen, [number]) and claims.take(number, 1) else []
+        seen = claims.read()
+        parts += [number] if claims.find_lost(seen, [number]) and claims.take(number, 1) else []
         try:
             held.enter_context(lease.only_writer(folder / f"{number}.nc"))
             won.append(number)
@@ -67,7 +67,7 @@ with ExitStack() as held:
     print(parts, flush=True)
     sys.stdin.readline()
 """
-LIVES = 'print(lease.writer_of(folder / "a.nc").lives)'
+LIVES = 'print(lease.find_writer(folder / "a.nc").lives)'
 CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
 
@@ -109,15 +109,15 @@ def change(path, **signature):
 
 def is_free(folder):
     """Whether this process may take part 0 and the result, and whether others see it so."""
-    claims = claims_in(folder / "claims/plan")
-    is_lost, alive = claims.lost(claims.seen(), range(10)) == [0], count_active_claims(folder / "claims")
-    writer, refusal = lease.writer_of(folder / "a.nc"), None
+    claims = open_claims(folder / "claims/plan")
+    is_lost, alive = claims.find_lost(claims.read(), range(10)) == [0], count_active_claims(folder / "claims")
+    writer, refusal = lease.find_writer(folder / "a.nc"), None
     try:
         with only_writer(folder / "a.nc") as check:
             check()
     except ResultError as error:
         refusal = str(error)
-    taken = claims.take(0, int(is_lost)), claims_in(folder / "claims/plan").take(0, int(is_lost))
+    taken = claims.take(0, int(is_lost)), open_claims(folder / "claims/plan").take(0, int(is_lost))
     if refusal is None:
         assert (is_lost, alive, writer is not None and writer.lives, taken) == (True, 0, False, (True, False))
         return True
@@ -182,9 +182,9 @@ def test_a_process_in_another_container_is_alive_until_it_is_silent(started, tmp
 def test_a_lease_without_a_signature_is_waited_for_and_then_taken(tmp_path):
     path = tmp_path / "a.nc.lock"
     path.touch()
-    claims = claims_in(tmp_path / "claims/plan")
+    claims = open_claims(tmp_path / "claims/plan")
     (tmp_path / "claims/plan/0.0").touch()
-    assert claims.lost(claims.seen(), [0]) == []
+    assert claims.find_lost(claims.read(), [0]) == []
     begun = time.monotonic()
     with only_writer(tmp_path / "a.nc"):
         assert time.monotonic() - begun > UNSIGNED_SECONDS - 0.1
@@ -254,7 +254,7 @@ def test_of_eight_processes_that_race_for_a_dead_lease_one_wins_each_time(held, 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_process_that_is_killed_while_it_takes_over_is_no_obstacle(held, started, tmp_path, times):
     kill(held[0])
-    killed = 'sys.addaudithook(lambda event, _: event == "os.rename" and os._exit(9))' + HOLD.replace("take(0)", "seen")
+    killed = 'sys.addaudithook(lambda event, _: event == "os.rename" and os._exit(9))' + HOLD.replace("take(0)", "read")
     for number in range(times):
         process = started(killed, tmp_path)
         assert (process.communicate()[0], process.returncode) == ("", 9)
@@ -300,7 +300,7 @@ def test_folders_that_were_missing_are_unmade_where_nothing_was_written(tmp_path
 @pytest.mark.parametrize("bytes_", [0, 20, 100])
 def test_a_lease_for_which_the_disk_has_no_room_is_none(tmp_path, bytes_):
     """A full disk still has room for files without content."""
-    claims, (_, hard) = claims_in(tmp_path / "claims/plan"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    claims, (_, hard) = open_claims(tmp_path / "claims/plan"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, hard))
     try:
         with pytest.raises(ResultError, match=r"cannot write .*a\.nc\.lock: File too large. Choose another file"):
@@ -324,18 +324,18 @@ def test_a_lease_that_somebody_removed_is_told(tmp_path):
 
 
 def test_a_part_that_was_released_is_lost_at_once_and_one_that_is_done_never(tmp_path):
-    claims = claims_in(tmp_path / "claims/plan")
-    with claims.kept_alive():
+    claims = open_claims(tmp_path / "claims/plan")
+    with claims.keep_alive():
         assert claims.take(0)
         assert claims.take(1)
         claims.finish(0)
-    other = claims_in(tmp_path / "claims/plan")
-    assert other.lost(other.seen(), range(10)) == [1]
-    assert (other.seen().done, other.lives(0, 0), other.lives(1, 0)) == ({0}, 1, 0)
+    other = open_claims(tmp_path / "claims/plan")
+    assert other.find_lost(other.read(), range(10)) == [1]
+    assert (other.read().done, other.count_lives(0, 0), other.count_lives(1, 0)) == ({0}, 1, 0)
     assert other.take(1, 1)
-    assert (other.seen().generations[1], other.lives(1, 1)) == (1, 1)
+    assert (other.read().generations[1], other.count_lives(1, 1)) == (1, 1)
     lease.remove_claims(tmp_path / "claims/plan")
-    for look in (other.seen, lambda: other.take(5), lambda: other.lost(lease.Seen({0: 0}, frozenset()), [0])):
+    for look in (other.read, lambda: other.take(5), lambda: other.find_lost(lease.Seen({0: 0}, frozenset()), [0])):
         with pytest.raises(WorkIsGoneError):
             look()
 

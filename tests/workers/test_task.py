@@ -16,7 +16,7 @@ from evogt_study.cli.inputs import read_task
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.progress import computation_of
 from evogt_study.operations.run import run_task, run_to_file
-from evogt_study.storage.lease import claims_in, only_writer
+from evogt_study.storage.lease import only_writer, open_claims
 from evogt_study.storage.paths import claims_folder, shard_folder
 
 pytestmark = pytest.mark.long
@@ -120,8 +120,8 @@ def test_a_pilot_is_waited_for_and_a_part_that_was_left_is_taken_over(own_study,
 
 def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     study = own_study(PARABOLA, "[axes]\ngamma = [1, 2]\ntarget = [2]\nseed = [0]")
-    claims = claims_in(claims_folder(tmp_path / "a.nc") / "x")
-    with claims.kept_alive():
+    claims = open_claims(claims_folder(tmp_path / "a.nc") / "x")
+    with claims.keep_alive():
         assert claims.take(0)
         with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
             run_to_file(study, tmp_path / "a.nc")
