@@ -31,6 +31,8 @@ from evogt_study.workers.signals import defer_signals
 
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s
 CONNECT_SECONDS = 5
+RUNNERS_PER_SPARE = 4
+"""Workers of this machine for each thread that holds a batch in advance, which Dask would take 5 ms to give."""
 SETTINGS = {
     # with Dask's 1.1 a worker has batches queued, while another one may be idle
     "distributed.scheduler.worker-saturation": 1.0,
@@ -56,7 +58,7 @@ def dask_executor(
     """Yield an executor on a client, or on a cluster inside this process, which is closed at the end."""
     limits = RunnerLimits(options.run_timeout, options.memory_bytes)
     with ExitStack() as stack:
-        environment = {}
+        environment, n_spare = dict[str, str](), 0
         if client is None:
             workers = options.workers or CPU_COUNT
             limits = replace(limits, memory=limits.memory or MEMORY_LIMIT // workers)
@@ -65,8 +67,9 @@ def dask_executor(
                 prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
             )
             environment[SHARED_FOLDER] = stack.enter_context(folder)
-            client = stack.enter_context(local_client(workers))
-        executor = DaskExecutor(client, limits, print_line, environment)
+            n_spare = workers // RUNNERS_PER_SPARE
+            client = stack.enter_context(local_client(workers, n_spare))
+        executor = DaskExecutor(client, limits, print_line, environment, n_spare)
         stack.callback(executor.close)
         yield executor
 
@@ -88,14 +91,17 @@ def check_client(client: Any) -> None:
 # Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
 # gives each thread that is free the next batch.
 @contextmanager
-def local_client(workers: int) -> Iterator[Client]:
-    """Yield the client of a cluster inside this process, which no other process can reach."""
+def local_client(workers: int, n_spare: int = 0) -> Iterator[Client]:
+    """Yield the client of a cluster inside this process, which no other process can reach.
+
+    n_spare: threads besides one for each worker.
+    """
     settings = SETTINGS | NO_PAGES | {"temporary-directory": str(make_temporary_folder())}
     with quiet_dask_logging(), dask.config.set(settings):
         with defer_signals():  # Dask cannot close a cluster that is half started
             cluster = LocalCluster(
                 n_workers=1,
-                threads_per_worker=workers,
+                threads_per_worker=workers + n_spare,
                 processes=False,
                 memory_limit=0,
                 resources={"cores": workers, "memory": MEMORY_LIMIT},  # for runs of a study with [resources]

@@ -70,19 +70,22 @@ get_needs = attrgetter("needs")
 
 
 class Runners(WorkerPlugin):
-    """The runners of a Dask worker for one study, one for each thread."""
+    """The runners of a Dask worker for one study, one for each thread.
+
+    n_spare: threads without a runner.  Each holds a batch, which the next free runner computes at once.
+    """
 
     pool: RunnerPool
 
-    def __init__(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        self.limits, self.environment = limits, environment
+    def __init__(self, limits: RunnerLimits, environment: dict[str, str], n_spare: int) -> None:
+        self.limits, self.environment, self.n_spare = limits, environment, n_spare
 
     def setup(self, worker: Worker) -> None:
         """Prepare the runners, which start when they are needed."""
         limits, memory = self.limits, worker.memory_manager.memory_limit
         if limits.memory is None and memory:
             limits = RunnerLimits(limits.seconds, memory // worker.state.nthreads)
-        self.pool = RunnerPool(limits, self.environment)
+        self.pool = RunnerPool(limits, self.environment, worker.state.nthreads - self.n_spare)
 
     def teardown(self, worker: Worker) -> None:
         """End the runners."""
@@ -108,7 +111,8 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 class DaskExecutor(Executor):
     """Computes cases on a Dask client.
 
-    print_line: gets a line while there is no worker.  environment: environment variables of the runs.
+    print_line: gets a line while there is no worker.  environment: environment variables of the runs.  n_spare: threads
+    of the only worker that have no runner.
     """
 
     def __init__(
@@ -116,11 +120,13 @@ class DaskExecutor(Executor):
         client: Client,
         limits: RunnerLimits,
         print_line: Callable[[str], None],
-        environment: dict[str, str] | None = None,
+        environment: dict[str, str],
+        n_spare: int,
     ) -> None:
         self.client, self.print_line, self.name = client, print_line, f"evogt-{uuid.uuid4().hex}"
+        self.n_spare = n_spare
         try:  # once to each worker, later ones too, without a wait for any
-            client.register_plugin(Runners(limits, environment or {}), name=self.name)
+            client.register_plugin(Runners(limits, environment, n_spare), name=self.name)
         except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
             check_connection(client)
             raise SweepError(
@@ -219,7 +225,7 @@ class _Flow:
         """Return the number of threads of all workers, at least one; they are counted once in a while."""
         if time.monotonic() > self.counted + COUNTED_SECONDS:
             with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
-                self.n_threads = int(sum(self.client.nthreads().values()))
+                self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
             self.counted = time.monotonic()
         return max(1, self.n_threads)
 

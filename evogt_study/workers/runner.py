@@ -342,14 +342,19 @@ def end_idle_runners() -> None:
 
 
 class RunnerPool:
-    """The runners of one study in a process, which its threads share."""
+    """The runners of one study in a process, which its threads share: at most `size` compute at the same time."""
 
-    def __init__(self, limits: RunnerLimits = RunnerLimits(), environment: dict[str, str] | None = None) -> None:
-        self.limits, self.environment, self.is_closed = limits, environment or {}, False
+    def __init__(self, limits: RunnerLimits, environment: dict[str, str], size: int) -> None:
+        self.limits, self.environment, self.is_closed = limits, environment, False
+        self._places = threading.Semaphore(size)
         self._used: list[Runner] = []
 
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
+        with self._places:
+            return self._compute(batch)
+
+    def _compute(self, batch: Batch) -> list[bytes | bytearray]:
         with _idle_lock:
             while (runner := _idle.pop() if _idle else Runner()).has_ended:
                 runner.end()
