@@ -86,7 +86,7 @@ def test_a_problem_kind_reads_problems_and_wraps_functions_that_solve_them(tmp_p
     text = f'{head}[problem]\nkind = "spring"\nstiffness = 4.0\n'
     (tmp_path / "f.toml").write_text(text)
     assert run(Study.from_file(tmp_path / "f.toml")).frequency.values.tolist() == [2.0, 1.0]
-    assert [str(each.items) for each in find_problems(text)] == ["<li>a spring of stiffness 4.0</li>"]
+    assert [str(each) for each in find_problems(text).values()] == ["<li>a spring of stiffness 4.0</li>"]
     with pytest.raises(StudyError, match=r"a spring must have a `stiffness`, got \['kind', 'mass'\] \(.*/f, problem\)"):
         Study.from_text(text.replace("stiffness", "mass"), str(tmp_path / "f"))
     with pytest.raises(StudyError, match=r"`kind` must be one of pde.*, got 'weight' \(.*, problem\.kind\)"):

@@ -42,54 +42,26 @@ NO_PACKAGES = frozenset({"python", "blas"})
 class DepositedStudy:
     """One result, and what it takes to understand and to repeat it.
 
-    attributes: global attributes of its file.  runs: a sentence on the status of the runs, by phase.  software: the
-    versions that computed them.  study_file: name of the study file in the deposit.  beside: files that the runs need,
-    by their path from the study file.
+    name: the stem of its file.  attributes, versions: global attributes of the file, and the versions that wrote it.
+    runs: a sentence on the status of the runs, by phase.  software: the versions that computed them.  beside: files
+    that the runs need, by their path from the study file.  result, text, page, lock: paths in the deposit of the
+    result, the study file, the report and the list of packages.
     """
 
     path: Path
+    name: str
+    title: str
     attributes: Mapping[str, str]
+    versions: Mapping[str, str]
     runs: Mapping[str, str]
     software: Sequence[Mapping[str, Any]]
-    study_file: str
     beside: Mapping[str, Path]
     references: Sequence[str]
     publication: PublicationTable | None
-
-    @property
-    def name(self) -> str:
-        """The stem of its file, which names all that belongs to it."""
-        return self.path.stem
-
-    @property
-    def title(self) -> str:
-        """The study's title, or its name if it has none."""
-        return self.attributes.get("title") or self.name
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions with which the file was written."""
-        return {name: str(version) for name, version in json.loads(self.attributes.get("versions", "{}")).items()}
-
-    @property
-    def result(self) -> str:
-        """Path of the result in the deposit."""
-        return f"results/{self.name}.nc"
-
-    @property
-    def page(self) -> str:
-        """Path of the report page in the deposit."""
-        return f"reports/{self.name}.html"
-
-    @property
-    def lock(self) -> str:
-        """Path of the list of packages in the deposit."""
-        return f"environments/{self.name}.txt"
-
-    @property
-    def text(self) -> str:
-        """Path of the study file in the deposit."""
-        return f"studies/{self.name}/{self.study_file}"
+    result: str
+    text: str
+    page: str
+    lock: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,17 +138,24 @@ def collect_study(path: Path) -> DepositedStudy:
     with open_phases(path) as groups:
         main: xr.Dataset = groups[MAIN]
         study = study_in(path, main)
+        attributes, name = {str(key): str(value) for key, value in main.attrs.items()}, path.stem
         # a study that was stated in Python has no file; some systems separate folders by a backslash
-        name = PurePath(study.file.replace("\\", "/")).name
+        file = PurePath(study.file.replace("\\", "/")).name
         return DepositedStudy(
             path=path,
-            attributes={str(name): str(value) for name, value in main.attrs.items()},
+            name=name,
+            title=attributes.get("title") or name,
+            attributes=attributes,
+            versions={key: str(each) for key, each in json.loads(attributes.get("versions", "{}")).items()},
             runs={phase: completeness(data).describe() for phase, data in groups.items()},
             software=software_sets(main),
-            study_file=name if name.endswith(".toml") else f"{path.stem}.toml",
             beside=files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),
             publication=study.model.publication,
+            result=f"results/{name}.nc",
+            text=f"studies/{name}/{file if file.endswith('.toml') else f'{name}.toml'}",
+            page=f"reports/{name}.html",
+            lock=f"environments/{name}.txt",
         )
 
 
@@ -205,9 +184,12 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     words = [word for program in programs for word in program.words if not word.startswith("/")]
     for text in dict.fromkeys([*_texts(stated | {SECTION: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
-        if not _is_file(path):
+        try:
+            whole = path.resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):  # a formula may be no path at all, and links may form a loop
             continue
-        whole = path.resolve()
+        if not whole.is_file():
+            continue
         imported = find_imported_files(whole, read_source(whole), whole.parent).values() if path.suffix == ".py" else ()
         for each in (path, *imported):
             # resolved, since a link or `..` may lead out of the folder
@@ -224,13 +206,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, (Mapping, list)):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(each)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a formula may be no path at all
-        return False
 
 
 def list_requirements(study: DepositedStudy) -> str:

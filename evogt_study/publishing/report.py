@@ -11,7 +11,6 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from evogt_study.analysis.design import design_of, sampled_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.status_counts import completeness
 from evogt_study.analysis.tables import NumberFormat, make_table
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, cut
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlotRequest
@@ -63,18 +62,7 @@ MOST_PROBLEMS = 12
 """Largest number of problems of an axis that a page shows.  The study file on the page has all."""
 
 
-class Picture(NamedTuple):
-    """A figure of a page.  image: a data URI; size: width and height in inches."""
-
-    title: str
-    caption: str
-    alt: str
-    image: str
-    size: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Conclusion:
+class Conclusion(NamedTuple):
     """A sentence on the whole study, and one for each of its setups if there are several."""
 
     sentence: str
@@ -82,8 +70,7 @@ class Conclusion:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class ReportTable:
+class ReportTable(NamedTuple):
     """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
 
     title: str
@@ -93,14 +80,13 @@ class ReportTable:
     left_out: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class ReportPart:
+class ReportPart(NamedTuple):
     """One phase of a result.  The pilot has figures and no tables."""
 
     runs: Completeness
     warnings: Sequence[str]
     tables: Sequence[ReportTable]
-    figures: Sequence[Picture]
+    figures: Sequence[catalogue.PlottedFigure]
 
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
@@ -121,6 +107,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         loader=FunctionLoader(lambda name: files(__package__).joinpath(name).read_text(encoding="utf-8")),
         finalize=lambda value: escape_text(value, "\n\t") if type(value) is str else value,
     )  # fmt: skip
+    environment.filters["encode_image"] = encode_image
     page = environment.get_template("report.html.j2").render(
         title=str(main.attrs.get("title") or path.stem),
         study=study,
@@ -147,14 +134,17 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
 
 
 def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dataset | None) -> ReportPart:
-    figures = []
-    for choice in catalogue.choose_plots(data)[:MAX_FIGURES]:
-        each = catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
-        svg = " ".join(encode_figure(each.figure, "svg", DPI).decode().split())
-        # in an <img> it can run nothing and cannot clash with another one
-        image = "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
-        figures.append(Picture(each.title, each.caption, each.alt, image, tuple(each.figure.get_size_inches())))
+    figures = [
+        catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
+        for choice in catalogue.choose_plots(data)[:MAX_FIGURES]
+    ]
     return ReportPart(completeness(data), list(accuracy_warnings(data)), tables, figures)
+
+
+def encode_image(plotted: catalogue.PlottedFigure) -> str:
+    """Return a figure as a data URI.  In an <img> it can run nothing and cannot clash with another one."""
+    svg = " ".join(encode_figure(plotted.figure, "svg", DPI).decode().split())
+    return "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
 
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
@@ -271,7 +261,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
     if len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all()):
         text = f"{texts[0]} to {_to_text(values[-1])}"
     long_name = title_of(coord) if title_of(coord) != coord.name else ""
-    return {"name": str(coord.name), "long_name": long_name, "values": _shorten(text), "count": len(values)}
+    return {"name": str(coord.name), "long_name": long_name, "values": cut(text, MAX_VALUE), "count": len(values)}
 
 
 def _to_text(value: object) -> str:
@@ -306,7 +296,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
             points.setdefault(dims[0], []).append(coord)
             continue
         values = coord.values.ravel()[:MAX_ROWS]
-        body = [[*_axis_values(coord, dims, i), _shorten(_to_text(value))] for i, value in enumerate(values)]
+        body = [[*_axis_values(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
         title = f"{title_of(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     return [*(_list_points(data, dim, along) for dim, along in points.items()), *found]
@@ -318,7 +308,7 @@ def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> R
     most = MAX_SAMPLE_POINTS if dim in sampled_dimensions(data) else MAX_ROWS
     columns = [data[dim].values[:most], *(coord.values[:most] for coord in along)]
     body = [
-        [str(number), *(_shorten(_to_text(value)) for value in values)]
+        [str(number), *(cut(_to_text(value), MAX_VALUE) for value in values)]
         for number, *values in zip(*columns, strict=True)
     ]
     title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
@@ -337,7 +327,7 @@ def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
         known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
     known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
     known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))
-    return {name: _shorten(text, 2000) for name, text in known.items() if text}
+    return {name: cut(text, 2000) for name, text in known.items() if text}
 
 
 def _parse_json(text: str) -> object:
@@ -379,31 +369,19 @@ def _file_name(file: str) -> str:
     return PurePath(file.replace("\\", "/")).name
 
 
-def _shorten(text: str, limit: int = MAX_VALUE) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-@dataclass(frozen=True)
-class StatedProblem:
-    """A problem of a study with its axis value, or "" if there is only one; items: a list in HTML."""
-
-    label: str
-    items: Markup
-
-
-def find_problems(study: str) -> list[StatedProblem]:
-    """Return the problems that the text of a study states; none for other text or a method without a problem."""
+def find_problems(study: str) -> dict[str, Markup]:
+    """Return the problems that the text of a study states, as lists in HTML, by axis value; "" for the only one."""
     try:
         table = tomllib.loads(study)
     except (ValueError, RecursionError):
-        return []
+        return {}
     axes = table.get("axes")
     several = axes.get("problem") if isinstance(axes, dict) else None
     if isinstance(several, list):
         several = {str(each): each for each in several}
     labelled = several if isinstance(several, dict) else {"": table.get("problem")}
-    found = [StatedProblem(str(label), _describe_problem(raw)) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
-    return [each for each in found if each.items]
+    found = {str(label): _describe_problem(raw) for label, raw in list(labelled.items())[:MOST_PROBLEMS]}
+    return {label: items for label, items in found.items() if items}
 
 
 def _describe_problem(stated: object) -> Markup:

@@ -20,16 +20,16 @@ y1 = { transfer = "3/2", outside = "1" }
 
 
 def lines(study):
-    (found,) = find_problems(study)
-    return [" = ".join(part.text for part in item) for item in ElementTree.fromstring(f"<ul>{found.items}</ul>")]
+    (found,) = find_problems(study).values()
+    return [" = ".join(part.text for part in item) for item in ElementTree.fromstring(f"<ul>{found}</ul>")]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda path: path.stem)
 def test_problems_of_all_studies_are_described(path):
     text = path.read_text(encoding="utf-8")
     found = find_problems(text)
-    for stated in found:
-        ElementTree.fromstring(f"<ul>{stated.items}</ul>")
+    for items in found.values():
+        ElementTree.fromstring(f"<ul>{items}</ul>")
     assert bool(found) == ("problem" in text)
 
 
@@ -51,4 +51,4 @@ def test_the_description_has_the_entries_of_the_problem():
     "study", ["[", "problem = 3", "[problem]\ndimension = 1\nnothing = 1", "[axes]\nproblem = 'x'", "x = 1"]
 )
 def test_what_states_no_problem_has_none(study):
-    assert find_problems(study) == []
+    assert find_problems(study) == {}
