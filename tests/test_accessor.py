@@ -109,7 +109,7 @@ def test_each_method_is_the_function_with_the_variables_of_the_result(data):
         evs.compare(data["error"], "family", better="lower", planned=planned),
     )
     assert data.evogt.design.axes == ("family", "dt")
-    assert data.evogt.design.count_lost() == "6 of 16 runs have no value"
+    assert data.evogt.design.note(streams=False) == "6 of 16 runs have no value"
     shares = data.evogt.share("error < 0.03")
     assert shares["failed"].values.tolist() == [[1, 1], [2, 2]]
     orders = data.evogt.orders("dt", **quiet)

@@ -11,13 +11,20 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import Layout, join_numbers, labels_as_typed, layout, mark_first, number_planned_runs
+from evogt_study.analysis.runs import (
+    Layout,
+    join_numbers,
+    labels_as_typed,
+    lay_out_units,
+    mark_first,
+    number_planned_runs,
+)
 from evogt_study.analysis.statistics import (
     BOUND,
     check_confidence,
     check_dimension_names,
+    check_dimensions,
     check_options,
-    dimensions,
     kept_coordinates,
 )
 from evogt_study.errors import InputError, ParameterError, name_error
@@ -160,7 +167,7 @@ def compare(
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
     check_dimension_names(values.dims, _LONG_NAMES)
     design, runs = Design.of(values, planned=planned), number_planned_runs(values, planned)
-    laid_out = layout(values, over_dims, units, runs, along=[dim])
+    laid_out = lay_out_units(values, over_dims, units, runs, along=[dim])
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
     setups, names = _split(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
@@ -359,7 +366,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
 
 def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
     """The dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
-    over_dims = dimensions(values, over)
+    over_dims = check_dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
         raise name_error("dim", dim, others or ["none, since `over` names all"])

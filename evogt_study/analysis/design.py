@@ -138,15 +138,12 @@ class Design:
             raise InputError(f"{message}. Use these dimensions alone, or select one value of each.")
         return bool(dims) and not shared
 
-    def count_lost(self) -> str:
-        """Return "3 of 40 runs have no value", or "" if all planned runs have one."""
-        lost, planned = int((self.planned & ~self.ok).sum()), int(self.planned.sum())
-        return f"{lost:,} of {planned:,} runs have no value" if lost else ""
-
     def note(self, *more: str, streams: bool = True) -> str:
-        """Return further notes and the assumptions, with or without those about random streams, as one text."""
+        """Return further notes, the assumptions and the number of runs without a value as one text."""
         assumed = (*self.assumptions, *(self.stream_assumptions if streams else ()))
-        return "; ".join(filter(None, dict.fromkeys([*more, *assumed, self.count_lost()])))
+        lost, planned = int((self.planned & ~self.ok).sum()), int(self.planned.sum())
+        runs = f"{lost:,} of {planned:,} runs have no value" if lost else ""
+        return "; ".join(filter(None, dict.fromkeys([*more, *assumed, runs])))
 
 
 def _find_streams(

@@ -82,7 +82,8 @@ def write_table(data: xr.Dataset, path: Path) -> int:
             if path.suffix == ".parquet":
                 data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)
             elif path.suffix == ".json":  # numbers that are not finite are null
-                texts = (json.dumps(dict(zip(columns, map(_finite, row), strict=True))) for row in rows)
+                finite = ([None if isinstance(v, float) and not math.isfinite(v) else v for v in row] for row in rows)
+                texts = (json.dumps(dict(zip(columns, row, strict=True))) for row in finite)
                 temporary.write_text("[" + ",\n".join(texts) + "]\n", encoding="utf-8")
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -113,10 +114,6 @@ def _safe(value: Any) -> Any:
         float(text)
         return text
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:

@@ -9,12 +9,27 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import Numbers, across, each_once, labels_as_typed, layout, number_planned_runs
-from evogt_study.analysis.statistics import BOUND, check_array, dimensions, kept_coordinates, reduce_blocks, summary
+from evogt_study.analysis.runs import (
+    Numbers,
+    each_once,
+    labels_as_typed,
+    lay_out_units,
+    list_headings,
+    number_planned_runs,
+)
+from evogt_study.analysis.statistics import (
+    BOUND,
+    check_array,
+    check_dimensions,
+    check_options,
+    kept_coordinates,
+    reduce_blocks,
+    summary,
+)
 from evogt_study.analysis.tables import (
+    FORMATS,
     NumberFormat,
     TableRequest,
-    check_format,
     find_variables,
     render_table,
     select_runs,
@@ -96,11 +111,11 @@ def observed_orders(
         "slope": f"least-squares slope of log {of} against log {along}",
         "n_points": "number of values that the slope rests on",
     }
-    for name, found in zip(names, orders(errors.values, steps), strict=True):
+    for name, found in zip(names, compute_orders(errors.values, steps), strict=True):
         data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})
     if not dims:
         return data
-    laid_out = layout(values, dimensions(values, dims), units, runs, along=[along])
+    laid_out = lay_out_units(values, check_dimensions(values, dims), units, runs, along=[along])
 
     def on_points(samples: Array, cells: Numbers) -> list[Array]:
         pooled = laid_out.units(samples, cells)
@@ -112,7 +127,7 @@ def observed_orders(
             if counts[place] < interval.min_units or np.isinf(pooled[place]).any():
                 continue
             resampled = resample_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
-            order, slope, _ = orders(resampled.T, steps)
+            order, slope, _ = compute_orders(resampled.T, steps)
             known = np.isfinite(order).any(axis=0)
             of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
             of_slope[place] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
@@ -149,7 +164,7 @@ def _steps(values: xr.DataArray, along: str) -> Array:
     return steps
 
 
-def orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
+def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
     """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,)."""
     ok = np.isfinite(errors) & (errors > 0.0)
     logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
@@ -185,13 +200,13 @@ def orders_table(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
     """The table of `observed_orders`; its last row has the least-squares slopes."""
-    check_format(form)
+    check_options(format=(form, FORMATS))
     rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 
     def show(value: float, text: str) -> str:
         return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
 
-    labels = [" ".join(each) for each in product(*(across(found, dim) for dim in rest))]
+    labels = [" ".join(each) for each in product(*(list_headings(found, dim) for dim in rest))]
     header, body = [along], [[label] for label in [*labels_as_typed(found, along), "slope"]]
     for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
         one = found.isel(dict(zip(rest, place, strict=True)))

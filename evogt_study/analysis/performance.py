@@ -13,15 +13,15 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import DRAWN, layout, number_planned_runs
+from evogt_study.analysis.runs import DRAWN, lay_out_units, number_planned_runs
 from evogt_study.analysis.statistics import (
     BOUND,
     COUNTS,
     NOTE,
     check_confidence,
     check_dimension_names,
+    check_dimensions,
     check_options,
-    dimensions,
     kept_coordinates,
 )
 from evogt_study.errors import InputError, ParameterError
@@ -84,7 +84,7 @@ def performance(
     >>> float(performance(estimate, 1.5).bias)
     0.5
     """
-    (dim,) = dimensions(estimate, [over])
+    (dim,) = check_dimensions(estimate, [over])
     check_confidence(confidence)
     columns = {f"{name}{end}" for name in _MEASURES for end in ("", "_mcse", "_ci")}
     check_dimension_names([each for each in estimate.dims if each != dim], columns | {*COUNTS, "failed", NOTE})
@@ -197,11 +197,11 @@ def share(
     hit = _evaluate(tree, data, used, condition)
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
         raise InputError(f"`condition` must compare variables, got {condition!r}")
-    dims, runs = dimensions(hit.astype(float).rename(condition), over), number_planned_runs(hit, planned)
+    dims, runs = check_dimensions(hit.astype(float).rename(condition), over), number_planned_runs(hit, planned)
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & (runs >= 0)
     ok = reduce(operator.and_, (each.notnull() for each in used), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
-    share_ci = _share_ci(hits, list(layout(hit, dims, None, None).dims), confidence)
+    share_ci = _share_ci(hits, list(lay_out_units(hit, dims, None, None).dims), confidence)
     found = {"share": hits.mean(dims), "share_ci": share_ci, "n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
     return xr.Dataset(found, attrs={"condition": condition, "over": " ".join(dims)})
 

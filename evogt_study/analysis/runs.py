@@ -1,4 +1,4 @@
-"""Find the distinct runs of a result, its sampling units, and the display names of its coordinate values.
+"""Find the distinct runs of a result, their status, its sampling units, and the names of its coordinate values.
 
 Cases with equal run keys share a run, for example if N1 varies and the dictionary transnet does not use it.  Such a run
 counts once and enters a statistic once.
@@ -7,6 +7,8 @@ counts once and enters a statistic once.
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,8 +21,9 @@ import xarray as xr
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import unit_sums
+from evogt_study.schema.status import Completeness, Lacking, Message, Status
 from evogt_study.schema.values import canonical, find_value, text_label
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import join_names
 
@@ -142,7 +145,7 @@ class Layout:
         return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
 
 
-def layout(
+def lay_out_units(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
     along: Sequence[str] = (),
 ) -> Layout:  # fmt: skip
@@ -175,13 +178,13 @@ def labels_as_typed(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     return [text_label(canonical(label)) for label in values[dim].values]
 
 
-def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as headings.  Numbers get the name of the dimension."""
     found = labels_as_typed(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
-def position(values: xr.DataArray, dim: str, label: object) -> int:
+def find_position(values: xr.DataArray, dim: str, label: object) -> int:
     """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
     found = find_value([canonical(each) for each in values[dim].values], str(label))
     if found is None:
@@ -189,7 +192,9 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
     return found
 
 
-def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
+def list_row_heads(
+    data: xr.Dataset, names: Sequence[str], dims: Sequence[str]
+) -> tuple[list[str], list[tuple[str, ...]]]:
     """The dimensions among `names`, in their order, and for each point of them the labels of all `names`."""
     order = [name for name in names if name in dims]
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
@@ -208,3 +213,46 @@ def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[
         tuple(text_label(canonical(values[tuple(point[str(dim)] for dim in dims)])) for dims, values in columns)
         for point in points
     ]
+
+
+# --- runs by status ---------------------------------------------------------------------------------------------------
+
+MOST_MESSAGES, _MOST_VALUES = 20, 12  # messages, and axis values to name among those with runs that are not ok
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
+
+
+def completeness(data: xr.Dataset) -> Completeness:
+    """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
+    runs, status, dims = run_numbers(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
+    once = mark_first_cells(runs)
+    states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
+    patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()
+    for slab in slabs(status.shape):
+        texts = data["run_message"].isel(dict(zip(dims, slab, strict=True))).values.astype(object)
+        for place in np.argwhere((texts != "") & once[slab]):
+            text = str(texts[tuple(place)])
+            pattern = _NUMBER.sub("#", text)
+            patterns[pattern] += 1
+            first.setdefault(pattern, ([int(i) + own.start for i, own in zip(place, slab, strict=True)], text))
+    messages = []
+    for pattern, count in patterns.most_common(MOST_MESSAGES):
+        places, text = first[pattern]
+        at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
+        messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
+    counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
+    lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
+    return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, messages)
+
+
+def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
+    """Count the runs that are `wrong` by each axis of several values; `runs` has their numbers over the axes."""
+    lacking = []
+    for axis, name in enumerate(map(str, data["run_status"].dims)) if (wrong & (runs >= 0)).any() else ():
+        labels = data[name].values
+        once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
+        bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
+        places = np.flatnonzero(bad)
+        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MOST_VALUES]]
+        if values and len(bad) > 1:  # an axis of one value does not show where
+            lacking.append(Lacking(state, name, values, len(places) - len(values)))
+    return lacking

@@ -111,7 +111,7 @@ def sensitivity(
         dims = ", ".join(map(str, values.dims)) or "none"
         raise InputError(f"`over` must be given where no dimension is of a sample ({dims}); use e.g. over={dims!r}")
     default += [DRAWN] if DRAWN in values.dims else []
-    pooled = statistics.dimensions(values, default if over is None else over)
+    pooled = statistics.check_dimensions(values, default if over is None else over)
     statistics.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
     design, of_run = design or Design.of(values, planned=planned), estimand == RUN
     sample = find_points(values, pooled, parameters)
@@ -232,17 +232,17 @@ class _Estimator:
             paths = y.reshape(-1, self.members, y.shape[1])
             there = np.isfinite(paths).all(axis=1, keepdims=True)
             means = divide(np.where(there, paths, 0.0).sum(axis=-1), there.sum(axis=-1) * np.ones(self.members))
-            return estimates.effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
+            return estimates.compute_effects(means.ravel(), self.sample.points, self.sample.levels, self.how)
         known, seeds, d = np.asarray(np.isfinite(y).any(axis=1)), np.isfinite(y).any(axis=0), len(self.sample.names)
         empty = {"n_ok": int(known.reshape(-1, self.members).any(axis=1).sum())}
-        if not estimates.varies(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
+        if not estimates.has_spread(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
             return empty
         if self.method == SHAPLEY:
             means = np.nanmean(y[known], axis=1)
             effects, alone = shapley_effects(self.sample.points[known], means, self.how.confidence)
             return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
         whole, kept = np.full((len(y), int(seeds.sum())), np.nan), y[known][:, seeds]
-        whole[known] = estimates.fill(kept, common=not self.fresh, least=1)
+        whole[known] = estimates.fill_gaps(kept, common=not self.fresh, least=1)
         unseen = 0.0
         if self.method == SALTELLI:
             moments = estimates.moments_of_blocks(whole.reshape(-1, self.members, whole.shape[1]), d)
@@ -436,7 +436,7 @@ def variance_shares(
     statistics.check_options(estimand=(estimand, (RUN, _MEAN)))
     statistics.check_confidence(confidence)
     given = [str(dim) for dim in values.dims if dim != over] if axes is None else list(axes)
-    dims = [dim for dim in statistics.dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
+    dims = [dim for dim in statistics.check_dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
     if not dims:
         raise InputError(f"`axes` must name an axis beside {over}, got none")
     design = design or Design.of(values, planned=planned)
@@ -461,7 +461,7 @@ def variance_shares(
     total = np.full((*shape, len(dims), 3), np.nan)
     for place in np.ndindex(*shape):
         table = numbers[place]
-        if np.isinf(table).any() or not estimates.varies(table):
+        if np.isinf(table).any() or not estimates.has_spread(table):
             continue
         if np.isnan(table).all(axis=-1).any():
             raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")

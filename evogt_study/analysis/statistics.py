@@ -21,7 +21,7 @@ from evogt_study.analysis.runs import (
     count_runs,
     each_once,
     keep_first,
-    layout,
+    lay_out_units,
     mark_first,
     number_planned_runs,
 )
@@ -139,7 +139,7 @@ def check_array(values: xr.DataArray) -> None:
         raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
 
 
-def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
+def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
     """The dimensions named by `over`, each once.  Raises InputError if `values` does not have one, or no numbers."""
     check_array(values)
     dims = each_once(over)
@@ -239,14 +239,15 @@ def summary(
     >>> summary(x, statistics="mean")["mean"].values
     array([3., 2.])
     """
-    dims, names = dimensions(values, over), each_once(statistics)
+    dims, names = check_dimensions(values, over), each_once(statistics)
     check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
     runs = number_planned_runs(values, planned)
     parsed = {name: _parse(name, interval) for name in names}
     computed = {name: _kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
     of_intervals = {of for of, kind in parsed.values() if kind == _INTERVAL} & {"mean", "std"}
-    computed |= {name: partial(_apply_to_means, kernel) for name, kernel in _TAILS.items()} if of_intervals else {}
-    laid_out = layout(values, dims, units, runs)
+    for name, kernel in _TAILS.items() if of_intervals else ():
+        computed[name] = lambda units, kernel=kernel: kernel(kernels.mean(units)).astype(float)  # type: ignore[misc]
+    laid_out = lay_out_units(values, dims, units, runs)
     means = [name for name, (of, _) in parsed.items() if of == "mean"] + list(_TAILS)
     shares = [name for name, each in parsed.items() if each == ("mean", _INTERVAL) and not interval.method]
     shares = shares if shares and _are_two_valued(values) else []
@@ -325,11 +326,6 @@ def _kernel(of: str, kind: str, how: Interval) -> Kernel:
     kernel = kernel_of(of)[0]
     # a number is one of all values; which of them belong together matters to intervals and errors alone
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
-
-
-def _apply_to_means(kernel: Callable[[Array], Array | Counts], units: Array) -> Array:
-    """The number of a kernel, from the means of the units (..., n, k)."""
-    return kernel(units[..., 0] if units.shape[-1] == 1 else kernels.mean(units)).astype(float)
 
 
 def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:

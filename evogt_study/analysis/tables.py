@@ -23,16 +23,25 @@ import xarray as xr
 from evogt_study.analysis.comparison import check_paired_dimensions
 from evogt_study.analysis.runs import (
     Numbers,
-    across,
-    heads,
+    find_position,
     join_numbers,
     labels_as_typed,
-    layout,
+    lay_out_units,
+    list_headings,
+    list_row_heads,
     mark_first,
     number_planned_runs,
-    position,
 )
-from evogt_study.analysis.statistics import BOUND, COUNTS, DEFAULT, NOTE, kept_coordinates, reduce_blocks, summary
+from evogt_study.analysis.statistics import (
+    BOUND,
+    COUNTS,
+    DEFAULT,
+    NOTE,
+    check_options,
+    kept_coordinates,
+    reduce_blocks,
+    summary,
+)
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
@@ -93,8 +102,7 @@ class NumberFormat:
     def __post_init__(self) -> None:
         if not 1 <= self.digits <= 17:  # any two doubles differ in 17 digits
             raise ParameterError("digits", "from 1 to 17", self.digits, remedy="use e.g. 3")
-        if self.notation not in NOTATIONS:
-            raise ParameterError("notation", f"one of {', '.join(NOTATIONS)}", self.notation)
+        check_options(notation=(self.notation, NOTATIONS))
 
     def text(self, value: float) -> str:
         """Format the number for a reader."""
@@ -221,7 +229,7 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
-    both = heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
+    both = list_row_heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
     following = [name for name in columns if name not in dims]
     if following:
         axes = ", ".join(map(str, statistics[following[0]].dims))
@@ -231,8 +239,8 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
     if slanting:
         raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
     down = [dim for dim in both if dim not in columns]
-    order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
-    headings = [" ".join(each) for each in product(*(across(statistics, name) for name in columns))]
+    order, labels = list_row_heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
+    headings = [" ".join(each) for each in product(*(list_headings(statistics, name) for name in columns))]
     data = statistics.transpose(*order, *columns, ...)
     shape = (len(labels), len(headings))
     n_ok, n_planned = (data[name].values.reshape(shape) for name in COUNTS)
@@ -252,18 +260,12 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
-def check_format(form: str) -> None:
-    """Raise ParameterError for an unknown format."""
-    if form not in FORMATS:
-        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
-
-
 def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
     """Return a table in one of `FORMATS`.  No cell acts on a terminal or adds a row.
 
     n_heads: in LaTeX so many cells of a row are text, without labels that repeat, and the others are LaTeX already.
     """
-    check_format(form)
+    check_options(format=(form, FORMATS))
     kept = "\n" if form == "csv" else ""  # which is quoted there
     header, *body = ([escape_text(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
@@ -328,8 +330,8 @@ class TableRequest:
 
 def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     """The table of a request, in its format.  Raises InputError for unknown names, with those there are."""
-    check_format(request.form)
-    values, statistics = summaries(data, request)
+    check_options(format=(request.form, FORMATS))
+    values, statistics = summarise_variables(data, request)
     table = make_table(_join(statistics), request.columns, request.rows)
     if not request.ratio:
         if not request.columns:
@@ -343,7 +345,9 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     found = {name: ratio_of_means(each, request.columns[0], pair, request, planned) for name, each in values.items()}
     ratios = _join(found)
     dims = [str(dim) for dim in ratios["n_ok"].dims]
-    order, labels = heads(ratios, [name for name in table.names if name in ratios.coords or name in dims], dims)
+    order, labels = list_row_heads(
+        ratios, [name for name in table.names if name in ratios.coords or name in dims], dims
+    )
     places = [labels.index(head) for head in table.heads]
     data = ratios.transpose(*order, ...)
     numbers = {"": data["ratio_of_means"].values.ravel()[places], " ": data["ratio_ci"].values.reshape(-1, 2)[places]}
@@ -352,7 +356,9 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     return replace(table, columns=columns).render(request.form, request.numbers)
 
 
-def summaries(data: xr.Dataset, request: TableRequest) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
+def summarise_variables(
+    data: xr.Dataset, request: TableRequest
+) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
     """The values of the variables of a request, and their statistics.  Raises as `summary_table`."""
     planned = select_runs(data["run_key"], request.at)
     values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
@@ -377,7 +383,7 @@ def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
     for name, label in at.items():
         if name not in values.dims:
             raise InputError(f"`at` must name axes ({', '.join(map(str, values.dims))}), got {name}")
-        values = values.isel({name: position(values, name, label)})
+        values = values.isel({name: find_position(values, name, label)})
     return values
 
 
@@ -420,10 +426,10 @@ def ratio_of_means(
 ) -> xr.Dataset:
     """Ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if positive."""
     over = check_paired_dimensions(values, dim, request.over)
-    places = [position(values, dim, label) for label in pair]
+    places = [find_position(values, dim, label) for label in pair]
     values, runs = values.isel({dim: places}), number_planned_runs(values, planned)
     runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
-    laid_out = layout(values, over, request.units, runs, along=[dim])
+    laid_out = lay_out_units(values, over, request.units, runs, along=[dim])
 
     def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
         pairs = mark_first(join_numbers(cells))

@@ -37,7 +37,8 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
     name = "names"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return split_names(value) if isinstance(value, str) else value
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(dict.fromkeys(name.strip() for name in parts if name.strip()))
 
 
 def option(flags: str, metavar: str, help: str, **options: Any) -> Callable[..., Any]:
@@ -118,11 +119,6 @@ class Command(click.Command):
         for heading, listed in {**groups, "Other" if groups else "Options": list(rows.values())}.items():
             with formatter.section(heading):
                 formatter.write_dl(listed)
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Split names at commas and return each once."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def read_task(text: str) -> tuple[int, ...]:

@@ -130,7 +130,7 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
     """Print one check, unless it is printed as JSON, and return it for JSON."""
-    from evogt_study.analysis.status_counts import completeness
+    from evogt_study.analysis.runs import completeness
 
     phases = {phase: completeness(data) for phase, data in made.phases.items()}
     if not as_json:

@@ -67,7 +67,7 @@ def status(
 
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
     """Print the state of a result and write its page; return whether it is being computed."""
-    from evogt_study.analysis.status_counts import completeness
+    from evogt_study.analysis.runs import completeness
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import computation_of
 
@@ -238,11 +238,8 @@ def _results(places: tuple[Path, ...]) -> Iterator[Path]:
         elif store_folder(place).is_dir() or place.is_file():
             yield place
         else:
-            raise _nothing_kept(place)
-
-
-def _nothing_kept(result: Path) -> InputError:
-    return InputError(f"`PATH` must be a result beside which runs are kept, or a folder, got {result}; there are none")
+            message = f"`PATH` must be a result beside which runs are kept, or a folder, got {place}"
+            raise InputError(f"{message}; there are none")
 
 
 def _describe_kept(found: Kept) -> str:

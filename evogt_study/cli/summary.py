@@ -80,20 +80,9 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
 @inputs.option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto")
 @inputs.json_option
 def summary(
-    file: Path,
-    over: tuple[str, ...] | None,
-    orders: str | None,
-    sensitivity: str | None,
-    log: bool,
-    pilot: bool,
-    method: str,
-    confidence: float,
-    min_units: int,
-    digits: int,
-    notation: str,
-    as_json: bool,
-    **layout: Any,
-) -> None:
+    file: Path, over: tuple[str, ...] | None, orders: str | None, sensitivity: str | None, log: bool, pilot: bool,
+    method: str, confidence: float, min_units: int, digits: int, notation: str, as_json: bool, **layout: Any,
+) -> None:  # fmt: skip
     """Print statistics of a result, by default over the seeds.
 
     The default table has one row for each combination of parameter values: mean, standard deviation and median with 95
@@ -101,7 +90,7 @@ def summary(
     """
     _check_options(as_json, orders, sensitivity, log)
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.tables import NumberFormat, TableRequest, summaries, summary_table
+    from evogt_study.analysis.tables import NumberFormat, TableRequest, summarise_variables, summary_table
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import accuracy_warnings
 
@@ -119,7 +108,9 @@ def summary(
 
             print_text(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
-            found = {name: _rows(each, each["n_ok"].dims) for name, each in summaries(data, request)[1].items()}
+            found = {
+                name: _rows(each, each["n_ok"].dims) for name, each in summarise_variables(data, request)[1].items()
+            }
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))

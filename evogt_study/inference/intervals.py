@@ -144,7 +144,7 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
     logarithmic: use logarithms if all values are positive.  Then the interval of the inverse ratio has inverse ends.
     """
     found = np.full((len(above), 2), np.nan)
-    for which, fit, scale in means.fits(above, below, max(1, means.BATCH // how.resamples)):
+    for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):
         found[which] = _interval_of_fit(fit, how, logarithmic) * scale[:, None]
     return found
 
@@ -276,6 +276,6 @@ def standard_error(samples: Array, of: str) -> Array:
 def ratio_error(above: Array, below: Array) -> Array:
     """Return the standard error of sum(above) / sum(below) over units that have both, (m, n) -> (m,)."""
     found = np.full(len(above), np.nan)
-    for which, fit, scale in means.fits(above, below, max(1, len(above))):
+    for which, fit, scale in means.iterate_fits(above, below, max(1, len(above))):
         found[which] = fit.error * scale
     return found

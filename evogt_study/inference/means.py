@@ -41,7 +41,7 @@ def unit_sums(values: Array) -> tuple[Array, Array]:
     return np.where(counts > 0, np.nansum(values, axis=-1), np.nan), np.where(counts > 0, counts, np.nan)
 
 
-def block_fit(values: Array) -> tuple[Array, Array]:
+def fit_blocks(values: Array) -> tuple[Array, Array]:
     """Setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with gaps.
 
     A failed run costs one value, not its unit.  Without gaps these are the plain means.  Each setup needs a value.
@@ -74,11 +74,11 @@ def pseudo_values(values: Array) -> Array:
         setups = np.linalg.lstsq(less, right - y[:, unit] + own * means[unit], rcond=None)[0]
         others = total - means[unit] - (whole - weights[:, unit]) @ setups
         left[:, unit] = setups + others / (count - 1)
-    found: Array = block_fit(values)[0][:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
+    found: Array = fit_blocks(values)[0][:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
     return found
 
 
-def fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
+def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
     """Ratios of sums over the units that both columns (m, n) have, at most `rows` rows of equally many units together.
 
     Yields positions of rows, their fit, and a power of two by which its numbers are to be multiplied: squares of very

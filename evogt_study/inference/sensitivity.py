@@ -23,7 +23,7 @@ import scipy  # it imports scipy.stats at the first use
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools
-from evogt_study.inference.means import block_fit, normal_quantile, pseudo_values, resample_sums, student_quantile
+from evogt_study.inference.means import fit_blocks, normal_quantile, pseudo_values, resample_sums, student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
 CORNER_LEVEL = 0.01  # level of all tests of a sample together
@@ -113,7 +113,7 @@ def grid_effects(table: Array) -> Components:
     return found
 
 
-def fill(values: Array, *, common: bool, least: int = 2) -> Array:
+def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
     """Values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
 
     What remains of a fit, which filled gaps lack, is enlarged for the lost degrees of freedom.  Raises InputError for a
@@ -126,7 +126,7 @@ def fill(values: Array, *, common: bool, least: int = 2) -> Array:
         return values
     base = np.broadcast_to(np.nanmean(values, axis=1, keepdims=True), values.shape)
     if common:
-        means, units = block_fit(values)
+        means, units = fit_blocks(values)
         base = means[:, None] + units - units.mean()
     lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
     found: Array = base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1))
@@ -144,7 +144,7 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
     n = len(cells)
     if r == 1:  # sums of squares as they are
         return {u: np.full(3, (e**2).mean()) for u, e in grid_effects(table).items() if u}, {}
-    full = grid_effects(fill(cells, common=not fresh).reshape(table.shape))
+    full = grid_effects(fill_gaps(cells, common=not fresh).reshape(table.shape))
     if fresh:  # the noise of the means is known from the variances within points
         within, counts, own = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), Components()
         noise, freedom = float(within.mean()), float((counts - 1).sum())
@@ -233,7 +233,7 @@ def common_effect_p(y: Array) -> float:
     return float(scipy.stats.f.sf(above / below, r - 1, (n - 1) * (r - 1))) if below > 0.0 and n > 1 and r > 1 else 1.0
 
 
-def varies(values: Array) -> bool:
+def has_spread(values: Array) -> bool:
     """Test whether finite numbers differ by more than rounding."""
     known = values[np.isfinite(values)]
     return bool(known.size and np.ptp(known) > _MAX_ROUNDING * np.abs(known).max())
@@ -323,7 +323,7 @@ def _pairs(one: Array, other: Array) -> Array:
     return found
 
 
-def effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
+def compute_effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
     """Statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories in the unit cube.
 
     mu: mean; mu_star: mean magnitude, with mu_star_ci (D, 2), -+ z s with the standard deviation s over bootstrap

@@ -83,7 +83,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     size, looks = goal.first, []
     # repeat all looks from the first: the decision of a resumed study must not depend on the time of the stop
     while size <= columns.shape[1]:
-        seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
+        seen = Look(size, *(float(each[0]) for each in compute_look(columns[None, :, :size], goal)))
         looks.append(seen)
         common = columns[:, :size][:, ~np.isnan(columns[:, :size]).any(axis=0)]
         equal, many = bool((common == common[:, :1]).all()), common.shape[1] >= CONSTANT
@@ -99,9 +99,9 @@ def decide(values: Array, goal: Goal) -> Decision:
     return Decision(tuple(looks), size, int(max(expected, size)), "")
 
 
-def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
+def compute_look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
     """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,)."""
-    how = Interval("median" if goal.statistic == "median" else "mean", "", confidence_of_a_look(goal.confidence))
+    how = Interval("median" if goal.statistic == "median" else "mean", "", compute_look_confidence(goal.confidence))
     if goal.statistic == "ratio":
         there = ~np.isnan(samples).any(axis=1, keepdims=True)
         above, below = np.moveaxis(np.where(there, samples, np.nan), 1, 0)
@@ -139,12 +139,12 @@ def next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
 
 
 @lru_cache
-def confidence_of_a_look(confidence: float) -> float:
+def compute_look_confidence(confidence: float) -> float:
     """Return the confidence of each look that gives `confidence` over all looks (O'Brien & Fleming 1979)."""
-    return float(2.0 * scipy.special.ndtr(boundary(confidence, LOOKS)) - 1.0)
+    return float(2.0 * scipy.special.ndtr(compute_boundary(confidence, LOOKS)) - 1.0)
 
 
-def boundary(confidence: float, looks: int) -> float:
+def compute_boundary(confidence: float, looks: int) -> float:
     """Constant c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal numbers."""
     points, weights = np.polynomial.legendre.leggauss(200)  # more change the boundary by less than 1e-9
 

@@ -56,7 +56,7 @@ def _read_sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
     """Return the summary of a result, by its open phases."""
-    from evogt_study.analysis.status_counts import completeness
+    from evogt_study.analysis.runs import completeness
     from evogt_study.schema.variables import MAIN, accuracy_warnings
 
     phases = {MAIN: phases[MAIN], **phases}  # the main phase first

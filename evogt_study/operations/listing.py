@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.status_counts import completeness
+from evogt_study.analysis.runs import completeness
 from evogt_study.errors import InputError, ResultError, suggest
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness

@@ -16,10 +16,8 @@ import xarray as xr
 
 from evogt_study.analysis.tables import render_table
 from evogt_study.errors import InputError
-from evogt_study.paper.published import Results, read_csv
+from evogt_study.paper.published import OWN, Results, read_csv
 
-OWN = "gtransnet"
-"""The method that the other methods are compared with."""
 MEASURES = ["unknowns", "error", "error_joint", "seconds"]
 ROWS = "<!-- all rows -->"
 """Separates the summary from the tables of the rows, for pages that include one of them."""

@@ -32,15 +32,9 @@ from evogt_study.text import print_line, print_text
 @inputs.scheduler_options
 @inputs.quiet_option
 def reproduce(
-    studies: tuple[Path, ...],
-    output: Path | None,
-    published: Path,
-    workers: int | None,
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    board: bool,
-    quiet: bool,
-) -> None:
+    studies: tuple[Path, ...], output: Path | None, published: Path, workers: int | None, scheduler: str | None,
+    scheduler_file: Path | None, board: bool, quiet: bool,
+) -> None:  # fmt: skip
     """Run the paper's studies and judge each published number.
 
     STUDIES are files or folders, by default studies/paper.  Exit code 1 if a number differs that is not in the list of

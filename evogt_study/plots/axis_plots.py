@@ -380,7 +380,10 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     for panel, axes in enumerate(canvas.axes):
         axes.grid(visible=False)
         _annotate_cells(axes, runs, panel, norm, write=write)
-        labels = [_thin_labels(role.values, room) for role, room in ((runs.x, 9), (runs.hue, 12))]
+        labels = [  # as many as there is room for, by their place
+            {i: style.to_drawable(role.values[i]) for i in range(0, len(role.values), -(-len(role.values) // room))}
+            for role, room in ((runs.x, 9), (runs.hue, 12))
+        ]
         axes.set_xticks(list(labels[0]), labels=list(labels[0].values()),
                         rotation=0 if sum(map(len, labels[0].values())) < 32 else 90)  # fmt: skip
         axes.set_yticks(list(labels[1]), labels=list(labels[1].values()))
@@ -401,11 +404,6 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
     title = f"{variable} over {runs.x.name} and {runs.hue.name}"
     return canvas.finish(title, "Colour: median of the cell.", runs.describe_medians(), runs.describe_subject())
-
-
-def _thin_labels(values: Sequence[str], room: int) -> dict[int, str]:
-    """Return as many labels as there is room for, by their place."""
-    return {i: style.to_drawable(values[i]) for i in range(0, len(values), -(-len(values) // room))}
 
 
 def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:

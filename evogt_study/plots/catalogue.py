@@ -183,10 +183,6 @@ def _has_distribution(data: xr.Dataset, variable: str, roles: groups.PlotRoles) 
     return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, roles)
 
 
-def _has_sample(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
-    return any(dim in data[variable].dims and dim not in roles.at for dim in sampled_dimensions(data))
-
-
 def _has_rank(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
     """Test for an error of the PDE method beside its rank; a user function may return something else by this name."""
     if (
@@ -225,7 +221,10 @@ KINDS: Mapping[str, PlotKind] = {
     "distribution": PlotKind(draw_distribution, _has_distribution),
     "dependence": PlotKind(draw_dependence, lambda *given: len(_numeric_axes(*given)) > 0),
     "heat_map": PlotKind(draw_heat_map, lambda *given: len(_numeric_axes(*given)) > 1),
-    "trend": PlotKind(draw_trend, _has_sample),
+    "trend": PlotKind(
+        draw_trend,
+        lambda data, variable, roles: bool(({*sampled_dimensions(data)} & {*data[variable].dims}) - {*roles.at}),
+    ),
     "time_series": PlotKind(array_plots.draw_time_series, _is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),
     "scatter": PlotKind(draw_scatter, _has_rank),

@@ -15,12 +15,21 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.design import along_sample, sampled_dimensions
-from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_first, numeric_variables, run_numbers
-from evogt_study.errors import InputError, shorten
+from evogt_study.analysis.runs import (
+    DRAWN,
+    KEYS,
+    Numbers,
+    count_runs,
+    find_position,
+    mark_first,
+    numeric_variables,
+    run_numbers,
+)
+from evogt_study.errors import InputError, name_error, shorten
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
-from evogt_study.schema.values import canonical, find_value, text_label
+from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, direction_and_estimand, status_codes
 from evogt_study.study.case_space import join_names
 
@@ -286,14 +295,14 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
     """Raise InputError for an option that names no axis."""
     for option, name in named:
         if name is not None and name not in axes:
-            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes) or 'none'}, got {shorten(name)}")
+            raise name_error(f"--{option}", name, axes)
 
 
 def _axis_behind(data: xr.Dataset, axes: Sequence[str], roles: PlotRoles) -> str:
     """Return the axis that the parameter along x follows.  Raises InputError."""
     followers = _followers(data, axes, roles)
     if roles.x not in followers:
-        raise InputError(f"`--x` must be one of {', '.join([*axes, *followers]) or 'none'}, got {shorten(roles.x)}")
+        raise name_error("--x", str(roles.x), [*axes, *followers])
     return followers[roles.x]
 
 
@@ -388,18 +397,10 @@ def is_measured(data: xr.Dataset, roles: PlotRoles) -> bool:
 
 def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
     """Return the runs at one value of some axes.  Raises InputError that lists the values."""
-    position = {}
-    for name, value in point.items():
-        if name not in axes:
-            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(name)}")
-        values = [canonical(each) for each in data[name].values]
-        number = find_value(values, str(value))
-        if number is None:
-            raise InputError(
-                f"`{name}` must be one of {join_names([text_label(each) for each in values])}, got {shorten(value)}"
-            )
-        position[name] = number
-    return data.isel(position)
+    unknown = [name for name in point if name not in axes]
+    if unknown:
+        raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(unknown[0])}")
+    return data.isel({name: find_position(data[name], name, value) for name, value in point.items()})
 
 
 def default_over(data: xr.Dataset) -> tuple[str, ...]:
@@ -421,7 +422,7 @@ def numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
     """Return a variable that can be drawn.  Raises InputError with the names of all of them."""
     drawable = numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
-        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shorten(variable)}")
+        raise name_error("--variable", variable, drawable)
     return data[variable]
 
 

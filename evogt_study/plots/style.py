@@ -57,17 +57,15 @@ def tick_size() -> float:
 
 def _font_size(name: str) -> float:
     if is_changed(name):
-        return float(FontProperties(size=_settings()[name]).get_size_in_points())
-    return DEFAULT_SIZES[name] * float(_settings()["font.size"]) / float(matplotlib.rcParamsDefault["font.size"])
+        return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
+    return (
+        DEFAULT_SIZES[name] * float(matplotlib.rcParams["font.size"]) / float(matplotlib.rcParamsDefault["font.size"])
+    )
 
 
 def is_changed(name: str) -> bool:
     """Test for a setting of rcParams that the user has changed."""
-    return bool(_settings()[name] != cast(Any, matplotlib.rcParamsDefault)[name])
-
-
-def _settings() -> Any:
-    return matplotlib.rcParams
+    return bool(cast(Any, matplotlib.rcParams)[name] != cast(Any, matplotlib.rcParamsDefault)[name])
 
 
 class Style(NamedTuple):

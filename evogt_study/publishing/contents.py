@@ -15,7 +15,7 @@ import xarray as xr
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evogt_study.analysis.status_counts import completeness
+from evogt_study.analysis.runs import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import Program, is_command

@@ -22,8 +22,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from evogt_study.analysis.design import design_of, sampled_dimensions
+from evogt_study.analysis.runs import completeness
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.status_counts import completeness
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
 from evogt_study.methods.problem_kind import problem_kind_of

@@ -7,8 +7,8 @@ import xarray as xr
 from conftest import SMALL_NUMBERS, write_computed_result
 
 import evogt_study as evs
+from evogt_study.analysis.runs import completeness
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.analysis.status_counts import completeness
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from evogt_study.inference.polynomial_chaos import Bases, moments_of_fit
-from evogt_study.inference.sensitivity import fill, moments_of_blocks
+from evogt_study.inference.sensitivity import fill_gaps, moments_of_blocks
 
 
 def named(moments, d, unseen=0.0, fresh=False):
@@ -26,7 +26,7 @@ def named(moments, d, unseen=0.0, fresh=False):
 def indices_of_blocks(values, d, fresh=False):
     points = values.reshape(-1, values.shape[-1]).copy()
     known = np.isfinite(points).any(axis=1)
-    points[known] = fill(points[known], common=not fresh, least=1)
+    points[known] = fill_gaps(points[known], common=not fresh, least=1)
     return named(moments_of_blocks(points.reshape(values.shape), d), d, fresh=fresh)
 
 
@@ -34,7 +34,7 @@ def indices_of_sample(values, sample):
     """Known indices of values (n, R) at points (n, D); some points have no value."""
     known = np.isfinite(values).any(axis=1)
     runs = 1.0 / (1.0 / np.isfinite(values[known]).sum(axis=1)).mean()
-    y = fill(values[known], common=True, least=1)
+    y = fill_gaps(values[known], common=True, least=1)
     moments, unseen = moments_of_fit(Bases(sample[known]), sample.shape[1], y, runs, fresh=False)
     return named(moments, sample.shape[1], unseen)
 

@@ -19,7 +19,7 @@ from evogt_study.inference.intervals import Interval, interval, share_interval
 from evogt_study.inference.kernels import HEAVY, tail_index
 from evogt_study.inference.polynomial_chaos import shapley_effects
 from evogt_study.inference.sensitivity import dependence
-from evogt_study.inference.sequential import FIRST, Goal, decide, look, next_sizes
+from evogt_study.inference.sequential import FIRST, Goal, compute_look, decide, next_sizes
 
 SEED = 20_261_122
 SAMPLES = 10_000
@@ -309,7 +309,7 @@ def precision_studies(studies, goal, seed=SEED):
     while not used.all():
         size = int(sizes[used == 0].min())
         study, cell = np.nonzero((used == 0) & (sizes == size))
-        _, low, high, half = look(errors[cell[:, None], draws[study, :size]][:, None, :], goal)
+        _, low, high, half = compute_look(errors[cell[:, None], draws[study, :size]][:, None, :], goal)
         end = (half <= goal.half_width) | (size >= goal.max_seeds)
         used[study[end], cell[end]] = size
         holds[study[end], cell[end]] = ((low <= truth[cell]) & (truth[cell] <= high))[end]

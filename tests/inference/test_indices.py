@@ -20,7 +20,7 @@ from SALib.sample import morris
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.polynomial_chaos import shapley_effects
-from evogt_study.inference.sensitivity import effects, find_corners
+from evogt_study.inference.sensitivity import compute_effects, find_corners
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
 
@@ -32,7 +32,7 @@ def test_effects_are_salibs_and_a_trajectory_with_a_missing_run_is_left_out():
     lost[[5, 101]] = np.nan
     kept = np.delete(np.arange(160).reshape(40, 4), [1, 25], axis=0).ravel()
     for given, which in ((values, np.arange(160)), (lost, kept)):
-        found = effects(given, sample, 6, Interval())
+        found = compute_effects(given, sample, 6, Interval())
         expected = salib_morris.analyze(PROBLEM, sample[which], values[which], num_levels=6, num_resamples=999, seed=1)
         for name in ("mu", "mu_star", "sigma"):
             np.testing.assert_allclose(found[name], np.asarray(expected[name]), rtol=1e-10, atol=1e-10)

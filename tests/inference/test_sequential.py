@@ -10,8 +10,8 @@ from evogt_study.inference.sequential import (
     FIRST,
     GROWTH,
     Goal,
-    boundary,
-    confidence_of_a_look,
+    compute_boundary,
+    compute_look_confidence,
     decide,
 )
 
@@ -29,9 +29,9 @@ def decide_in_batches(values, goal):
 def test_boundaries_equal_the_tables_and_are_crossed_at_their_level():
     """Jennison & Turnbull, Group Sequential Methods (2000), Table 2.3, alpha = 0.05, three decimals."""
     for looks, constant in ((1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040), (10, 2.087)):
-        assert boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
+        assert compute_boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
     sums = np.random.default_rng(0).standard_normal((40_000, 10)).cumsum(axis=1)
-    crossed = (np.abs(sums) > boundary(0.9, 10) * np.sqrt(10)).any(axis=1).mean()
+    crossed = (np.abs(sums) > compute_boundary(0.9, 10) * np.sqrt(10)).any(axis=1).mean()
     assert crossed == pytest.approx(0.1, abs=0.006)  # four standard errors
 
 
@@ -45,7 +45,7 @@ def test_a_study_grows_batch_by_batch_until_the_number_is_known():
     last = made[-1].looks[-1]
     assert (made[-1].reason, last.n, made[-1].wanted) == ("known", sizes[-1], sizes[-1])
     assert last.half_width <= 0.1 < made[-2].looks[-1].half_width
-    how = Interval(confidence=confidence_of_a_look(0.95))
+    how = Interval(confidence=compute_look_confidence(0.95))
     np.testing.assert_allclose([last.low, last.high], interval(VALUES[: last.n, None], how))
     assert last.low < VALUES.mean() < last.high
     expected = decide_in_batches(VALUES, Goal(half_width=0.05))

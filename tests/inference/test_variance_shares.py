@@ -9,7 +9,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.analysis.design import Design
 from evogt_study.errors import InputError
-from evogt_study.inference.means import block_fit, pseudo_values
+from evogt_study.inference.means import fit_blocks, pseudo_values
 from evogt_study.inference.sensitivity import grid_components
 
 
@@ -132,9 +132,9 @@ def test_setup_means_are_least_squares_and_pseudo_values_are_the_jackknife():
     matrix = np.zeros((len(rows), 10))
     matrix[np.arange(len(rows)), rows] = matrix[np.arange(len(rows)), 3 + columns] = 1.0
     fit = np.linalg.lstsq(matrix, y[there], rcond=None)[0]
-    np.testing.assert_allclose(block_fit(y)[0], fit[:3] + fit[3:].mean(), rtol=1e-10)
-    left = np.stack([block_fit(np.delete(y, unit, axis=1))[0] for unit in range(7)], axis=1)
-    expected = block_fit(y)[0][:, None] + 6 * (left.mean(axis=1, keepdims=True) - left)
+    np.testing.assert_allclose(fit_blocks(y)[0], fit[:3] + fit[3:].mean(), rtol=1e-10)
+    left = np.stack([fit_blocks(np.delete(y, unit, axis=1))[0] for unit in range(7)], axis=1)
+    expected = fit_blocks(y)[0][:, None] + 6 * (left.mean(axis=1, keepdims=True) - left)
     np.testing.assert_allclose(pseudo_values(y), expected, rtol=1e-9)
 
 

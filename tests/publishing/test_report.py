@@ -14,7 +14,7 @@ from conftest import write_computed_result
 from drawable import AXES, PILOT, compute_runs, small_result, write_study
 
 import evogt_study as evs
-from evogt_study.analysis.status_counts import completeness
+from evogt_study.analysis.runs import completeness
 from evogt_study.publishing.report import (
     MAX_ROWS,
     MAX_TABLES,
