@@ -676,7 +676,7 @@ def _are_local(names: Mapping[str, Any]) -> bool:
 
 
 def _remove_caches(kind: type, state: Any) -> Any:
-    """Return the state of an object without values that reading it adds.
+    """Return the state of an object in the order of names, without values that reading it adds.
 
     These are values of `cached_property`, and in an object of a package `_cache` and empty private attributes.
     """
@@ -690,7 +690,8 @@ def _remove_caches(kind: type, state: Any) -> Any:
     if not is_local(sys.modules.get(kind.__module__)):
         empty = {name for name, each in state.items() if each is None or (type(each) is dict and not each)}
         caches |= {"_cache", *(name for name in empty if str(name).startswith("_"))}
-    return {name: each for name, each in state.items() if name not in caches}
+    # unpickling may set attributes in another order
+    return {name: state[name] for name in sorted(state, key=str) if name not in caches}
 
 
 def has_constants_only(value: Any) -> bool:
