@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.schema.records import Case
+from evogt_study.schema.records import NO_NEEDS, Case
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
@@ -306,7 +306,7 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Timed(clock, set(failing)).run))
     cases = [(f"key{number}", {"number": number}) for number in range(6)]
-    batch = Batch(MethodSpec("method", None, None), {}, pickle.dumps(cases))
+    batch = Batch(MethodSpec("method", None, None), {}, pickle.dumps(cases), NO_NEEDS)
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)
