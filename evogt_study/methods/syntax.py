@@ -351,6 +351,8 @@ def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
         tree = ast.parse(text)
         nodes = dict(enumerate((node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)), 1))
         for number, node in nodes.items():  # the number in place of the line leads from compiled code to its text
+            if isinstance(node, ast.Lambda):  # Python 3.12 compiles a constant on another line to other code
+                ast.increment_lineno(node.body, number - node.lineno)
             for each in (node, *getattr(node, "decorator_list", ())):
                 each.lineno, each.end_lineno, each.col_offset, each.end_col_offset = number, number, 0, 0
         # a notebook compiles each statement of a cell alone, and a call of an imported name is other code then
