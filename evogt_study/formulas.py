@@ -66,13 +66,13 @@ products take 0.8 of the time of np.power for the exponent 8, and 1.3 for the ex
 
 
 def symbol(name: str) -> sympy.Symbol:
-    """The real symbol of a name in a formula."""
+    """Return the real symbol of a name in a formula."""
     # real, so that the derivative of abs(x) is sign(x) and not an unevaluated derivative
     return sympy.Symbol(name, real=True)
 
 
 def parse(text: str, key: str = "formula") -> sympy.Expr:
-    """The expression that `text` states; `key` names it in messages.
+    """Return the expression that `text` states; `key` names it in messages.
 
     >>> parse("exp(-t)*sin(2*pi*x/epsilon)")
     exp(-t)*sin(2*pi*x/epsilon)
@@ -84,12 +84,12 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
 
 
 def parameters_of(expression: sympy.Expr) -> set[str]:
-    """Names in `expression` other than x y z t pi."""
+    """Return names in `expression` other than x y z t pi."""
     return {str(name) for name in expression.free_symbols} - set(RESERVED)
 
 
 def _read(text: str, key: str) -> ast.expr:
-    """Python's syntax tree of a text of admitted characters, which is not nested too deeply."""
+    """Return Python's syntax tree of a text of admitted characters, which is not nested too deeply."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
@@ -115,7 +115,7 @@ def _read(text: str, key: str) -> ast.expr:
 
 
 def _chain(node: ast.AST) -> object:
-    """The operators of a sum or of a product; otherwise the node itself."""
+    """Return the operators of a sum or of a product; otherwise the node itself."""
     kind = type(node.op) if isinstance(node, ast.BinOp) else None
     return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
 
@@ -210,7 +210,7 @@ class _Translation:
         return self.simplified(operator(left.expression, right.expression), degree)
 
     def simplified(self, expression: sympy.Expr, degree: int) -> _Part:
-        """A piece whose names may have cancelled: x - x is a number again."""
+        """Return a piece whose names may have cancelled: x - x is a number again."""
         if expression.free_symbols:
             return _Part(expression, None, degree)
         return _Part(expression, self.constant(float, expression), degree)
@@ -245,12 +245,12 @@ class _Translation:
 
 
 def _digits(expression: sympy.Expr) -> int:
-    """Decimal digits of the larger part of a fraction; 1 for any other expression."""
+    """Return decimal digits of the larger part of a fraction; 1 for any other expression."""
     return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
 def _node_name(node: ast.AST) -> str:
-    """The name of a syntax node in messages."""
+    """Return the name of a syntax node in messages."""
     return {
         "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
         "BoolOp": "and/or", "IfExp": "if/else", "NamedExpr": "an assignment", "JoinedStr": "a string",
@@ -260,7 +260,7 @@ def _node_name(node: ast.AST) -> str:
 
 
 def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
-    """The number or array of `expression` for `values` of its symbols.
+    """Return the number or array of `expression` for `values` of its symbols.
 
     Raises FormulaError for an operation that has no numerical counterpart, such as an unevaluated derivative.
     """
@@ -275,7 +275,7 @@ def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any])
 def prepare(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """The expressions as a function of the values of all other symbols.
+    """Return the expressions as a function of the values of all other symbols.
 
     Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate_formula` does.
     """
@@ -322,7 +322,7 @@ def _compile(
 
 @lru_cache(maxsize=256)
 def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
-    """Operations, each after its arguments, and the index of each expression's result."""
+    """Return operations, each after its arguments, and the index of each expression's result."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 
@@ -354,7 +354,7 @@ def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...
 
 
 def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
-    """Operation of the expression on the values of its operands."""
+    """Return the operation of the expression on the values of its operands."""
     if expression.is_Symbol:
         return str(expression.name)
     if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point

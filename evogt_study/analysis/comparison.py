@@ -98,7 +98,7 @@ class Question:
         return self.variable if self.estimand == WIN else f"{self.estimand.replace('_', ' ')} {self.variable}"
 
     def claim(self, first: str, second: str, count: int) -> str:
-        """The claim that the leader is ahead: "a has the lowest error of all 3; closest is b"."""
+        """Return the claim that the leader is ahead: "a has the lowest error of all 3; closest is b"."""
         if count == 2 and self.direction != NEAREST:
             return f"{first} has {'an' if self.more[0] in 'aeiou' else 'a'} {self.more} {self.subject} than {second}"
         of_all = f" of all {count}; closest is {second}" if count > 2 else ""
@@ -200,7 +200,7 @@ def compare(
 
 
 def _split(values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None) -> list[Setup]:
-    """The setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
+    """Return the setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
     if runs is None:
         runs = xr.DataArray(np.arange(values.size).reshape(values.shape), dims=values.dims)
     own = [each for each in laid_out.dims if each not in runs.dims]  # such as time: each point once
@@ -220,7 +220,7 @@ def _split(values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr
 def _read_question(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
-    """The estimand, direction and scale, from the options, the attributes of the variable and its values."""
+    """Return the estimand, direction and scale, from the options, the attributes of the variable and its values."""
     declared, stated, pooled = direction_and_estimand(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
     check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
@@ -330,7 +330,7 @@ def _add_effects(
 def _test_pairs(
     values: Array, planned: Bools, failed: Bools, margins: Array, names: Sequence[str], question: Question
 ) -> tuple[Array, Pairs]:
-    """Numbers of the units (L, U), on logarithms for a geometric mean, and the tests of all pairs."""
+    """Return numbers of the units (L, U), on logarithms for a geometric mean, and the tests of all pairs."""
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.log(values) if question.estimand == GEOMETRIC_MEAN else values
     units = kernels.divide(np.where(planned, each, 0.0).sum(axis=-1), planned.sum(axis=-1))  # NaN if a run failed
@@ -341,7 +341,7 @@ def _test_pairs(
 
 
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
-    """The share that is nearest to a target, its rivals, the closest first, and their p-values.
+    """Return the share that is nearest to a target, its rivals, the closest first, and their p-values.
 
     |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor, and the interval
     of the mean of both shares decides the second.  Both have to reject.
@@ -365,7 +365,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
 
 
 def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
-    """The dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
+    """Return the dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
     over_dims = check_dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
@@ -374,7 +374,7 @@ def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable
 
 
 def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
-    """A number and its ends, with enough digits to show on which side of the neutral value each end is."""
+    """Return a number and its ends, with enough digits to show on which side of the neutral value each end is."""
     texts, numbers = [""], (value, *ends)
     for digits in (2, 3, 4, 6, 9):
         texts = [f"{v:#.{digits}g}".rstrip(".") if 1e-4 < abs(v) < 100 else f"{v:.{max(digits, 3)}g}" for v in numbers]
@@ -384,13 +384,13 @@ def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
 
 
 def round_share(ends: Sequence[float]) -> str:
-    """The ends of a probability, with enough digits to differ from 1/2 if they do."""
+    """Return the ends of a probability, with enough digits to differ from 1/2 if they do."""
     texts = [[text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends]
     return " to ".join((each or [f"{v!r}"])[0] for each, v in zip(texts, ends, strict=True))
 
 
 def conclude(question: Question, found: dict[str, Any]) -> str:
-    """The result of one setup as one sentence, in which all numbers belong to the same test."""
+    """Return the result of one setup as one sentence, in which all numbers belong to the same test."""
     first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], question.unit, question.more
     significant, alpha, count = found["significant"], question.alpha, found["count"]
     p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"

@@ -149,7 +149,7 @@ class Design:
 def _find_streams(
     values: xr.DataArray, axes: Sequence[str], samples: Sequence[Sample], common: str | Iterable[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Dimensions along which a seed is one stream, and the assumptions about it."""
+    """Return dimensions along which a seed is one stream, and the assumptions about it."""
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
     chosen, assumed = common, tuple[str, ...]()
     if common is None and DRAWN in values.dims:
@@ -181,7 +181,7 @@ class SamplePoints:
     levels: int
 
     def describe_corner(self, p: Array, ends: Array) -> str:
-        """The ranges of parameters (D, 2) with a p-value (D,), in which runs fail, as text; "" without any."""
+        """Return the ranges of parameters (D, 2) with a p-value (D,), in which runs fail, as text; "" without any."""
         ranges = []
         for i in np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())].tolist():
             low, high = (self.strings[i][int(end)] if self.strings[i] else f"{end:.4g}" for end in ends[i])
@@ -190,7 +190,7 @@ class SamplePoints:
 
 
 def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
-    """The stated design along a dimension, empty if none is stated."""
+    """Return the stated design along a dimension, empty if none is stated."""
     with suppress(ValueError):
         found = json.loads(str(data[dim].attrs.get(DESIGN, "{}"))) if dim in data.coords else {}
         return found if isinstance(found, dict) else {}
@@ -198,7 +198,7 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 
 
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
-    """Dimensions along which several parameters vary, those with a stated design first."""
+    """Return dimensions along which several parameters vary, those with a stated design first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
     # a single one may follow an axis by a rule, as gamma follows the dictionary
     along = [name for name in names if design_of(data, name) or len(_parameters_along(data, name)) > 1]
@@ -206,7 +206,7 @@ def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
 
 
 def sampled_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
-    """Dimensions whose points were drawn, as their design says."""
+    """Return dimensions whose points were drawn, as their design says."""
     return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
 
 
@@ -216,7 +216,7 @@ def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
-    """The points of the sample along the dimensions `over`, less the seed.  Raises InputError if there are none."""
+    """Return the points of the sample along `over` without the seed.  Raises InputError if there are none."""
     dims = [dim for dim in over if dim != DRAWN]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")
@@ -243,7 +243,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
 
 
 def _parameters_along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """Parameters that the design of a dimension names, or all coordinates along it; without such, the dimension."""
+    """Return the parameters of the design of a dimension, else its coordinates, else the dimension."""
     stated = design_of(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):

@@ -47,7 +47,7 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
 
 
 def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
-    """The values of a name for each run, in the order of the axes."""
+    """Return the values of a name for each run, in the order of the axes."""
     if name == "run_status":
         return np.asarray(STATUS_NAMES[status_codes(data[name]).ravel()])
     variable = data[name].variable
@@ -106,7 +106,7 @@ def _to_plain(column: Column) -> list[Any]:
 
 
 def _safe(value: Any) -> Any:
-    """The value, with an apostrophe before text that begins like a formula and is no number."""
+    """Return the value, with an apostrophe before text that begins like a formula and is no number."""
     if not isinstance(value, str):
         return value
     text = escape_text(value)

@@ -148,7 +148,7 @@ def observed_orders(
 
 
 def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
-    """The values with the dimension `along` in place of the axis that it follows, if it follows one."""
+    """Return the values with the dimension `along` in place of the axis that it follows, if it follows one."""
     if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
         return values
     return values.swap_dims({next(iter(values.coords[along].dims)): along})
@@ -165,7 +165,7 @@ def _steps(values: xr.DataArray, along: str) -> Array:
 
 
 def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
-    """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,)."""
+    """Return the order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,)."""
     ok = np.isfinite(errors) & (errors > 0.0)
     logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
     order = np.full(errors.shape, np.nan)
@@ -180,7 +180,7 @@ def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
 
 
 def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
-    """The table of observed orders of the first variable of a request along an axis ("": the one numeric axis)."""
+    """Return the table of observed orders of the first variable along an axis ("": the one numeric axis)."""
     values = select_runs(data[find_variables(data, *request.variables)[0]], request.at)
     over = [dim for dim in request.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
@@ -199,7 +199,7 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
 def orders_table(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
-    """The table of `observed_orders`; its last row has the least-squares slopes."""
+    """Return the table of `observed_orders`; its last row has the least-squares slopes."""
     check_options(format=(form, FORMATS))
     rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 

@@ -133,7 +133,7 @@ def performance(
 
 
 def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
-    """Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
+    """Return Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
     found: xr.DataArray = xr.apply_ufunc(
         lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
         hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]],
@@ -207,7 +207,7 @@ def share(
 
 
 def _evaluate(node: ast.AST, data: xr.Dataset, used: list[xr.DataArray], condition: str) -> Any:
-    """The value of a part of a condition; variables are added to `used`.  Raises InputError for anything else."""
+    """Return the value of a part of a condition, and add its variables to `used`.  Raises InputError."""
 
     def value(inner: ast.AST) -> Any:
         return _evaluate(inner, data, used, condition)

@@ -34,7 +34,7 @@ DRAWN = "seed"  # the dimension whose points are sampling units by default, if i
 
 
 def run_numbers(planned: xr.DataArray) -> Numbers:
-    """Number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
+    """Return the number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
 
     planned: run keys, or booleans.  Of the hash of a key 64 bits are kept: two of a million runs collide with 3e-8.
     """
@@ -68,12 +68,12 @@ def keys_of_finished_runs(data: xr.Dataset) -> xr.DataArray | None:
 
 
 def count_runs(numbers: Numbers) -> int:
-    """Number of distinct runs."""
+    """Return the number of distinct runs."""
     return int(np.unique(numbers[numbers >= 0]).size)
 
 
 def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """The first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
+    """Return the first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
     if (numbers[..., 1:] > numbers[..., :-1]).all():  # all runs differ: no sort
         return numbers >= 0
     order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
@@ -86,17 +86,17 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """The first cell of each run along all axes."""
+    """Return the first cell of each run along all axes."""
     return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)
 
 
 def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
-    """The samples (..., n) with the first value of each run, and NaN elsewhere."""
+    """Return the samples (..., n) with the first value of each run, and NaN elsewhere."""
     return np.where(mark_first(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
 
 
 def join_numbers(numbers: Numbers) -> Numbers:
-    """Numbers (..., n) of the distinct columns of (..., k, n); -1 where a cell of the column has no run."""
+    """Return numbers (..., n) of the distinct columns of (..., k, n); -1 where a cell of the column has no run."""
     found = numbers[..., 0, :]
     for each in range(1, numbers.shape[-2]):
         other = numbers[..., each, :]
@@ -116,7 +116,7 @@ class Layout:
     unit: str
 
     def blocks(self, samples: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """Samples (..., n) by units, (..., count, within)."""
+        """Return samples (..., n) by units, (..., count, within)."""
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
     def units(self, samples: Array, cells: Numbers) -> Array:
@@ -133,13 +133,14 @@ class Layout:
             return np.divide(*unit_sums(self.blocks(samples)))
 
     def counts(self, samples: Array, cells: Numbers) -> list[Array]:
-        """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
+        """Return units with a value of each of their runs, units planned, runs with a value, runs planned: four of
+        (...)."""
         planned, there = self._runs(samples, cells)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
 
     def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
-        """Runs planned of each unit, and runs with a value, two of (..., count)."""
+        """Return runs planned of each unit, and runs with a value, two of (..., count)."""
         runs = cells // self.places  # numbers are k m + i (`reduce.reduced`), and -1 stays -1
         planned = self.blocks(mark_first(runs)).sum(axis=-1)
         return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
@@ -169,7 +170,7 @@ def each_once(names: str | Iterable[str]) -> list[str]:
 
 
 def numeric_variables(data: xr.Dataset) -> list[str]:
-    """Names of the variables that hold numbers."""
+    """Return names of the variables that hold numbers."""
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
@@ -185,7 +186,7 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def find_position(values: xr.DataArray, dim: str, label: object) -> int:
-    """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
+    """Return the position of a label, given as its value or as text.  Raises InputError with all labels."""
     found = find_value([canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
@@ -195,7 +196,7 @@ def find_position(values: xr.DataArray, dim: str, label: object) -> int:
 def list_row_heads(
     data: xr.Dataset, names: Sequence[str], dims: Sequence[str]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The dimensions among `names`, in their order, and for each point of them the labels of all `names`."""
+    """Return the dimensions among `names`, in their order, and for each point of them the labels of all `names`."""
     order = [name for name in names if name in dims]
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
     unknown = [name for name in names if name not in dims and name not in followers]

@@ -219,7 +219,7 @@ class _Estimator:
                 self.outputs[f"{name}_ci"] = (*self.outputs[name], BOUND)
 
     def compute(self, values: Array) -> list[Array]:
-        """Numbers and intervals in the order of `outputs`, then n_ok, of values (L, n, R)."""
+        """Return numbers and intervals in the order of `outputs`, then n_ok, of values (L, n, R)."""
         sizes, cells = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}, []
         for each in values:
             empty = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
@@ -227,7 +227,7 @@ class _Estimator:
         return [np.array([cell[name] for cell in cells], dtype=float) for name in [*self.outputs, "n_ok"]]
 
     def _estimate(self, y: Array) -> dict[str, Any]:
-        """Sobol indices, Shapley effects or elementary effects of values (n, R)."""
+        """Return Sobol indices, Shapley effects or elementary effects of values (n, R)."""
         if self.method == MORRIS:  # of the mean over the seeds that the whole trajectory has
             paths = y.reshape(-1, self.members, y.shape[1])
             there = np.isfinite(paths).all(axis=1, keepdims=True)
@@ -305,7 +305,8 @@ def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
 
 
 def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array]:
-    """p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the others."""
+    """Return p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the
+    others."""
     p = np.full((len(rows), len(sample.names)), np.nan)
     ends = np.full((*p.shape, 2), np.nan)
     lost = (there & np.isnan(rows)).sum(axis=2)
@@ -318,7 +319,7 @@ def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array
 
 
 def _add_notes(found: xr.Dataset, sample: SamplePoints, notes: Sequence[str], missing: str) -> xr.Dataset:
-    """The numbers with notes on failures in a corner and with `notes`, and a warning of the first corner."""
+    """Return the numbers with notes on failures in a corner and with `notes`, and a warning of the first corner."""
     corners = xr.apply_ufunc(
         sample.describe_corner, found["failure_p"], found["failure_range"],
         input_core_dims=[[PARAMETER], [PARAMETER, BOUND]], vectorize=True, output_dtypes=[object],
@@ -336,7 +337,7 @@ def _add_notes(found: xr.Dataset, sample: SamplePoints, notes: Sequence[str], mi
 def shares_table(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
-    """The table of the sensitivity of a variable over a sample (None: the one there is)."""
+    """Return the table of the sensitivity of a variable over a sample (None: the one there is)."""
     names = (variable,) if variable == STATUS else find_variables(data, variable)
     values = select_runs(data[names[0]], request.at)
     found = sensitivity(
@@ -347,7 +348,8 @@ def shares_table(
 
 
 def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """The tables of `sensitivity`: the largest parameters first, the seed last, pairs of parameters and notes below."""
+    """Return the tables of `sensitivity`: the largest parameters first, the seed last, pairs of parameters and notes
+    below."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")

@@ -115,7 +115,8 @@ def reduce_blocks(
 
 
 def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, int]:
-    """Lengths along the kept dimensions of blocks of `BLOCK_BYTES`, the last ones kept whole; none if all is less."""
+    """Return lengths along the kept dimensions of blocks of `BLOCK_BYTES`, the last ones kept whole; none if all is
+    less."""
     room = max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
     sizes: dict[Hashable, int] = {}
     # the last dimensions are contiguous, in memory and in a file
@@ -140,7 +141,8 @@ def check_array(values: xr.DataArray) -> None:
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """The dimensions named by `over`, each once.  Raises InputError if `values` does not have one, or no numbers."""
+    """Return the dimensions named by `over`, each once.  Raises InputError if `values` does not have one, or no
+    numbers."""
     check_array(values)
     dims = each_once(over)
     unknown = [str(dim) for dim in dims if dim not in values.dims]
@@ -283,7 +285,7 @@ def summary(
 
 
 def unit_means(whole: Array, every: Array, planned: npt.NDArray[np.bool_], incomplete: str) -> Array:
-    """Values of units (..., count, k) whose mean is the mean over all setups, whatever failed.
+    """Return values of units (..., count, k) whose mean is the mean over all setups, whatever failed.
 
     whole: NaN for a unit that lacks a run.  every: all values.  planned: setups (..., k) with a run.  Samples without
     gaps are returned as they are, and samples with a setup without any value, whose mean is not known.
@@ -307,7 +309,7 @@ def unit_means(whole: Array, every: Array, planned: npt.NDArray[np.bool_], incom
 
 
 def _parse(name: str, how: Interval) -> tuple[str, str]:
-    """Statistic and kind of a name, "", "_ci" or "_se".  Raises ParameterError for an unknown statistic."""
+    """Return the statistic and kind of a name, "", "_ci" or "_se".  Raises ParameterError for an unknown statistic."""
     kind = next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
     of, kind = (how.of, _INTERVAL) if name == CI else (name.removesuffix(kind), kind)
     if of not in STATISTICS and probability_of(of) is None:
@@ -317,7 +319,8 @@ def _parse(name: str, how: Interval) -> tuple[str, str]:
 
 
 def _kernel(of: str, kind: str, how: Interval) -> Kernel:
-    """Function of a statistic, from samples of units, (..., n, k), to a number each, or to its interval or error."""
+    """Return the function of a statistic, from samples of units, (..., n, k), to a number each, or to its interval or
+    error."""
     if kind == _INTERVAL:
         # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
         return partial(intervals.interval, how=how if of == how.of else replace(how, of=of, method=""))
@@ -329,7 +332,8 @@ def _kernel(of: str, kind: str, how: Interval) -> Kernel:
 
 
 def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
-    """The numbers with a note for each point: missing runs, few units (below `least` Student's), or a heavy tail."""
+    """Return the numbers with a note for each point: missing runs, few units (below `least` Student's), or a heavy
+    tail."""
 
     def describe(share: float, index: float, count: float, n_ok: float, n_planned: float) -> str:
         lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
@@ -361,7 +365,7 @@ def _are_two_valued(values: xr.DataArray) -> bool:
 
 
 def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
-    """Long name of a statistic, interval or standard error."""
+    """Return the long name of a statistic, interval or standard error."""
     text = kernel_of(of)[1]
     if kind == _INTERVAL:
         method = how.chosen if of == how.of else Interval(of).chosen
@@ -372,5 +376,6 @@ def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> s
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
-    """The coordinates of `values` that are not over the dimensions `dims`, read from the file where they are in one."""
+    """Return the coordinates of `values` that are not over the dimensions `dims`, read from the file where they are in
+    one."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

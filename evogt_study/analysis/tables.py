@@ -66,7 +66,7 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 """The paper's two-line entry."""
 DEFAULT_OVER, _NONE = ("seed",), "none"
-"""Dimensions to reduce over, and the word for each run by itself."""
+"""Dimensions to reduce over, and the value for each single run."""
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class NumberFormat:
 
 
 def format_ratio(value: float, form: NumberFormat) -> str:
-    """A ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
+    """Return a ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
     if not math.isfinite(value):
         return f"{value}"
     return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
@@ -149,7 +149,7 @@ class Column:
     is_ratio: bool = False
 
     def show_cell(self, row: int, form: NumberFormat, *, latex: bool) -> str:
-        """All statistics of a row: "mean (std) [interval] k/n"."""
+        """Return all statistics of a row: "mean (std) [interval] k/n"."""
         if not self.n_planned[row]:
             return "--" if latex else ""
 
@@ -191,7 +191,7 @@ class Table:
         return text + ("; k/n: of n planned runs, k have a value" if some else "")
 
     def flatten(self, form: NumberFormat) -> tuple[list[str], list[list[str]]]:
-        """Header and rows with one cell for each number, each column followed by its k/n."""
+        """Return the header and rows with one cell for each number, each column followed by its k/n."""
         header, body = [*self.names], [[*head] for head in self.heads]
         for column in self.columns:
             ends = {1: ("",), 2: (" lower", " upper")}
@@ -205,7 +205,7 @@ class Table:
         return header, body
 
     def render(self, form: str, numbers: NumberFormat = NumberFormat()) -> str:
-        """The table with axes across in one of `FORMATS`, with its legend except in CSV."""
+        """Return the table with axes across in one of `FORMATS`, with its legend except in CSV."""
         if form == "csv":
             return render_table(*self.flatten(numbers), form)
         latex = form == "latex"
@@ -285,7 +285,7 @@ def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str
 
 
 def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads: int | None) -> str:
-    """A tabular of booktabs."""
+    """Return a tabular of booktabs."""
 
     def escape(cells: Sequence[str]) -> list[str]:
         return ["".join(_LATEX.get(character, character) for character in cell) for cell in cells]
@@ -329,7 +329,7 @@ class TableRequest:
 
 
 def summary_table(data: xr.Dataset, request: TableRequest) -> str:
-    """The table of a request, in its format.  Raises InputError for unknown names, with those there are."""
+    """Return the table of a request, in its format.  Raises InputError for unknown names."""
     check_options(format=(request.form, FORMATS))
     values, statistics = summarise_variables(data, request)
     table = make_table(_join(statistics), request.columns, request.rows)
@@ -359,7 +359,7 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
 def summarise_variables(
     data: xr.Dataset, request: TableRequest
 ) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
-    """The values of the variables of a request, and their statistics.  Raises as `summary_table`."""
+    """Return the values of the variables of a request, and their statistics.  Raises as `summary_table`."""
     planned = select_runs(data["run_key"], request.at)
     values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
     for name, each in values.items():
@@ -379,7 +379,7 @@ def summarise_variables(
 
 
 def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
-    """The values at coordinate values given as text.  Raises InputError, with those there are."""
+    """Return the values at coordinate values given as text.  Raises InputError; the message lists the known names."""
     for name, label in at.items():
         if name not in values.dims:
             raise InputError(f"`at` must name axes ({', '.join(map(str, values.dims))}), got {name}")
@@ -402,7 +402,7 @@ def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def user_variables(data: xr.Dataset) -> list[str]:
-    """Names of the variables with numbers, without run metadata: headlines first, then one number for each run."""
+    """Return names of numeric variables without run metadata: headlines first, then scalars of a run."""
     names = [
         str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in BOOKKEEPING
     ]
@@ -411,7 +411,7 @@ def user_variables(data: xr.Dataset) -> list[str]:
 
 
 def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
-    """The named variables, by default the first of `user_variables`.  Raises InputError, with a suggestion."""
+    """Return the named variables, by default the first of `user_variables`.  Raises InputError, with a suggestion."""
     known = user_variables(data)
     if not names and not known:
         raise InputError("the result has no variable with numbers")
@@ -424,7 +424,8 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
 def ratio_of_means(
     values: xr.DataArray, dim: str, pair: tuple[str, str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
-    """Ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if positive."""
+    """Return the ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if
+    positive."""
     over = check_paired_dimensions(values, dim, request.over)
     places = [find_position(values, dim, label) for label in pair]
     values, runs = values.isel({dim: places}), number_planned_runs(values, planned)
@@ -450,7 +451,7 @@ def ratio_of_means(
 
 
 def comparison_lines(found: xr.Dataset) -> str:
-    """Conclusions of the setups, then a table of the values of each, and the notes."""
+    """Return conclusions of the setups, then a table of the values of each, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
     form, names = NumberFormat(3), labels_as_typed(found, dim)
     sentences, body, notes = [], [], dict[str, None]()

@@ -86,7 +86,7 @@ class _Commands(click.Group):
 
 
 def _first_line(name: str) -> str:
-    """The help of a registered command; a package that cannot be imported leaves the others listed."""
+    """Return the help of a registered command; a package that cannot be imported leaves the others listed."""
     try:
         return REGISTERED[name].get_short_help_str(limit=MAX_HELP)
     except Exception as error:  # noqa: BLE001  # whatever the package raises

@@ -197,7 +197,7 @@ def compare(
 
 
 def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:
-    """The only axis that can be compared, or the only one of strings.  Raises InputError, with the candidates."""
+    """Return the only axis to compare, or the only axis of strings.  Raises InputError with the candidates."""
     known = [name for name in axes if name in values.dims and name not in over and values.sizes[name] > 1]
     strings = [name for name in known if values[name].dtype.kind in "OU"]
     for candidates in (known, strings):

@@ -42,27 +42,27 @@ class Pairs(NamedTuple):
 
 
 def sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
-    """Two-sided p-value of the exact sign test; 1 if there is neither a win nor a loss."""
+    """Return the two-sided p-value of the exact sign test; 1 if there is neither a win nor a loss."""
     few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
     p = np.minimum(1.0, 2.0 * scipy.special.bdtr(few, np.maximum(total, 1), 0.5))
     return np.asarray(np.where(total > 0, p, 1.0))
 
 
 def win_interval(wins: int, n: int, alpha: float) -> Ends:
-    """Clopper and Pearson's interval of a probability.  It excludes 1/2 exactly if `sign_p` is at most `alpha`."""
+    """Return Clopper and Pearson's interval.  It excludes 1/2 exactly if `sign_p` is at most `alpha`."""
     low = float(scipy.special.betaincinv(wins, n - wins + 1, alpha / 2)) if wins else 0.0
     return low, float(scipy.special.betaincinv(wins + 1, n - wins, 1 - alpha / 2)) if wins < n else 1.0
 
 
 def median_interval(differences: Array, alpha: float) -> Ends:
-    """Interval of the median from order statistics.  It excludes 0 exactly if the sign test rejects at `alpha`."""
+    """Return the interval of the median from order statistics.  It inverts the sign test at `alpha`."""
     n, ordered = len(differences), np.sort(differences)
     k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
     return (-np.inf, np.inf) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
 def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | None:
-    """Fieller's interval: all r for which Student's test accepts mean(above - r below) = 0; None if not bounded."""
+    """Return Fieller's interval: all r for which Student's test accepts mean(above - r below) = 0, or None."""
     t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
     (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
     a, half, rest = below.mean() ** 2 - under, above.mean() * below.mean() - both, above.mean() ** 2 - over
@@ -73,7 +73,7 @@ def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | 
 
 
 def holm(p: Array) -> Array:
-    """p-values adjusted for their number (Holm 1979); NaN stays."""
+    """Return p-values adjusted for their number (Holm 1979); NaN stays."""
     found, known = np.full(p.shape, np.nan), np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
     found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
@@ -81,7 +81,7 @@ def holm(p: Array) -> Array:
 
 
 def holm_levels(p: Array, alpha: float) -> Array:
-    """Level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
+    """Return the level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
     found, order = np.full(p.shape, alpha), np.argsort(p, kind="stable")  # NaN come last
     count, rejected = int((~np.isnan(p)).sum()), int((holm(p) <= alpha).sum())
     found[order[:count]] = alpha / (count - np.minimum(np.arange(count), rejected))
@@ -109,7 +109,8 @@ def compare_wins(margins: Array) -> Pairs:
 
 
 def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], word: str) -> Pairs:
-    """Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric mean.
+    """Return Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric
+    mean.
 
     sign: 1 if lower is better, else -1.  failed: samples with failed runs, about which a mean says nothing.  No test is
     made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
@@ -142,7 +143,8 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
 
 
 def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: Array) -> tuple[int, list[int]]:
-    """The leader among the samples `part`, and its rivals, the closest one first, by the `units` (L, U) if they tie."""
+    """Return the leader among the samples `part`, and its rivals, the closest one first, by the `units` (L, U) if they
+    tie."""
     p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)
@@ -157,7 +159,7 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: A
 def effect_of_wins(
     first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
 ) -> tuple[float, Ends]:
-    """Effect of a sample over another (U,) and its interval, by their margins; `worst` is in place of a failed run."""
+    """Return the effect of a sample over another (U,) and its interval.  `worst` replaces failed runs."""
     decided = ~np.isnan(margins) & (margins != 0)
     if scale == SHARE:  # McNemar: from the units that differ alone
         n, wins, count = int((~np.isnan(margins)).sum()), int((margins > 0).sum()), int(decided.sum())
@@ -173,7 +175,7 @@ def effect_of_wins(
 
 
 def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
-    """Effect of means of paired units and its interval; None if a ratio has no bounded interval."""
+    """Return the effect of means of paired units and its interval; None if a ratio has no bounded interval."""
     both = np.isfinite(first) & np.isfinite(second)
     x, y = first[both], second[both]
     if of == MEAN and scale == RATIO:
@@ -185,7 +187,7 @@ def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: flo
 
 
 def _to_scale(value: float, ends: Ends, scale: str) -> tuple[float, Ends]:
-    """The effect and its interval, which are logarithms if the scale is a ratio."""
+    """Return the effect and its interval, which are logarithms if the scale is a ratio."""
     if scale != RATIO:
         return value, ends
     with np.errstate(over="ignore"):

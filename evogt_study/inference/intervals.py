@@ -150,7 +150,7 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
 
 
 def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
-    """Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
+    """Return Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
 
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
     log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values are left out.  If the lower
@@ -185,7 +185,7 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
 
 
 def share_interval(samples: Array, confidence: float) -> Array:
-    """Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
+    """Return Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
 
     The effective number of values is N / (1 + (k - 1) rho), with Student's quantile.  The correlation rho within units
     is estimated from the spread of the unit means, and drawn towards 1 if few zeros (or ones) show it.
@@ -231,7 +231,7 @@ def _bootstrap_interval(rows: Array, how: Interval) -> Array:
 
 
 def _bonett(rows: Array, confidence: float) -> Array:
-    """Bonett's interval of the standard deviation of complete rows (m, n); NaN for fewer than 5 values."""
+    """Return Bonett's interval of the standard deviation of complete rows (m, n); NaN for fewer than 5 values."""
     n, z = rows.shape[1], normal_quantile(confidence)
     if n < 5:
         return np.full((len(rows), 2), np.nan)

@@ -29,13 +29,13 @@ HEAVY = 1.5
 
 
 def count(samples: Array) -> Counts:
-    """Number of values."""
+    """Return the number of values."""
     counts: Counts = (~np.isnan(samples)).sum(axis=-1, dtype=np.int64)
     return counts
 
 
 def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
-    """Quotients; NaN where the denominator is not positive."""
+    """Return quotients; NaN where the denominator is not positive."""
     found: Array = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
     return found
 
@@ -52,7 +52,8 @@ def mean(samples: Array) -> Array:
 
 
 def std(samples: Array) -> Array:
-    """sqrt(sum_i (x_i - mean)^2 / (n - 1)), exactly zero for equal values; NaN below two values or if one is inf."""
+    """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), exactly zero for equal values; NaN below two values or if one is
+    inf."""
     scale, scaled, n = _scale(samples)
     apart = np.where(np.isfinite(samples), scaled - divide(scaled.sum(axis=-1), n)[..., None], 0.0)
     found = np.sqrt(divide((apart**2).sum(axis=-1), n - 1)) * scale
@@ -61,7 +62,7 @@ def std(samples: Array) -> Array:
 
 
 def quantile(samples: Array, probability: float) -> Array:
-    """Sorted value at place p (n - 1), counted from zero, linear in between: NumPy's default."""
+    """Return the sorted value at place p (n - 1), counted from zero, linear in between: NumPy's default."""
     size = samples.shape[-1]
     if not size:
         return np.full(samples.shape[:-1], np.nan)
@@ -85,24 +86,24 @@ def geometric_mean(samples: Array) -> Array:
 
 
 def minimum(samples: Array) -> Array:
-    """Least value."""
+    """Return the least value."""
     least: Array = np.fmin.reduce(samples, axis=-1, initial=np.nan)
     return least
 
 
 def maximum(samples: Array) -> Array:
-    """Greatest value."""
+    """Return the greatest value."""
     return -minimum(-samples)
 
 
 def logarithms(samples: Array) -> Array:
-    """log x_i, NaN for values that have none."""
+    """Return log x_i, NaN for values that have none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(samples > 0.0, np.log(samples), np.nan)
 
 
 def without_infinite(rows: Array) -> Array:
-    """Samples (m, n, k), all NaN if a value is infinite: squares and resamples of these have no number."""
+    """Return samples (m, n, k), all NaN if a value is infinite: squares and resamples of these have no number."""
     return np.where(np.isinf(rows).any(axis=(-2, -1), keepdims=True), np.nan, rows)
 
 
@@ -124,7 +125,7 @@ STATISTICS: Mapping[str, tuple[Kernel, str]] = {
 
 
 def kernel_of(name: str) -> tuple[Kernel, str]:
-    """Kernel and long name of a statistic.  Raises ParameterError for an unknown name."""
+    """Return the kernel and long name of a statistic.  Raises ParameterError for an unknown name."""
     if name in STATISTICS:
         return STATISTICS[name]
     probability = probability_of(name)
@@ -134,13 +135,13 @@ def kernel_of(name: str) -> tuple[Kernel, str]:
 
 
 def probability_of(name: str) -> float | None:
-    """Probability of a quantile by name, None for another statistic."""
+    """Return the probability of a quantile by name, None for another statistic."""
     percent = re.fullmatch(r"q(\d{1,3}(?:\.\d+)?)", name.replace("median", "q50"))
     return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
 
 
 def _scale(samples: Array) -> tuple[Array, Array, Counts]:
-    """A scale for each row, the finite values divided by it, with zero for the others, and their number.
+    """Return a scale for each row, the finite values divided by it, with zero for the others, and their number.
 
     A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
     """
@@ -151,12 +152,12 @@ def _scale(samples: Array) -> tuple[Array, Array, Counts]:
 
 
 def _take(ordered: Array, place: Counts) -> Array:
-    """The entry of each row at its place."""
+    """Return the entry of each row at its place."""
     return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
 
 
 def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
-    """Interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
+    """Return the interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
 
     An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  If units
     have several values, the binomial distribution has the effective number of values (Korn & Graubard, Survey
@@ -193,7 +194,8 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 
 
 def quantile_error(values: Array, probability: float) -> Array:
-    """Standard error of a quantile, (m, n) -> (m,): the spread of the resampled order statistic, without resampling.
+    """Return the standard error of a quantile, (m, n) -> (m,): the spread of the resampled order statistic, without
+    resampling.
 
     Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: increments of a beta
     distribution with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
@@ -210,7 +212,7 @@ def quantile_error(values: Array, probability: float) -> Array:
 
 
 def largest_share(samples: Array) -> Array:
-    """max |x| / sum |x|: the share of the mean that the largest value carries."""
+    """Return max |x| / sum |x|: the share of the mean that the largest value carries."""
     sizes = np.abs(samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         return maximum(sizes) / mean(sizes) / count(samples)

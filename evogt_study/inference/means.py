@@ -36,13 +36,14 @@ class Fit(NamedTuple):
 
 
 def unit_sums(values: Array) -> tuple[Array, Array]:
-    """Sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
+    """Return sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
     counts = kernels.count(values)
     return np.where(counts > 0, np.nansum(values, axis=-1), np.nan), np.where(counts > 0, counts, np.nan)
 
 
 def fit_blocks(values: Array) -> tuple[Array, Array]:
-    """Setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with gaps.
+    """Return setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with
+    gaps.
 
     A failed run costs one value, not its unit.  Without gaps these are the plain means.  Each setup needs a value.
     """
@@ -54,7 +55,7 @@ def fit_blocks(values: Array) -> tuple[Array, Array]:
 
 
 def _setup_equations(y: Array, weights: Array, there: Bools) -> tuple[Array, Array]:
-    """Equations of the setup effects, which add up to zero, without the unit effects."""
+    """Return equations of the setup effects, which add up to zero, without the unit effects."""
     matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float) + 1.0 / len(y)
     return matrix, y.sum(axis=1) - weights @ y.sum(axis=0)
 
@@ -79,7 +80,8 @@ def pseudo_values(values: Array) -> Array:
 
 
 def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
-    """Ratios of sums over the units that both columns (m, n) have, at most `rows` rows of equally many units together.
+    """Return ratios of sums over the units that both columns (m, n) have, at most `rows` rows of equally many units
+    together.
 
     Yields positions of rows, their fit, and a power of two by which its numbers are to be multiplied: squares of very
     large and very small values are not.  Rows of fewer than two units or with an infinite value are left out.
@@ -117,17 +119,17 @@ def resample_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Ar
 
 
 def student_quantile(n: npt.ArrayLike, confidence: float) -> Array:
-    """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
+    """Return the quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
     return np.asarray(scipy.special.stdtrit(np.asarray(n, dtype=float) - 1.0, (1.0 + confidence) / 2.0))
 
 
 def normal_quantile(confidence: float) -> float:
-    """Quantile of the normal distribution that |z| exceeds with 1 - confidence."""
+    """Return the quantile of the normal distribution that |z| exceeds with 1 - confidence."""
     return float(scipy.special.ndtri(0.5 + confidence / 2.0))
 
 
 def resample_sums(columns: Array, resamples: int, seed: int) -> Array:
-    """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
+    """Return sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
     size = columns.shape[-1]
     draw = _keep_counts if size * resamples <= _KEPT else _draw_counts
     blocks = [columns.reshape(-1, size) @ counts.astype(float).T for counts in draw(size, resamples, seed)]
@@ -135,7 +137,7 @@ def resample_sums(columns: Array, resamples: int, seed: int) -> Array:
 
 
 def _draw_counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
-    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
+    """Yield counts of each unit in each resample, (b, size), in blocks of resamples."""
     rng, step = np.random.default_rng(seed), max(1, BATCH // size)
     for start in range(0, resamples, step):
         shape = (min(step, resamples - start), size)
@@ -150,7 +152,8 @@ def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
 
 
 def resample_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:
-    """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
+    """Return a statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k
+    values."""
     rows, units, within = values.shape
     dtype = np.int64 if (kernels.count(values) == 1).all() else np.int32  # SciPy's resamples of single values
     places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=dtype)

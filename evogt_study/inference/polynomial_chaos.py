@@ -66,7 +66,7 @@ class Bases:
                 self.bases.append((terms, ends, q, r))
 
     def fit(self, y: Array) -> ChaosFit:
-        """The fit of y (n, R) with the least leave-one-out error of the mean over the seeds."""
+        """Return the fit of y (n, R) with the least leave-one-out error of the mean over the seeds."""
         (n, r), mean = y.shape, y.mean(axis=1)
         variance, least = float(mean.var()), 1.0
         best: tuple[Sequence[Term], Array, Array] | None = None
@@ -85,7 +85,7 @@ class Bases:
 
 
 def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
-    """Moments of y (n, R) at the points of `bases`, and the mean square that the polynomials do not explain.
+    """Return moments of y (n, R) at the points of `bases`, and the mean square that the polynomials do not explain.
 
     S_j V is the sum of squared coefficients over the terms of parameter j alone, and T_j V over all terms with it
     (Sudret, Reliab. Eng. Syst. Saf. 93, 2008), each square less its variance.  runs: mean number of runs at a point.
@@ -120,7 +120,8 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
 
 
 def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
-    """Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, as parts."""
+    """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, as
+    parts."""
     d = points.shape[1]
     if d > MAX_SHAPLEY:
         raise InputError(f"`parameters` must be at most {MAX_SHAPLEY} for Shapley effects, got {d}")
@@ -144,14 +145,14 @@ def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, 
 
 
 def _left_out(q: Array, outputs: Array) -> Array:
-    """Residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
+    """Return residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
     # a point that alone decides a term has leverage one, and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
 
 def _polynomials(column: Array) -> Array:
-    """Orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant."""
+    """Return orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant."""
     values, order, counts = np.unique(column, return_inverse=True, return_counts=True)
     ranks = ((np.cumsum(counts) - 0.5 * counts) / len(column))[order]
     degree = min(_MAX_DEGREE, len(values) - 1)
@@ -162,7 +163,7 @@ def _polynomials(column: Array) -> Array:
 
 
 def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Iterator[tuple[list[Term], list[int]]]:
-    """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
+    """Yield candidate bases, by quasi-norm and number of factors, with polynomials up to `degrees`."""
     # one less, for the constant
     most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, _MAX_NUMBERS // points), set[tuple[Term, ...]]()
     for factors in range(1, min(MAX_FACTORS, len(degrees)) + 1):
@@ -189,7 +190,7 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
 
 @lru_cache(maxsize=1024)  # all bases of all numbers have the same, and sorting them out takes longer than a fit
 def _exponents(degree: int, norm: float, count: int) -> tuple[tuple[int, ...], ...]:
-    """Degrees of `count` factors whose quasi-norm is in (degree - 1, degree]."""
+    """Return degrees of `count` factors whose quasi-norm is in (degree - 1, degree]."""
     least, most = degree - 1 + 1e-9, degree + 1e-9  # a quasi-norm of whole numbers is one up to rounding
     return tuple(
         each

@@ -56,14 +56,15 @@ def divide_parts(part: Array, rest: Array) -> Array:
 
 
 def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
-    """A mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more normal."""
+    """Return a mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more
+    normal."""
     half = float(student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
     return np.array([square, square - half + bend, square + half + bend]) - noise
 
 
 def _chi_part(value: float, freedom: float, confidence: float) -> Array:
-    """A variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
+    """Return a variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
     if not value > 0.0:
         return np.zeros(3)
     tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
@@ -76,7 +77,7 @@ def _centre(gram: Array) -> Array:
 
 
 def mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
-    """Component of the mean over the seeds, by default from products of seeds, and limits around it."""
+    """Return the component of the mean over the seeds, by default from products of seeds, and limits around it."""
     r = len(gram)
     noise = float(np.trace(_centre(gram))) / (r - 1) / r
     # twice the mean of the scores K 1 / R
@@ -86,7 +87,7 @@ def mean_part(gram: Array, confidence: float, value: float | None = None) -> Arr
 
 
 def seed_component(gram: Array, confidence: float) -> Array:
-    """Component that the seeds add.
+    """Return the component that the seeds add.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
     2005), m = R - 1.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
@@ -102,7 +103,7 @@ def seed_component(gram: Array, confidence: float) -> Array:
 
 
 def grid_effects(table: Array) -> Components:
-    """Effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
+    """Return effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
     k, found = table.ndim - 1, Components()
     for subset in (each for size in range(k + 1) for each in combinations(range(k), size)):
         effect = table
@@ -114,7 +115,7 @@ def grid_effects(table: Array) -> Components:
 
 
 def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
-    """Values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
+    """Return values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
 
     What remains of a fit, which filled gaps lack, is enlarged for the lost degrees of freedom.  Raises InputError for a
     setup with fewer than `least` values.
@@ -134,7 +135,7 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
 
 
 def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
-    """Components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
+    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
 
     The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
     """
@@ -189,7 +190,7 @@ class Moments:
     below: float = 0.0
 
     def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
-        """Shares of the indices, then of the seeds, (K + 1, 3).
+        """Return shares of the indices, then of the seeds, (K + 1, 3).
 
         Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
         of one run with a fresh seed, else of the variance of the mean over the seeds.
@@ -219,14 +220,14 @@ class Moments:
 
 
 def noise_grams(y: Array) -> list[Array]:
-    """Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
+    """Return Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
     rest = y - y.mean(axis=1, keepdims=True)
     common = rest.mean(axis=0)
     return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
 
 
 def common_effect_p(y: Array) -> float:
-    """p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
+    """Return p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
     (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
     below = float(((apart - apart.mean(axis=0)) ** 2).sum())
     above = n * (n - 1.0) * float((apart.mean(axis=0) ** 2).sum())
@@ -243,7 +244,7 @@ def has_spread(values: Array) -> bool:
 
 
 def saltelli_block(points: Array) -> int:
-    """Members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
+    """Return members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
 
     A block is A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B: AB_j is A with coordinate j of B, and
     BA_j is B with the coordinate of A (Saltelli, Comput. Phys. Commun. 145, 2002).
@@ -271,7 +272,7 @@ def is_morris(points: Array) -> bool:
 
 
 def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
-    """Moments of Saltelli's blocks (N, members, R), from products of two different seeds in each block.
+    """Return moments of Saltelli's blocks (N, members, R), from products of two different seeds in each block.
 
     Of the values less their mean, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput.
     Phys. Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145,
@@ -317,14 +318,15 @@ def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
 
 
 def _pairs(one: Array, other: Array) -> Array:
-    """Symmetric products of the seeds of two members, (N, K, R) -> (N, K, R, R)."""
+    """Return symmetric products of the seeds of two members, (N, K, R) -> (N, K, R, R)."""
     both = one[..., :, None] * other[..., None, :]
     found: Array = 0.5 * (both + both.swapaxes(-1, -2))
     return found
 
 
 def compute_effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
-    """Statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories in the unit cube.
+    """Return statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories in the
+    unit cube.
 
     mu: mean; mu_star: mean magnitude, with mu_star_ci (D, 2), -+ z s with the standard deviation s over bootstrap
     resamples of trajectories; sigma: standard deviation; n_ok: trajectories.  Of p levels a step is delta = p / (2 (p -
@@ -352,7 +354,8 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
 
 
 def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
-    """p (D,) of parameters on which it depends whether a point (n, D) failed (n,), and ranges of failures (D, 2).
+    """Return p (D,) of parameters on which it depends whether a point (n, D) failed (n,), and ranges of failures (D,
+    2).
 
     A permutation test of chi^2 over `CORNER_BINS` ranges of each parameter.  80 % of the failed points are inside.
     NaN unless Bonferroni's p D is below `CORNER_LEVEL`.
@@ -373,7 +376,7 @@ def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
 
 
 def _bins(column: Array) -> npt.NDArray[np.int64]:
-    """Range of each value: its own where there are few different ones, else by rank."""
+    """Return the range of each value: its own where there are few different ones, else by rank."""
     values, order = np.unique(column, return_inverse=True)
     if len(values) <= CORNER_BINS:
         return np.asarray(order, dtype=np.int64)
@@ -399,6 +402,6 @@ def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LE
 
 
 def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
-    """The correlation that `dependence` finds with this power."""
+    """Return the correlation that `dependence` finds with this power."""
     tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))

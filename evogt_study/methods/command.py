@@ -39,7 +39,7 @@ STDOUT = "stdout"
 _MAX_OUTPUT = 16 * 2**10
 """Bytes of the standard output that enter the output of a run, if `read` does not name it."""
 _FIELD = re.compile(r"\{(\{[^{}]*\})\}|\{([^\W\d]\w*)(?::([^{}]*))?\}")
-"""A parameter with its format, or text in double braces, which stands for the same text in single braces."""
+"""A parameter with its format, or text in double braces, which means the same text in single braces."""
 _FORMAT = re.compile(r"(.?[<>=^])?[-+ ]?z?#?0?\d*[,_]?(\.\d+)?[bcdeEfFgGnosxX%]?|.*%.*")
 """The format of a number or string, or of a date, which has "%"."""
 _SHELL = re.compile(rf"""\\.|\$\{{|<<|'[^']*'|"(?:\\.|\$\([^()]*\)|`[^`]*`|[^"\\])*+"|{_FIELD.pattern}""", re.DOTALL)

@@ -525,7 +525,7 @@ class UsedCode:
         return self._forms[id(value)][0]
 
     def _hash_parts(self, value: Any) -> Making:
-        """The form of a value with parts.  Lists, tuples, sets and dictionaries have the form of their text."""
+        """Return the form of a value with parts.  Lists, tuples, sets and dictionaries have the form of their text."""
         kind: Any = type(value)
         if kind in (list, tuple):
             return hash_part(kind.__name__.capitalize(), elts=(yield from _hash_each(value)))
@@ -586,7 +586,7 @@ class UsedCode:
         return None
 
     def _hash_function(self, function: FunctionType) -> Making:
-        """A function without a name in its file, or one whose name means something else: its own text."""
+        """Return the form of a function by its text, if its file has no such name or another definition of it."""
         code, enclosed = function.__code__, dict[str, Any]()
         for name, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True)):
             try:
@@ -628,7 +628,7 @@ class UsedCode:
         return hash_part("class", parts=parts)
 
     def _hash_object(self, value: Any) -> Making:
-        """Any other object by its pickled content."""
+        """Return the form of any other object by its pickled content."""
         kind = type(value)
         # by one protocol: the highest of each Python would give the same object other forms
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)

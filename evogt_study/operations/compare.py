@@ -185,7 +185,7 @@ def _kind(values: Values) -> str:
 
 
 def variables(records: RunRecords) -> tuple[str, ...]:
-    """Names of the variables of the runs, without recorded coordinates."""
+    """Return names of the variables of the runs, without recorded coordinates."""
     return tuple(stack.name for stack in records.stacks if stack.role == VARIABLE)
 
 

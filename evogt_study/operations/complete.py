@@ -48,7 +48,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
 
 
 def _read_sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
-    """The text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
+    """Yield the text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
             yield from read_file_sources(folder / reference.rpartition(":")[0], folder, table.get("depends", []))

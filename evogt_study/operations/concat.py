@@ -111,7 +111,7 @@ def concat(
 
 
 def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
-    """The runs of a result as its file has them; those of a large file are read chunk by chunk while it is open."""
+    """Return the runs of a result as its file has them.  A large file is read chunk by chunk."""
     if not isinstance(result, xr.Dataset):
         data = opened.enter_context(open_result(Path(result)))
         if data.nbytes > MAX_LOADED_BYTES:
@@ -165,7 +165,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
 
 
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
-    """The result over `axes`, those that are its constants included."""
+    """Return the result over `axes`, those that are its constants included."""
     own = data["run_status"].dims
     returned = [*returned_coordinates(data), *returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
@@ -182,7 +182,7 @@ def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) 
 
 
 def _all_labels(name: str, parts: Results, *, is_axis: bool) -> np.ndarray[Any, Any]:
-    """The labels of a dimension in all results, in their own order or sorted."""
+    """Return the labels of a dimension in all results, in their own order or sorted."""
     found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
     kinds = {label: "strings" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
     _check_same(f"`{name}`", kinds)
@@ -210,7 +210,7 @@ def _differs(name: str, parts: Results) -> bool:
 
 
 def _describe(variable: xr.Variable) -> str:
-    """The kind of a variable's values, and their units."""
+    """Return the kind of a variable's values, and their units."""
     if _is_text(variable):
         return "strings"
     if variable.dtype.kind in "Mm":
@@ -231,7 +231,7 @@ def _missing(name: str, variable: xr.Variable) -> Any:
 
 
 def _with_room(variable: xr.DataArray) -> xr.DataArray:
-    """Integers and booleans as a type that can hold NaN."""
+    """Return integers and booleans as a type that can hold NaN."""
     if variable.dtype.kind not in "biu":
         return variable
     large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
@@ -239,7 +239,8 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
-    """Integers, which are floats in memory if some are missing, are integers in the file if they are in all results."""
+    """Convert variables to integers, which are floats in memory if some are missing, if they are integers in all
+    results."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return joined
@@ -254,7 +255,7 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
 def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
-    """The result, whose software is an index into `sets`."""
+    """Return the result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
@@ -262,7 +263,7 @@ def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
 
 
 def _attributes(parts: Results, dim: str) -> dict[str, Any]:
-    """Global attributes: common ones, the origin of each result, and the history."""
+    """Return global attributes: common ones, the origin of each result, and the history."""
     each = {str(label): data.attrs for label, data in parts.items()}
     first = next(iter(each.values()))
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}

@@ -161,14 +161,15 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 
 
 def _parameters(data: xr.Dataset) -> list[str]:
-    """Names of axes, constants and dependent parameters."""
+    """Return names of axes, constants and dependent parameters."""
     axes = data["run_status"].dims
     other = {*BOOKKEEPING, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= set(axes)]
 
 
 def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """The run key of each planned case by the values of its parameters.  Raises InputError if two have equal values."""
+    """Return the run key of each planned case by the values of its parameters.  Raises InputError if two have equal
+    values."""
     keys = data["run_key"]
     columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
     wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]

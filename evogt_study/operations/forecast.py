@@ -77,7 +77,7 @@ class PhaseForecast:
     memory: float
 
     def wall_seconds(self, workers: int) -> float | None:
-        """Time on so many workers, which are idle only while the longest run still runs."""
+        """Return the time on a number of workers, which are idle only while the longest run ends."""
         if self.prediction is None:
             return None
         return max((self.prediction.seconds + self.n_missing * RUN_SECONDS) / workers, self.prediction.longest)
@@ -121,7 +121,7 @@ def predict(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Predict
 
 
 def _seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
-    """Seconds of a stage in a case of this size: the rate of the timed cases, interpolated in logarithms."""
+    """Return seconds of a stage in a case of this size: the rate of the timed cases, interpolated in logarithms."""
     if size <= 0.0:  # inconsistent parameters fail at once
         return 0.0
     known = sorted(times)
@@ -130,7 +130,7 @@ def _seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> fl
 
 
 def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
-    """Some of the cases, the smallest first; True if their sizes are rough seconds that the method declares."""
+    """Return some of the cases, the smallest first; True if their sizes are rough seconds that the method declares."""
     # with a fixed seed, so that a forecast can be repeated
     some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
     cases = [(int(i), values) for i, values in zip(some, plan.space.each(some), strict=True) if values is not None]
@@ -237,7 +237,7 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
 def worker_memory(plan: Plan) -> float:
-    """Peak memory of a worker process in bytes: the process, the arrays of a run, and cached results of stages.
+    """Return peak memory of a worker process in bytes: the process, the arrays of a run, and cached results of stages.
 
     The cached results of a run count as a quarter of its arrays.  0 if the memory of the runs is unknown.
     """

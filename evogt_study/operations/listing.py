@@ -55,7 +55,7 @@ class Condition:
 
 
 def _names(value: object) -> set[str]:
-    """The texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
+    """Return the texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
@@ -113,7 +113,7 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
 
 
 def _values(data: xr.Dataset) -> dict[str, xr.Variable]:
-    """What conditions can name: parameters, variables with one value for each run, status, method and study."""
+    """Return the values that conditions can name: parameters, scalars of a run, status, method and study."""
     axes = data["run_status"].dims
     found = {
         str(name): each for name, each in data.variables.items()

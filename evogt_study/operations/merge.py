@@ -189,7 +189,7 @@ def _joint_study(sources: Sequence[Source]) -> Study:
 
 
 def _values_in(data: xr.Dataset, name: str) -> set[str] | None:
-    """Labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
+    """Return labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
     if name not in data.coords or data[name].dims not in ((), (name,)):
         return None
     return {text_label(value) for value in data[name].values.ravel()}
@@ -229,7 +229,7 @@ def _joint_text(sources: Sequence[Source]) -> str:
 
 
 def _values_in_text(raw: Any) -> list[Any] | None:
-    """The values of an axis in a study text; None for a spaced range and for objects under names."""
+    """Return the values of an axis in a study text; None for a spaced range and for objects under names."""
     if isinstance(raw, dict):
         return validate_table(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
     return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
@@ -339,7 +339,7 @@ def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None
 
 
 def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
-    """History of all files, and the provenance of each under `merged_from`."""
+    """Return history of all files, and the provenance of each under `merged_from`."""
     attributes = [source.groups[phase].attrs for source in sources]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # each line once: two files may contain the same earlier merge

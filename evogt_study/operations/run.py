@@ -421,7 +421,7 @@ class StudyRun:
         return whole
 
     def tables(self) -> dict[str, RunTable]:
-        """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
+        """Return the finished runs of each phase in turn; the next phase uses the choice of the one before."""
         tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)

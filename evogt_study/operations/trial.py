@@ -206,7 +206,7 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
 
 
 def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
-    """The number of the case at this point.  Raises InputError, which names the values of the axis."""
+    """Return the number of the case at this point.  Raises InputError, which names the values of the axis."""
     for name in at:
         if name not in space.names:
             raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")

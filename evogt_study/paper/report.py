@@ -93,7 +93,7 @@ def list_explanations(entries: Sequence[Entry]) -> list[str]:
 
 
 def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """Return header and one row for each file: how many numbers, and how many with each verdict."""
+    """Return the header and one row for each file: how many numbers, and how many with each verdict."""
     header = ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     body = []
     for file, own in _group_by_file(entries).items():

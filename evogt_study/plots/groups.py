@@ -115,7 +115,7 @@ class GroupedRuns:
         return int(self.present.sum(axis=-1).max(initial=0))
 
     def sample(self, *position: int) -> Array:
-        """The finite values of one group, in increasing order."""
+        """Return the finite values of one group, in increasing order."""
         values = self.values[position].ravel()
         return np.sort(values[np.isfinite(values)])
 

@@ -174,7 +174,7 @@ def _replace_unknown(text: str) -> str:
 
 @cache
 def _characters() -> frozenset[int]:
-    """The characters of the font of labels."""
+    """Return the characters of the font of labels."""
     return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 
 

@@ -209,7 +209,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def list_requirements(study: DepositedStudy) -> str:
-    """Requirements for pip, with interpreter, processor and linear algebra as comments.
+    """Return requirements for pip, with interpreter, processor and linear algebra as comments.
 
     Packages have the version that the result records.  Other packages that they or the Python of the study need have
     the version that is installed here.

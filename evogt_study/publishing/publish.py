@@ -222,7 +222,7 @@ def _cell(text: str) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All files below a folder, also links, which are not followed, pipes and devices."""
+    """Return all files below a folder, also links, which are not followed, pipes and devices."""
     found = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
     return sorted(path for path in found if path.is_symlink() or not path.is_dir())
 

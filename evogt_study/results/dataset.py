@@ -191,7 +191,8 @@ def _over_axes(
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of the returned Datasets, under free names.  One that differs between runs is added to `coords`."""
+    """Return attributes of the returned Datasets, under free names.  One that differs between runs is added to
+    `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
@@ -249,7 +250,7 @@ def _variable(
 def with_room(
     dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
 ) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the type in memory and the encoding in the file of integers or booleans of which some are missing.
+    """Return the type in memory and the encoding in the file of integers or booleans with missing values.
 
     limits: the least and the largest value, among others.  The fill value has at most 32 bits, as in classic NetCDF.
     """
@@ -270,7 +271,7 @@ def with_room(
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
-    """Coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
+    """Return coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
         shown = labels(axis.values)
@@ -296,7 +297,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
 
 
 def _following(space: CaseSpace, study: Study, name: str) -> Any:
-    """A dependent parameter over its axes, missing at points without a value."""
+    """Return a dependent parameter over its axes, missing at points without a value."""
     dims = space.dependence(name)
     axes = [space.axis(dim).values for dim in dims]
     others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
@@ -306,7 +307,7 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
-    """Labels of the values; for None, NaN among numbers, NaT among dates, "" among strings."""
+    """Return labels of the values; for None, NaN among numbers, NaT among dates, "" among strings."""
     present = labels([value for value in values if value is not None])
     if len(present) == len(values):
         return _array(present)
@@ -353,7 +354,7 @@ def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:
-    """Title, provenance and text of the study, by the names of CF and ACDD."""
+    """Return title, provenance and text of the study, by the names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         run_metadata.RESULT_SCHEMA: run_metadata.SCHEMA_VERSION,
@@ -416,7 +417,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
 def _stack(
     data: xr.Dataset, held: str, name: str, role: str, done: Order, ok: Order, names: Mapping[str, str]
 ) -> Stack:
-    """The values of the variable `held` of a result, one row for each run that is ok and has it."""
+    """Return the values of the variable `held` of a result, one row for each run that is ok and has it."""
     variable, axes = data[held].variable, data["run_status"]
     dims = tuple(str(dim) for dim in variable.dims if dim not in axes.dims)
     sizes: dict[Any, int] = {**axes.sizes, **{dim: variable.sizes[dim] for dim in dims}}

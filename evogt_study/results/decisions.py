@@ -157,7 +157,7 @@ def _setups(labels: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], 
 
 
 def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
-    """Coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
+    """Return coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape, made = tuple(len(axis.values) for axis in others), decisions(precision, table)
     seeds, half, reason = np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, "", object)

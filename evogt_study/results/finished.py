@@ -65,7 +65,7 @@ class FinishedRuns:
         self._planned: list[RunTable] = []
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
-        """The result, if it exists, and its shards, or only the shards `among` them."""
+        """Return the result, if it exists, and its shards, or only the shards `among` them."""
         return [*([ResultFile(self.path)] if self.history else []), replace(self.shards, among=among)]
 
     @cached_property
@@ -126,12 +126,12 @@ class FinishedRuns:
         return exists or any(table.n_finished for table in self.tables.values())
 
     def runs(self) -> dict[str, xr.Dataset]:
-        """The labelled runs by phase, with their run metadata and the variables that were read."""
+        """Return the labelled runs by phase, with their run metadata and the variables that were read."""
         return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
-        """The history of a phase of the result, with the line `now` if it has new runs."""
+        """Return the history of a phase of the result, with the line `now` if it has new runs."""
         before = self.history.get(phase, "").splitlines()
         elsewhere = self.places(phase, but={source.path for source in self.own()})
         reused = f", with runs that were there: {elsewhere}" if elsewhere else ""
@@ -147,7 +147,7 @@ class FinishedRuns:
         return np.asarray(np.any([table.contains(keys) for table in self._planned], axis=0))
 
     def count_unplanned(self) -> int:
-        """Number of runs of the result that are not planned; 0 if this is not known yet."""
+        """Return the number of runs of the result that are not planned; 0 if this is not known yet."""
         if not self.history or (self.tables and MAIN not in self.tables):
             return 0
         keys = ResultFile(self.path).keys()
@@ -202,7 +202,7 @@ class FinishedRuns:
 
 
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """The history of the result at `path` by phase, and the state of its study; empty if there is no result."""
+    """Return the history of the result at `path` by phase, and the state of its study; empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
             known = parse_json(read_bytes(description_path(path)))
@@ -339,7 +339,7 @@ def stores_in(folder: Path) -> Iterator[Path]:
 
 
 def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Empty the store of a result, and return what was in it; before: only shards older than this time.
+    """Empty the store of a result, and return its former content.  before: only shards older than this time.
 
     The caller holds the lease of the result, so no process is writing unfinished files, which go too.
     """

@@ -105,7 +105,7 @@ def pack_records(records: RunRecords) -> RunRecords:
 
 
 def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    """Return the content as JSON; arrays are taken out."""
+    """Return the content without arrays as JSON."""
     if isinstance(content, Mapping):
         return {"mapping": [[key, _flat(value, arrays)] for key, value in content.items()]}
     if isinstance(content, (list, tuple)):

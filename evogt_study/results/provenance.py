@@ -23,13 +23,13 @@ PLAN = "plan_digest"
 
 @lru_cache(maxsize=1)
 def software_set() -> str:
-    """Versions that determine the numbers of a run, as JSON text: package, Python, NumPy, SciPy, SymPy and BLAS."""
+    """Return the versions that determine the numbers of a run as JSON: package, Python, libraries and BLAS."""
     return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
 
 
 @lru_cache(maxsize=1)  # constant in this process
 def environment() -> Mapping[str, str]:
-    """Versions (JSON), machine and revision, by the attributes of a result file."""
+    """Return versions (JSON), machine and revision, by the attributes of a result file."""
     revision, dirty = git_state(Path(__file__).parents[1])
     versions = {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()}
     text = json.dumps(versions, sort_keys=True)
@@ -43,18 +43,18 @@ def environment() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def package_version() -> str:
-    """Version of this package as installed."""
+    """Return the version of this package as installed."""
     return _versions(("evogt-study",))["evogt-study"]
 
 
 def plan_digest(text: str, sources: Iterable[str]) -> str:
-    """Hash of what determines cases and keys: the study text, the text of its Python files, and our own code."""
+    """Return hash of what determines cases and keys: the study text, the text of its Python files, and our own code."""
     return hashlib.sha256(json.dumps([package_code(), text, *sources]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def package_code() -> str:
-    """Version of this package with a hash of its code, which distinguishes two states of a checkout."""
+    """Return the version of this package with a hash of its code, which distinguishes two states of a checkout."""
     folder = Path(__file__).parents[1]
     # 8 digits, since people read it: it detects changes, not forgery
     digest = hashlib.blake2b(digest_size=4)
@@ -90,7 +90,7 @@ def _blas() -> str:
 
 
 def git_state(folder: Path) -> tuple[str, str]:
-    """Revision of the checkout with the code, and "true" or "false" for uncommitted changes; or "unknown" twice."""
+    """Return the revision of the checkout, and "true" or "false" for uncommitted changes, or "unknown" twice."""
 
     def git(*arguments: str) -> str:
         # 10 s: a folder on a server that does not answer must not keep a study from ending

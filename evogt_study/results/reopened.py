@@ -56,11 +56,11 @@ class ResultWithPlan:
         return self.data["run_key"].values.ravel()
 
     def key(self, index: int) -> str:
-        """The case key that the file has for case `index`."""
+        """Return the case key that the file has for case `index`."""
         return str(self.keys[index])
 
     def run(self, index: int) -> xr.Dataset:
-        """The data of case `index` in the file; every axis keeps its one value."""
+        """Return the data of case `index` in the file; every axis keeps its one value."""
         positions = np.unravel_index(index, self.plan.space.shape)
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
@@ -97,7 +97,7 @@ def read_plans(
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """The main phase, or else the pilot: each has the text of the study."""
+    """Return the main phase, or else the pilot: each has the text of the study."""
     return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
@@ -146,7 +146,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
 
 
 def read_declaration(path: Path) -> str:
-    """The declaration of the code of a result, or of one that is not finished; "" if there is none."""
+    """Return the declaration of the code of a result, or of one that is not finished; "" if there is none."""
     exists = path.exists()  # it raises OSError for a name that is too long
     with suppress(OSError, ValueError, LookupError, TypeError):
         if not exists:
@@ -218,7 +218,7 @@ def find_code(
 
 
 def _path_of(code: UserCode, name: str) -> str:
-    """The path of a file of the code hash."""
+    """Return the path of a file of the code hash."""
     if code.kind is CodeKind.COMMAND:
         return normpath(Path(code.folder) / name)
     path = Path(code.path)
@@ -226,7 +226,7 @@ def _path_of(code: UserCode, name: str) -> str:
 
 
 def files_of(codes: Mapping[str, UserCode]) -> list[str]:
-    """The files that running this code imports or reads."""
+    """Return the files that running this code imports or reads."""
     return sorted({_path_of(code, name) for code in codes.values() for name, _ in code.files})
 
 

@@ -43,12 +43,12 @@ SOFTWARE_SETS = "software_sets"
 
 
 def returned_coordinates(data: xr.Dataset) -> list[str]:
-    """The coordinates that the runs of a result returned."""
+    """Return the coordinates that the runs of a result returned."""
     return str(data.attrs.get(RECORDED, "")).split()
 
 
 def returned_attributes(data: xr.Dataset) -> dict[str, str]:
-    """The attributes of returned Datasets, with their names in the result."""
+    """Return the attributes of returned Datasets, with their names in the result."""
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
 
 
@@ -81,7 +81,7 @@ def with_status_codes(data: xr.Dataset) -> xr.Dataset:
 
 
 def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
-    """The version sets that computed the runs of a result."""
+    """Return the version sets that computed the runs of a result."""
     return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
 
 

@@ -37,7 +37,7 @@ SUFFIX = ".shard"
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """The shards in `folder`, in the order of their names."""
+    """Return the shards in `folder`, in the order of their names."""
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 
@@ -115,7 +115,8 @@ class ResultFile:
         return found if found is not None and found.phases else None
 
     def keys(self) -> Keys:
-        """Keys of the runs; empty for a NetCDF file that is not a result.  Raises ResultError if it cannot be read."""
+        """Return keys of the runs; empty for a NetCDF file that is not a result.  Raises ResultError if it cannot be
+        read."""
         if self.index is not None:
             return self.index.keys
         check_file(self.path)
@@ -130,7 +131,7 @@ class ResultFile:
             yield [data for data in groups.values() if CONCATENATED not in data.attrs]
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """The runs whose key `knows` accepts, with these variables; None: all.  Raises ResultError."""
+        """Yield the runs whose key `knows` accepts, with these variables; None: all.  Raises ResultError."""
         if self.index is not None:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
@@ -175,7 +176,7 @@ class ShardFolder:
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
     def keys(self) -> Keys:
-        """Keys of the runs in shards that can be read."""
+        """Return keys of the runs in shards that can be read."""
         return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:

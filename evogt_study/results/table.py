@@ -133,7 +133,7 @@ class RunTable:
         return KeyIndex(self.keys)
 
     def commonest_message(self) -> str:
-        """The most frequent message of runs that are not ok; empty if there is none."""
+        """Return the most frequent message of runs that are not ok; empty if there is none."""
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
@@ -274,7 +274,7 @@ class RunTable:
         return int(np.count_nonzero((self.status != Status.not_run) & (self.keys != b"")))
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """The cases without a record, in the order of the plan; only the first case with each key."""
+        """Return the cases without a record, in the order of the plan; only the first case with each key."""
         order = self.plan.order
         return self._distinct(order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")])
 
@@ -285,7 +285,7 @@ class RunTable:
         return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
 
     def counts(self) -> dict[Status, int]:
-        """Number of planned cases by status."""
+        """Return the number of planned cases by status."""
         counts = np.bincount(self.status[self.keys != b""], minlength=len(Status))
         return {status: int(counts[status]) for status in Status}
 

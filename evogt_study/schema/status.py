@@ -64,7 +64,7 @@ class Completeness:
         return self.counts.get(Status.ok.name, 0)
 
     def describe(self) -> str:
-        """One sentence: "238 of 240 runs are ok; 1 failed, 1 diverged"."""
+        """Return one sentence: "238 of 240 runs are ok; 1 failed, 1 diverged"."""
         rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
         if not rest:
             return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"

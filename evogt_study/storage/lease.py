@@ -70,7 +70,7 @@ class Lease:
         return atomic.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
     def is_current(self) -> bool:
-        """Return False if another process has taken the lease over, or if the file is gone.  Raises OSError."""
+        """Return False if another process holds the lease, or if the file is gone.  Raises OSError."""
         latest = _look(self.path)
         return latest is not None and latest.identity == self.identity
 
@@ -92,7 +92,7 @@ class Lease:
         )
 
     def remove(self) -> None:
-        """Remove the file, unless another process has taken the lease over."""
+        """Remove the file, unless another process holds the lease."""
         with suppress(OSError):  # a disk error: the next process takes the lease over
             if self.is_current():
                 self.path.unlink()

@@ -105,7 +105,7 @@ class StudyArguments:
             table[key] = to_plain(value)
 
     def _entry(self, key: str, name: str, value: Any) -> Any:
-        """An axis or a constant."""
+        """Return an axis or a constant."""
         if key == "constants":
             return _to_toml(f"{key}.{name}", value)
         if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
@@ -113,7 +113,7 @@ class StudyArguments:
         return self._axis(name, value)
 
     def _named(self, key: str, value: Any) -> Any:
-        """A method or problem: the name of code, or what a file states."""
+        """Return a method or problem: the name of code, or what a file states."""
         if is_problem(value):
             if key == "method":
                 message = "a function or the name of a method, got a problem; give it as problem=..."
@@ -145,7 +145,7 @@ class StudyArguments:
         return made
 
     def _axis(self, name: str, values: Any) -> Any:
-        """The values of an axis; consecutive integers are their first one and their number."""
+        """Return the values of an axis; consecutive integers are their first one and their number."""
         if isinstance(values, Mapping):
             if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
                 return to_plain(dict(values))

@@ -55,7 +55,7 @@ class Axis:
         return {name: [point[name] for point in points] for name in self.columns}
 
     def point(self, number: Value) -> dict[str, Value]:
-        """The parameters at the point of that number."""
+        """Return the parameters at the point of that number."""
         place = int(number) - self.first  # type: ignore[arg-type]  # points have integers
         return {name: values[place] for name, values in (self.columns or {}).items()}
 
@@ -124,7 +124,7 @@ class CaseSpace:
         return math.prod(self.shape)
 
     def axis(self, name: str) -> Axis:
-        """The axis of that name."""
+        """Return the axis of that name."""
         return next(axis for axis in self.axes if axis.name == name)
 
     @cached_property
@@ -157,7 +157,7 @@ class CaseSpace:
         return not self.deciding.isdisjoint((axis.name, *(axis.columns or ())))
 
     def values(self, index: int) -> dict[str, Value] | None:
-        """All parameters of case `index`; None if no case is planned there."""
+        """Return all parameters of case `index`; None if no case is planned there."""
         positions = np.unravel_index(index, self.shape)
         return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
@@ -186,7 +186,7 @@ class CaseSpace:
     # A later rule wins over an earlier one, as in the study file.  The choice of a pilot wins over both.  Formulas come
     # last, since they use the other values.
     def resolve(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
-        """Constants, then the axes' values `at` a point, then rules in order, tables, and formulas."""
+        """Return the parameters `at` a point: constants, axes, rules in order, tables, and formulas."""
         values = {**self.constants, **at}
         for axis in self.indices:
             if axis.name in at:
@@ -224,7 +224,7 @@ class CaseSpace:
     def representatives(
         self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES
     ) -> Iterator[dict[str, Value]]:
-        """Points that together meet every combination of rules: few values of each axis, `extra` axes in full.
+        """Yield points that together meet every combination of rules: few values of each axis, `extra` axes in full.
 
         If there are more than `limit`, they are spread evenly.
         """
@@ -235,7 +235,8 @@ class CaseSpace:
             yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
 
     def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
-        """The first value of `axis` for each combination of labels that rules mention; labels in `full` all count."""
+        """Return the first value of `axis` for each combination of labels that rules mention; labels in `full` all
+        count."""
         if axis.name in full:
             return axis.values
         along = {axis.name: axis.values, **axis.parameters}
@@ -249,7 +250,7 @@ class CaseSpace:
 
     # a new space: the one of the phase stays without the choice, so that it can be planned again
     def with_chosen(self, *choices: ParameterTable) -> CaseSpace:
-        """The same space with more parameters that are given by tables."""
+        """Return the same space with more parameters that are given by tables."""
         return replace(self, chosen=(*self.chosen, *choices))
 
     @property
@@ -260,14 +261,15 @@ class CaseSpace:
         yield from (((formula.name,), formula.names) for formula in self.formulas)
 
     def dependence(self, parameter: str) -> tuple[str, ...]:
-        """The axes on which a parameter depends by rules, tables, formulas and designs, in the order of the axes."""
+        """Return the axes on which a parameter depends by rules, tables, formulas and designs, in the order of the
+        axes."""
         found = {self.columns[parameter]} if parameter in self.columns else set()
         for name in {name for sets, uses in self._sources if parameter in sets for name in uses}:
             found.update((name,) if name in self.names else self.dependence(name))
         return tuple(name for name in self.names if name in found)
 
     def carriers(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The axes along which `parameters` vary, in the order of the parameters, without dependent parameters."""
+        """Return the axes along which `parameters` vary, without dependent parameters."""
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
     @property

@@ -39,7 +39,7 @@ _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
 
 
 def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis:
-    """Parameters that change along one dimension.  Raises StudyError."""
+    """Return parameters that change along one dimension.  Raises StudyError."""
     lists = {name: read_list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
         message = f"`{table.name}` must have at least two parameters, got {', '.join(lists) or 'none'}"
@@ -53,7 +53,7 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
 
 
 def read_list(raw: Any, place: SourceLocation) -> list[Any]:
-    """The values of a list, of objects under names or of a range.  Raises StudyError."""
+    """Return the values of a list, of objects under names or of a range.  Raises StudyError."""
     values = list_values(raw)
     if values is None and isinstance(raw, dict):
         if "from" in raw or "to" in raw:
@@ -72,7 +72,7 @@ def read_list(raw: Any, place: SourceLocation) -> list[Any]:
 def read_listed(
     files: Mapping[str, Sequence[str]], table: PointsTable, declared: Declared, place: SourceLocation
 ) -> Axis:
-    """Points that are listed row by row, here or in a file.  Raises StudyError."""
+    """Return points that are listed row by row, here or in a file.  Raises StudyError."""
     if (table.rows is None) == (table.file is None):
         got = "neither" if table.rows is None else "both"
         raise place.error(f"`{table.name}` must have `rows` or `file`, got {got}")
@@ -100,7 +100,7 @@ def _make_axis(
 
 
 def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
-    """The values of a range by count or step, which are integers if all are integral.  Raises StudyError."""
+    """Return the values of a range by count or step, which are integers if all are integral.  Raises StudyError."""
     required, optional = (("step",), ()) if "step" in raw else (("count",), ("scale",))
     place.check_keys(raw, ("from", "to", *required), optional)
     low, high, is_log = place.interval(raw)
@@ -147,7 +147,7 @@ def read_files(model: StudyModel, file: str) -> dict[str, list[str]]:
 
 
 def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str, list[Any]]:
-    """The columns of a CSV file by its header: numbers if all cells of a column are numbers.  Raises StudyError."""
+    """Return the columns of a CSV file by its header, as numbers if all cells are numbers.  Raises StudyError."""
     place = place.at("file")
     first = next((line for line in lines if line.strip()), "")
     # strict: a quote that is not closed would swallow the rows behind it
@@ -272,7 +272,7 @@ def table(name: str, /, points: Any) -> StatedDesign:
 
 
 def group_designs(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[Mapping[str, Any]]]:
-    """The designs by their sections.  Raises InputError for anything else."""
+    """Return the designs by their sections.  Raises InputError for anything else."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for design in (designs,) if isinstance(designs, StatedDesign) or not isinstance(designs, Iterable) else designs:
         if not isinstance(design, StatedDesign):
@@ -283,7 +283,7 @@ def group_designs(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, l
 
 
 def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
-    """The index axes of a study; warn: give a `AccuracyWarning` for an unbalanced sequence.  Raises StudyError."""
+    """Return the index axes of a study.  warn: give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
         "zip": read_zip, "sample": read_sample, "table": partial(read_listed, table.table_files)

@@ -437,7 +437,7 @@ def _write_value(value: Any) -> str:
 
 
 def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
-    """The table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
+    """Return the table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:

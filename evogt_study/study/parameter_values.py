@@ -69,16 +69,16 @@ class SourceLocation:
         return f"{self.file}, {self.where}"
 
     def at(self, key: str | int) -> SourceLocation:
-        """The place of a key, or of an entry of a list, below."""
+        """Return the place of a key, or of an entry of a list, below."""
         return SourceLocation(self.file, f"{self.where}[{key}]" if isinstance(key, int) else f"{self.where}.{key}")
 
     def mistake(self, wanted: str, got: object, remedy: str = "", name: str = "") -> StudyError:
-        """The line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
+        """Return the line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
         name = name or self.where.rpartition(".")[2]
         return self.error(f"`{name}` must be {wanted}, got {shorten(got)}", remedy)
 
     def error(self, message: str, remedy: str = "") -> StudyError:
-        """The line "message (FILE, sample[0].gamma); remedy"."""
+        """Return the line "message (FILE, sample[0].gamma); remedy"."""
         return StudyError(f"{message} ({self})" + (f"; {remedy}" if remedy else ""))
 
     def check_keys(self, table: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -91,14 +91,15 @@ class SourceLocation:
                 raise StudyError(f"`{key}` must be given ({self}), got {shorten(table)}")
 
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
-        """A finite number under a key.  Raises StudyError."""
+        """Return a finite number under a key.  Raises StudyError."""
         value = table[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
             raise self.at(key).mistake("a finite number", value)
         return value
 
     def interval(self, table: Mapping[str, Any]) -> tuple[float | int, float | int, bool]:
-        """The numbers `from` < `to`, and True for the scale "log", for which they are above 0.  Raises StudyError."""
+        """Return the numbers `from` < `to`, and True for the scale "log", for which they are above 0.  Raises
+        StudyError."""
         scale = table.get("scale", "linear")
         if scale not in ("linear", "log"):
             raise self.at("scale").mistake('"linear" or "log"', scale)
@@ -125,7 +126,7 @@ class Declared:
     lacking: tuple[str, ...] = ()
 
     def place(self, where: str) -> SourceLocation:
-        """The place of a key in the file."""
+        """Return the place of a key in the file."""
         return SourceLocation(self.file, where)
 
     def value(self, name: str, raw: Any, place: SourceLocation) -> Value:
@@ -133,7 +134,7 @@ class Declared:
         return self.column(name, [raw], place, is_list=False)[0]
 
     def values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
-        """A list of values with different coordinates.  Raises StudyError."""
+        """Return a list of values with different coordinates.  Raises StudyError."""
         values = self.column(name, entries, place)
         seen: dict[Any, Value] = {}
         for value, label in zip(values, self.labels(name, values, place), strict=True):
@@ -147,7 +148,7 @@ class Declared:
         return values
 
     def labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
-        """The coordinate values.  Raises StudyError if no type of a file holds them."""
+        """Return the coordinate values.  Raises StudyError if no type of a file holds them."""
         try:
             return labels(values)
         except ValueError as error:
@@ -156,7 +157,7 @@ class Declared:
     def column(
         self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_list: bool = True
     ) -> tuple[Value, ...]:
-        """Values that may repeat, read together.  is_list: they are a list in the file.  Raises StudyError."""
+        """Return values that may repeat, read together.  is_list: they are a list in the file.  Raises StudyError."""
         self.check_name(name, place)
         parameter, found = self.method.parameters[name], []
         for number, raw in enumerate(entries):
@@ -223,7 +224,7 @@ def is_formula(raw: Any) -> bool:
 
 
 def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[Formula, ...]:
-    """The formulas among the constants, each after those that it uses.  Raises StudyError."""
+    """Return the formulas among the constants, each after those that it uses.  Raises StudyError."""
     found = {name: _read_formula(name, raw, declared) for name, raw in constants.items() if is_formula(raw)}
     try:
         order = list(TopologicalSorter({name: each.names for name, each in found.items()}).static_order())

@@ -71,11 +71,11 @@ class Pilot:
     better: str = ""
 
     def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
-        """The candidates at a point of `by`, given by its labels."""
+        """Return the candidates at a point of `by`, given by its labels."""
         return self.candidates[None if None in self.candidates else key[0]]
 
     def first_candidates(self, space: CaseSpace) -> ParameterTable:
-        """A stand-in for the choice, to look at the study's `space` before the pilot has run."""
+        """Return a stand-in for the choice, to look at the study's `space` before the pilot has run."""
         labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
         table = {key: self.candidates_at(key)[0] for key in product(*labels)}
         return ParameterTable(self.parameters, self.by, table)
@@ -176,7 +176,7 @@ class Precision:
     pair: tuple[str, str] = ("", "")
 
     def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> ParameterTable:
-        """The seeds of each setup: as many of the axis as `counts` says, else the first batch."""
+        """Return the seeds of each setup: as many of the axis as `counts` says, else the first batch."""
         others = [axis for axis in space.axes if axis.name != SEED]
         seeds = space.axis(SEED).values
         table: dict[Labels, tuple[Value, ...]] = {}
@@ -218,7 +218,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
 
 
 def _half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, bool]:
-    """A half width, and whether it is relative, such as "10 %".  Raises StudyError."""
+    """Return a half width, and whether it is relative, such as "10 %".  Raises StudyError."""
     try:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
         return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
@@ -227,7 +227,7 @@ def _half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, b
 
 
 def _pair(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:
-    """The axis of the two labels of "first/second", and the labels on it."""
+    """Return the axis of the two labels of "first/second", and the labels on it."""
     first, slash, second = (part.strip() for part in text.partition("/"))
     for axis in space.axes if slash and first != second else ():
         for name, values in {axis.name: axis.values, **axis.parameters}.items():

@@ -74,7 +74,7 @@ def _is_inner(axis: Axis, method: Method, space: CaseSpace) -> bool:
 def _make_texts(
     method: Method, space: CaseSpace, outer: Sequence[Axis], inner: Sequence[Axis]
 ) -> Iterator[Iterable[bytes]]:
-    """The texts that are hashed, at each point of the `outer` axes for all points of the `inner` axes."""
+    """Yield the texts that are hashed, at each point of the `outer` axes for all points of the `inner` axes."""
     first = replace(space, axes=(*outer, *(replace(axis, values=axis.values[:1]) for axis in inner)))
     known: dict[tuple[str, ...], list[list[tuple[bytes, ...]]]] = {}
     for values in first.each(np.arange(first.size)):
@@ -101,7 +101,7 @@ def _make_texts(
 
 
 def _make_entries(axis: Axis, used: Sequence[str], defaults: Values) -> list[tuple[bytes, ...]]:
-    """The entries of the used parameters of an axis at each point."""
+    """Return the entries of the used parameters of an axis at each point."""
     columns = [(name, values) for name, values in axis.parameters.items() if name in used]
     entries = [[make_entry(name, value, defaults) for value in values] for name, values in columns]
     return list(zip(*entries, strict=True)) if entries else [()] * len(axis.values)
@@ -125,7 +125,7 @@ class Plan:
         return load_method(self.spec)
 
     def case(self, index: int) -> Case | None:
-        """Case number `index`; None if none is planned."""
+        """Return case number `index`; None if none is planned."""
         values = self.space.values(index)
         return None if values is None else Case(index, values, self.method.bind(values).key)
 
@@ -191,7 +191,7 @@ class Plan:
 
     # block by block: the dictionaries of a million cases would take hundreds of MB
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
-        """The cases of these numbers, in this order; by default all in `order`."""
+        """Yield the cases of these numbers, in this order; by default all in `order`."""
         numbers = self.order if numbers is None else numbers
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
@@ -202,7 +202,7 @@ class Plan:
                     yield Case(index, values, key, needs)
 
     def trials(self, numbers: Order) -> Order:
-        """The first of these cases for each user function."""
+        """Return the first of these cases for each user function."""
         if not isinstance(self.spec.method, Alternatives):
             # one case, or none: True counts as 1
             return numbers[: isinstance(self.spec.method, UserCode)]

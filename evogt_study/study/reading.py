@@ -106,7 +106,7 @@ class Reader:
         return MethodSpec(method, problem, outputs)
 
     def _read_common(self) -> Common:
-        """The parameters along which seeds are common.  Raises StudyError."""
+        """Return the parameters along which seeds are common.  Raises StudyError."""
         place = self._place("random.common")
         if self.table.random is None:
             return ALL
@@ -121,7 +121,7 @@ class Reader:
         return (tuple(sorted(set(raw))) or NONE) if isinstance(raw, list) else raw
 
     def _read_problem(self, raw: str | dict[str, Any], where: str) -> object:
-        """The problem, or the user's code that makes it.  Raises StudyError."""
+        """Return the problem, or the user's code that makes it.  Raises StudyError."""
         if isinstance(raw, str) and ":" in raw:
             return self.named(raw, self.table.depends)
         place = self._place(where)
@@ -133,14 +133,14 @@ class Reader:
             raise place.error(str(error)) from None
 
     def _references(self) -> Iterator[UserCode]:
-        """The functions that parameters name, wherever these get a value."""
+        """Yield the functions that parameters name, wherever these get a value."""
         names = [each.name for each in self.method.parameters.values() if each.takes_code]
         # each once, since naming it reads and hashes its files
         for text in dict.fromkeys(text for name in names for text in self._texts(name) if ":" in text):
             yield self.named(text, self.table.depends)
 
     def _kinds(self) -> Iterator[tuple[str, str, int]]:
-        """The classes that parameters name, wherever these get a value."""
+        """Yield the classes that parameters name, wherever these get a value."""
         for parameter in self.method.parameters.values():
             for text in dict.fromkeys(self._texts(parameter.name) if parameter.kinds is not None else ()):
                 # a mistake is reported with its place when the value is read
@@ -150,11 +150,11 @@ class Reader:
                     yield parameter.name, text, hash(declarations)
 
     def _texts(self, name: str) -> Iterator[str]:
-        """The strings that the study gives to a parameter."""
+        """Return the strings that the study gives to a parameter."""
         return (text for each in self._values for text in _strings_in(each.get(name)))
 
     def _choices(self) -> dict[str, dict[str, Any]]:
-        """The methods and problems that axes of these names choose, if the study states none for all cases."""
+        """Return the methods and problems that axes of these names choose, if the study states none for all cases."""
         found: dict[str, dict[str, Any]] = {}
         folder = Path(self.file).parent
         for name in ("method", "problem"):
@@ -178,7 +178,7 @@ class Reader:
         return found
 
     def read_phases(self, warn: bool) -> tuple[Phase, ...]:
-        """The phases of the study.  warn: give a `AccuracyWarning` for designs that are not balanced."""
+        """Return the phases of the study.  warn: give an `AccuracyWarning` for designs that are not balanced."""
         table, space, precision = self.table, self._read_space(warn), None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
@@ -192,7 +192,7 @@ class Reader:
         return Phase(PILOT, pilot.space, pilot), main
 
     def _read_space(self, warn: bool) -> CaseSpace:
-        """The cases of the study."""
+        """Return the cases of the study."""
         declared, axes = self.declared, list(read_designs(self.table, self.declared, warn=warn))
         for name, raw in self.table.axes.items():
             place = self._place(f"axes.{name}")
@@ -221,7 +221,7 @@ class Reader:
         return space
 
     def _read_constants(self, varying: Columns) -> dict[str, Value]:
-        """Values that are the same in all cases; those computed by a formula are left out."""
+        """Return values that are the same in all cases; those computed by a formula are left out."""
         stated = self.table.constants
         constants = {
             name: default
@@ -239,7 +239,7 @@ class Reader:
         return constants
 
     def _read_rules(self, axes: Sequence[Axis], varying: Columns) -> Iterator[When]:
-        """First the rules that exclude points, then those that set parameters."""
+        """Yield first the rules that exclude points, then those that set parameters."""
         rules: list[tuple[str, ExcludeTable | WhenTable]]
         rules = [(f"exclude[{i}]", rule) for i, rule in enumerate(self.table.exclude)]
         rules += [(f"when[{i}]", rule) for i, rule in enumerate(self.table.when)]
@@ -256,7 +256,8 @@ class Reader:
             yield When(match, values if isinstance(rule, WhenTable) else None)
 
     def _read_match(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
-        """Labels of the value that a rule matches, or of each value that it lists.  The parameter must have them."""
+        """Return labels of the value that a rule matches, or of each value that it lists.  The parameter must have
+        them."""
         if name not in varying:
             raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
         present, labels = {text_label(value) for value in varying[name]}, [""]
@@ -273,7 +274,7 @@ class Reader:
 
 
 def _strings_in(raw: Any) -> Iterator[str]:
-    """The strings in the values of a parameter: one value, a list, or the choice of a sample."""
+    """Yield the strings in the values of a parameter: one value, a list, or the choice of a sample."""
     if isinstance(raw, str):
         yield raw
     for each in raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ():

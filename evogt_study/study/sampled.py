@@ -42,7 +42,7 @@ FORMS = (
 
 
 def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
-    """The points of a sample.  Raises StudyError."""
+    """Return the points of a sample.  Raises StudyError."""
     rule, parameters = _find_rule(table, place), table.parameters
     if not parameters:
         raise place.error(f"`{table.name}` must have at least one parameter, got none", "say gamma = { ... }")
@@ -111,12 +111,12 @@ class Rule:
 
 
 def make_sample_generator(seed: int) -> np.random.Generator:
-    """The generator of a sample.  It differs from ``default_rng(seed)``, which the runs of the study may use."""
+    """Return the generator of a sample.  It differs from ``default_rng(seed)``, which the runs of the study may use."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Array:
-    """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
+    """Return points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
     # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
     engine = scipy.stats.qmc.Sobol(dimension, rng=make_sample_generator(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
@@ -124,7 +124,7 @@ def _sobol(dimension: int, count: int, seed: int) -> Array:
 
 
 def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
-    """A nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
+    """Return a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
 
     It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
     the new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
@@ -142,7 +142,8 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
 
 
 def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
-    """For each of `count` Sobol points (a, b) in twice the dimension: a, then a with one coordinate of b each, then b.
+    """Return for each of `count` Sobol points (a, b) in twice the dimension: a, then a with one coordinate of b each,
+    then b.
 
     second_order: also b with one coordinate of a each, before b.  The order is as in SALib (Saltelli 2002).
     """
@@ -227,7 +228,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
 
 
 def _number_parts(unit: Array, count: int) -> list[int]:
-    """Integers below `count`; each has an equal part of the unit interval."""
+    """Return integers below `count`; each has an equal part of the unit interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers

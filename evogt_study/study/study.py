@@ -441,7 +441,7 @@ def _compare_texts(before: str, after: str) -> Iterator[str]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its dotted name; tables of a list are numbered from 1."""
+    """Yield each value with its dotted name; tables of a list are numbered from 1."""
     for name, value in table.items():
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             value = {str(number): each for number, each in enumerate(value, 1)}

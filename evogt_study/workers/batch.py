@@ -232,7 +232,7 @@ def compute_here(
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
-    """The loaded BLAS and OpenMP libraries; they are searched again if the number of `modules` has changed."""
+    """Return the loaded BLAS and OpenMP libraries; they are searched again if the number of `modules` has changed."""
     return ThreadpoolController()
 
 

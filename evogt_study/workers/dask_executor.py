@@ -260,7 +260,7 @@ class _Flow:
             future.add_done_callback(self.ended.put)
 
     def n_wanted(self) -> int:
-        """Number of batches to submit now."""
+        """Return the number of batches to submit now."""
         threads = self.size.threads
         wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
         if self.size.runs:

@@ -158,7 +158,7 @@ class BatchSize:
         return min((seconds for _, seconds, _ in self.recent), default=0.0)
 
     def expected(self, cases: int) -> float:
-        """Seconds that so many cases take by the latest batches; 0 before any has come back."""
+        """Return seconds that so many cases take by the latest batches; 0 before any has come back."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
@@ -184,7 +184,7 @@ class BatchSize:
         return count
 
     def _worth(self, seconds: float) -> int:
-        """Runs that take `seconds`."""
+        """Return runs that take `seconds`."""
         return min(round(seconds / max(self.expected(1), 1e-9)), _GROWTH * self.runs)
 
     def measured(self, records: RunRecords) -> None:

@@ -149,11 +149,11 @@ class BoundedStageCache:
         self._user, self._inside, self._started = user, 0.0, time.perf_counter()
 
     def own_seconds(self) -> float:
-        """Seconds since `start`, without finished stages."""
+        """Return seconds since `start`, without finished stages."""
         return time.perf_counter() - self._started - self._inside
 
     def shares(self) -> dict[Hashable, float]:
-        """Seconds of shared stages by user, each stage's cost divided evenly among its users."""
+        """Return seconds of shared stages by user, each stage's cost divided evenly among its users."""
         seconds: dict[Hashable, float] = defaultdict(float)
         for each in self._computed:
             for user in each.users:
@@ -167,7 +167,7 @@ def _holds(key: Hashable, part: Hashable) -> bool:
 
 
 def size_of(result: Any) -> int:
-    """Bytes of the arrays that a stage's result holds, in dataclasses and tuples too."""
+    """Return bytes of the arrays that a stage's result holds, in dataclasses and tuples too."""
     if isinstance(result, np.ndarray):
         return int(result.nbytes)
     if isinstance(result, tuple):

@@ -200,7 +200,8 @@ def _sine_transform_first(columns: Array) -> Array:
 
 @lru_cache(maxsize=8)
 def _fold_sines(points: int) -> tuple[Array, Array]:
-    """Rows sqrt(2 h) sin(pi k j h) for k = 1, 3, ... (even about the middle) and k = 2, 4, ..., j up to the middle."""
+    """Return rows sqrt(2 h) sin(pi k j h) for k = 1, 3, ... (even about the middle) and k = 2, 4, ..., j up to the
+    middle."""
     h = 1.0 / (points + 1)
     sines = np.sqrt(2.0 * h) * np.sin(
         np.pi * h * np.outer(np.arange(1, points + 1), np.arange(1, (points + 1) // 2 + 1))
