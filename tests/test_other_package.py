@@ -210,8 +210,8 @@ def test_declarations_that_contradict_each_other_are_refused_only_together():
     with pytest.raises(StudyError) as caught:
         heat('dictionary = ["other_waves", "other_rivals"]\nseed = [0]')
     assert str(caught.value) == (
-        "`wavelength` must have one declaration, got a finite number in Waves and an integer in Rivals; write "
-        '`wavelength: ... = same_as(Waves, "wavelength")`, or rename one (study)'
+        "`wavelength` must have one declaration, got a finite number in Waves and an integer in Rivals. Write "
+        '`wavelength: ... = same_as(Waves, "wavelength")`, or rename one of them. (study)'
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from evogt_study.paper.published import Verdict, judge_numbers, read_known_differences, read_published
 from evogt_study.paper.report import summarise
 from evogt_study.results.netcdf import read_result
-from evogt_study.results.provenance import software_set
+from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
@@ -87,7 +87,7 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     index = (7919 * len(name)) % plan.space.size  # some run, the same every time
     records = compute_here(Batch.of(plan.spec, [plan.case(index)]))
     assert records.status.tolist() == [Status.ok]
-    same = json.loads(software_set()) in json.loads(data.run_software.attrs["software_sets"])
+    same = json.loads(read_versions()) in json.loads(data.run_software.attrs["software_sets"])
     position = np.unravel_index(index, plan.space.shape)
     compared = 0
     for stack in records.stacks:

@@ -218,11 +218,11 @@ def list_row_heads(
 
 # --- runs by status ---------------------------------------------------------------------------------------------------
 
-MOST_MESSAGES, _MOST_VALUES = 20, 12  # messages, and axis values to name among those with runs that are not ok
+MAX_MESSAGE_PATTERNS, _MAX_VALUES = 20, 12  # message patterns, and values of one axis
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
-def completeness(data: xr.Dataset) -> Completeness:
+def count_status(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
     runs, status, dims = run_numbers(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first_cells(runs)
@@ -236,24 +236,26 @@ def completeness(data: xr.Dataset) -> Completeness:
             patterns[pattern] += 1
             first.setdefault(pattern, ([int(i) + own.start for i, own in zip(place, slab, strict=True)], text))
     messages = []
-    for pattern, count in patterns.most_common(MOST_MESSAGES):
+    for pattern, count in patterns.most_common(MAX_MESSAGE_PATTERNS):
         places, text = first[pattern]
         at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
         messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
     counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
-    lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
+    lacking = _count_missing(data, runs, (status != Status.ok) & ~left, "not ok") + _count_missing(
+        data, runs, left, "not run"
+    )
     return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, messages)
 
 
-def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
-    """Count the runs that are `wrong` by each axis of several values; `runs` has their numbers over the axes."""
+def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
+    """Count the missing runs at each value of each axis with several values.  `runs` holds run numbers by axis."""
     lacking = []
     for axis, name in enumerate(map(str, data["run_status"].dims)) if (wrong & (runs >= 0)).any() else ():
         labels = data[name].values
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MOST_VALUES]]
+        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_VALUES]]
         if values and len(bad) > 1:  # an axis of one value does not show where
             lacking.append(Lacking(state, name, values, len(places) - len(values)))
     return lacking

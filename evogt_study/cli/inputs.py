@@ -149,7 +149,7 @@ def check_together(**options: object) -> None:
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``KEY=VALUE``: "a=5" is a constant; "n=10,20", "n=10," and "seed=0..99" are lists of axis values.
+    """Read ``KEY=VALUE``: "a=5" gives a constant.  "n=10,20", "n=10," and "seed=0..99" give axis values.
 
     A value is a TOML value, or else a string.  Raises InputError.
     """

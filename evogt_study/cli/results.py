@@ -130,9 +130,9 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
     """Print one check, unless it is printed as JSON, and return it for JSON."""
-    from evogt_study.analysis.runs import completeness
+    from evogt_study.analysis.runs import count_status
 
-    phases = {phase: completeness(data) for phase, data in made.phases.items()}
+    phases = {phase: count_status(data) for phase, data in made.phases.items()}
     if not as_json:
         display.print_lines(f"{made.path} ({phase}): {display.format_counts(found)}" for phase, found in phases.items())
         display.print_lines(f"  computed again: {line}" for line in made.recomputed)

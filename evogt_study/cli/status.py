@@ -67,7 +67,7 @@ def status(
 
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
     """Print the state of a result and write its page; return whether it is being computed."""
-    from evogt_study.analysis.runs import completeness
+    from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import computation_of
 
@@ -79,7 +79,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
     waits = computation.runs and not begun and not path.exists()
     with ExitStack() as stack:
         runs, done = ({}, None) if waits else stack.enter_context(_runs(study, path, reuse_from))
-        found = {phase: completeness(data) for phase, data in runs.items()}
+        found = {phase: count_status(data) for phase, data in runs.items()}
         study_text = "".join(str(data.attrs.get("study", "?")) for data in runs.values())
         software = {phase: list(display.format_software(data)) for phase, data in runs.items()}
     if as_json:

@@ -22,9 +22,9 @@ from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
 Part = TypeVar("Part")
-KNOWN = 1024
-"""Texts, dictionaries, time grids and the like that are cached while the cases of a study are made.  Neighbouring cases
-share them, and making one takes as long as the rest of a case's key."""
+MAX_CACHED_TEXTS = 1024
+"""Maximum number of texts, dictionaries or time grids in a cache of the planning.  Neighbouring cases share them.
+Without the cache, the keys of the cases take twice the time."""
 
 
 class Method(ABC):
@@ -137,23 +137,23 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     return f"{json_text(name)}:{json_text(value)};".encode()
 
 
-class KnownTexts(Generic[T]):
-    """Texts that `make` makes of names and values, made once as long as the same objects come again.
+class TextCache(Generic[T]):
+    """Cache of the texts that `make` returns for names and values.  It identifies a value by its id.
 
-    Neighbouring cases share most of their values, and to find a text takes a tenth of the time of making it.
+    Neighbouring cases share most of their values.  A cached text takes a tenth of the time of a new one.
     """
 
     def __init__(self, names: Iterable[str], make: Callable[[str, Value], T]) -> None:
         self._make = make
         self._known: dict[str, dict[int, T]] = {name: {} for name in names}
-        self._values: list[Value] = []  # kept, so that no others have their numbers
+        self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
 
     def __call__(self, values: Values) -> list[T]:
         """Return the texts of the names with these values."""
         try:
             return [known[id(values[name])] for name, known in self._known.items()]
         except KeyError:
-            if len(self._values) >= KNOWN:
+            if len(self._values) >= MAX_CACHED_TEXTS:
                 self._known = {name: {} for name in self._known}
                 self._values.clear()
             for name, known in self._known.items():

@@ -56,13 +56,13 @@ def _read_sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
     """Return the summary of a result, by its open phases."""
-    from evogt_study.analysis.runs import completeness
+    from evogt_study.analysis.runs import count_status
     from evogt_study.schema.variables import MAIN, accuracy_warnings
 
     phases = {MAIN: phases[MAIN], **phases}  # the main phase first
     attributes = phases[MAIN].attrs
     return RunSummary(
-        {phase: completeness(data) for phase, data in phases.items()},
+        {phase: count_status(data) for phase, data in phases.items()},
         {phase: list(accuracy_warnings(data)) for phase, data in phases.items()},
         str(attributes.get("study", "")),
         str(attributes.get(PLAN, "")),

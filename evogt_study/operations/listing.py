@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.runs import completeness
+from evogt_study.analysis.runs import count_status
 from evogt_study.errors import InputError, ResultError, suggest
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness
@@ -151,4 +151,4 @@ def _list_result(
         date = datetime.fromtimestamp(description_path(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = data.assign(run_key=data["run_key"].copy(data=np.where(there, data["run_key"].values, "")))
     axes = {str(name): size for name, size in status.sizes.items()}
-    return Listed(path, str(data.attrs["id"]), _method(data), date, is_finished, axes, completeness(kept))
+    return Listed(path, str(data.attrs["id"]), _method(data), date, is_finished, axes, count_status(kept))

@@ -40,7 +40,7 @@ from evogt_study.results.dataset import dataset, global_attributes, with_text_ke
 from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
 from evogt_study.results.netcdf import open_written, write_result
-from evogt_study.results.provenance import software_set
+from evogt_study.results.provenance import read_versions
 from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.run_summary import RunSummary
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
@@ -449,8 +449,8 @@ class StudyRun:
             known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
             return known.fill(RunTable(plan), variables, wanted=self.keeps, usable=self.usable)
 
-        table = retry_if_replaced(self.path, lambda: look(phase.deciding))
-        is_known = not phase.deciding or table.columns
+        table = retry_if_replaced(self.path, lambda: look(phase.deciding_variables))
+        is_known = not phase.deciding_variables or table.columns
         return table if is_known else retry_if_replaced(self.path, lambda: look(None))
 
     def keeps(self, status: Status) -> bool:
@@ -458,10 +458,10 @@ class StudyRun:
         return status in FINAL if self.options.retry_failed else status != Status.not_run
 
     def usable(self, records: RunRecords) -> RunRecords:
-        """Select the runs to reuse: all, or only the runs of the software that is here now."""
+        """Select the runs to reuse: all runs, or only the runs of the installed software versions."""
         if not self.options.rerun_outdated:
             return records
-        return records.select_rows(np.flatnonzero([software == software_set() for software in records.software]))
+        return records.select_rows(np.flatnonzero([software == read_versions() for software in records.software]))
 
     def compute(self, table: RunTable) -> None:
         """Compute the missing cases of a table, and report progress."""

@@ -99,20 +99,20 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
 
     Along "y", values of at least zero are drawn on a scale that is linear up to the smallest positive one.
     """
-    finite = np.asarray(values, dtype=float)
-    finite = finite[np.isfinite(finite)]
+    finite_values = np.asarray(values, dtype=float)
+    finite_values = finite_values[np.isfinite(finite_values)]
     axis = axes.xaxis if which == "x" else axes.yaxis
     scale = axes.set_xscale if which == "x" else axes.set_yscale
-    positive = finite[finite > 0.0]
+    positive = finite_values[finite_values > 0.0]
     least = 0.0 if which == "x" else -np.finfo(float).tiny  # zeros along x are positions like others
-    if not len(positive) or finite.min() <= least or positive.max() < min_ratio * positive.min():
+    if not len(positive) or finite_values.min() <= least or positive.max() < min_ratio * positive.min():
         formatter = ScalarFormatter(useMathText=True, useOffset=False)
         formatter.set_powerlimits((-3, 4))
         axis.set_major_formatter(formatter)
-        if len(finite) and bool((finite == np.round(finite)).all()):
+        if len(finite_values) and bool((finite_values == np.round(finite_values)).all()):
             axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         axis.get_offset_text().set_fontsize(tick_size())
-    elif len(positive) == len(finite):
+    elif len(positive) == len(finite_values):
         scale("log")
         decades = np.log10(positive.max() / positive.min())
         axis.set_minor_formatter(NullFormatter())

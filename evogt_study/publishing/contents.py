@@ -15,7 +15,7 @@ import xarray as xr
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evogt_study.analysis.runs import completeness
+from evogt_study.analysis.runs import count_status
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import Program, is_command
@@ -147,7 +147,7 @@ def collect_study(path: Path) -> DepositedStudy:
             title=attributes.get("title") or name,
             attributes=attributes,
             versions={key: str(each) for key, each in json.loads(attributes.get("versions", "{}")).items()},
-            runs={phase: completeness(data).describe() for phase, data in groups.items()},
+            runs={phase: count_status(data).describe() for phase, data in groups.items()},
             software=software_sets(main),
             beside=files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),

@@ -22,7 +22,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from evogt_study.analysis.design import design_of, sampled_dimensions
-from evogt_study.analysis.runs import completeness
+from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
@@ -138,7 +138,7 @@ def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dat
         catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
         for choice in catalogue.choose_plots(data)[:MAX_FIGURES]
     ]
-    return ReportPart(completeness(data), list(accuracy_warnings(data)), tables, figures)
+    return ReportPart(count_status(data), list(accuracy_warnings(data)), tables, figures)
 
 
 def encode_image(plotted: catalogue.PlottedFigure) -> str:

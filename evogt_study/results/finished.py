@@ -115,7 +115,7 @@ class FinishedRuns:
             return self.fill(RunTable(plan), names)
 
         for phase in self.study.phases:
-            wanted = None if variables is None else (*variables, *phase.deciding)
+            wanted = None if variables is None else (*variables, *phase.deciding_variables)
             table = fill_until_precise(self.study, phase, chosen, partial(fill, wanted))
             self.tables = {phase.name: table, **self.tables}
             found = choose_so_far(phase, table)

@@ -416,7 +416,7 @@ def read_in_full(path: Path) -> Inspection:
         netCDF4.Dataset(path).close()  # it reads the lists of dimensions, in which a damaged file can keep it for ever
         with h5py.File(path) as file:
             for group in (file, *(each for each in file.values() if isinstance(each, h5py.Group))):
-                _compare_variables(group, MAIN if group is file else group.name.removeprefix(f"/{PREFIX}"), found)
+                _check_variables(group, MAIN if group is file else group.name.removeprefix(f"/{PREFIX}"), found)
     except DamagedResultError as error:
         found.broken.append(str(error))
     except UNREADABLE as error:
@@ -427,7 +427,7 @@ def read_in_full(path: Path) -> Inspection:
     return found
 
 
-def _compare_variables(group: Any, phase: str, found: Inspection) -> None:
+def _check_variables(group: Any, phase: str, found: Inspection) -> None:
     """Add the variables of a group that cannot be read, or that are not as they were written."""
     try:
         written = dict(json.loads(group.attrs[DIGESTS])) if DIGESTS in group.attrs else None

@@ -22,7 +22,7 @@ PLAN = "plan_digest"
 
 
 @lru_cache(maxsize=1)
-def software_set() -> str:
+def read_versions() -> str:
     """Return the versions that determine the numbers of a run as JSON: package, Python, libraries and BLAS."""
     return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
 

@@ -64,7 +64,7 @@ def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ..
 
 
 # without the folder, as in a cluster of the user, every worker computes: slower, with the same numbers
-def once(name: str, compute: Callable[[], Array]) -> Array:
+def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
     """Return the array of `compute`, which only the first process computes under this name."""
     folder = os.environ.get(SHARED_FOLDER)
     if folder is None or not os.path.isdir(folder):

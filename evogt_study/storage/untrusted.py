@@ -55,7 +55,7 @@ def read_bytes(path: Path, inside: Path | None = None, max_bytes: int = MAX_BYTE
 def read_text(
     path: Path, what: str, kind: type[EvogtError] = InputError, inside: Path | None = None, max_bytes: int = MAX_BYTES
 ) -> str:
-    """Return the text of a file in UTF-8.  what: the file in messages.  Raises an error of this `kind`."""
+    """Return the text of a file in UTF-8.  `what` names the file in messages.  Raises an error of type `kind`."""
     try:
         return read_bytes(path, inside, max_bytes).decode("utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:

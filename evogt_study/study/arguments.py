@@ -256,7 +256,7 @@ def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
 
 
 def _reference_from(code: UserCode, folder: Path) -> str:
-    """Name the code as a study file in `folder` does.  Raises StudyError if a file cannot name it."""
+    """Return the reference of the code for a study file in `folder`.  Raises StudyError if the code has none."""
     if code.kind in (CodeKind.MODULE, CodeKind.DECLARED):
         return code.reference
     if code.kind is CodeKind.COMMAND:

@@ -162,7 +162,7 @@ class CaseSpace:
         return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
-        """`values` of many cases in turn; rules and tables are applied once to cases that they do not distinguish."""
+        """Yield `values` of each case.  Rules and tables apply once to cases that they do not distinguish."""
         numbers = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
         free = [
             (number, name, values)

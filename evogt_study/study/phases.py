@@ -35,9 +35,8 @@ _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 class Phase:
     """Cases that are computed together.
 
-    choice: what their runs decide for later phases; None: nothing.  precision: target precision of each setup, which
-    then has only the seeds that it needs; None: each setup has all seeds.  `space` does not contain the parameters that
-    earlier phases choose.
+    The runs of a pilot decide the `choice` for later phases.  With a target `precision`, each setup has only the seeds
+    that it needs.  Without one, it has all seeds.  `space` does not contain the parameters that earlier phases choose.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Phase:
     precision: Precision | None = None
 
     @property
-    def deciding(self) -> tuple[str, ...]:
+    def deciding_variables(self) -> tuple[str, ...]:
         """Variables of its runs that decide about later runs."""
         chosen = () if self.choice is None else (self.choice.minimise,)
         return chosen if self.precision is None else (*chosen, self.precision.variable)
@@ -85,24 +84,35 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
     """Check the section against the study's `space`.  Raises StudyError."""
     place, by, parameters = declared.place("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
-        message = f"the parameter `{CANDIDATE}` must have another name in a study with a pilot, whose axis has this one"
+        message = f"rename the parameter `{CANDIDATE}`, because the pilot has an axis of this name"
         raise place.error(message)
     if SEED not in space.names:
         axes = ", ".join(space.names)
         raise declared.place("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
     if len({*by}) != len(by) or not {*by} <= {*space.names} - {SEED}:
         raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(by)}")
-    some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
+    space_without_formulas = replace(space, formulas=())  # which may use a parameter that the pilot chooses
     if not parameters or len({*parameters}) != len(parameters):
         message = f"`parameter` must name different parameters, got {shorten(parameters)}"
         raise place.at("parameter").error(message)
-    given = {"axes": (*space.names, *space.columns), "when": some.dependent_parameters, "constants": declared.given}
+    given = {
+        "axes": (*space.names, *space.columns),
+        "when": space_without_formulas.dependent_parameters,
+        "constants": declared.given,
+    }
     for name in parameters:
         declared.check_name(name, place.at("parameter"))
         for section in (section for section, names in given.items() if name in names):
             message = f"`{name}` must be left to the pilot, got a value of its own"
             raise declared.place(f"{section}.{name}").error(message)
-    first = next((values for values in map(some.resolve, some.representatives()) if values is not None), {})
+    first = next(
+        (
+            values
+            for values in map(space_without_formulas.resolve, space_without_formulas.representatives())
+            if values is not None
+        ),
+        {},
+    )
     known = declared.method.scalars(first)
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
@@ -136,7 +146,7 @@ def _read_candidates(
     place, names = declared.place("pilot.candidates"), table.parameters
     if isinstance(table.candidates, dict):
         if not table.by:
-            raise place.error("`candidates` must be a list where `by` is empty")
+            raise place.error("`candidates` must be a list if `by` is empty")
         axis = space.axis(table.by[0])
         wanted = [text_label(value) for value in axis.values]
         if set(table.candidates) != set(wanted):
@@ -147,7 +157,7 @@ def _read_candidates(
         here = place if key is None else place.at(key)
         if isinstance(table.parameter, str):
             values = declared.values(table.parameter, raw, here)
-            # since the smaller candidate wins a tie
+            # for equal means, the pilot chooses the smaller candidate
             if not values or not all(map(is_number, values)):
                 raise here.mistake("numbers", raw, name="candidates")
             found[key] = tuple((value,) for value in values)
@@ -168,7 +178,7 @@ def join_values(values: Iterable[Value]) -> str:
 
 @dataclass(frozen=True)
 class Precision:
-    """The goal for every setup, the variable, and for a ratio the axis and its two labels."""
+    """Target precision of a variable in every setup.  A ratio has an axis and a pair of its values."""
 
     goal: Goal
     variable: str
@@ -195,14 +205,14 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     """
     place = declared.place("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
-    whole = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
-    if len(whole) < MIN_UNITS or len(whole) < len(seeds):
+    integer_seeds = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
+    if len(integer_seeds) < MIN_UNITS or len(integer_seeds) < len(seeds):
         message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
         raise declared.place("axes.seed").error(f"{message}, got {len(seeds)}")
     statistic, _, ratio = table.statistic.partition(" ")
     is_ratio = statistic == "ratio"
-    axis, pair = _pair(ratio.strip(), space, place.at("statistic")) if is_ratio else ("", ("", ""))
-    half_width, is_relative = _half_width(table.half_width, place.at("half_width"))
+    axis, pair = _parse_ratio(ratio.strip(), space, place.at("statistic")) if is_ratio else ("", ("", ""))
+    half_width, is_relative = _parse_half_width(table.half_width, place.at("half_width"))
     try:
         goal = Goal(
             statistic if is_ratio else table.statistic, half_width, is_relative, table.confidence, table.max_seeds,
@@ -210,14 +220,14 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
         )  # fmt: skip
     except ParameterError as error:
         raise StudyError(str(error.at(str(place.at(error.name))))) from None
-    # from the largest on, not from the last: the seeds of a setup have to be different
-    more = range(max(whole) + 1, max(whole) + 1 + goal.max_seeds - len(seeds))
-    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, place.at("max_seeds"))))
-    axes = tuple(longer if each.name == SEED else each for each in space.axes)
+    # new seeds follow the largest seed, which may not be the last, so that all seeds of a setup differ
+    more = range(max(integer_seeds) + 1, max(integer_seeds) + 1 + goal.max_seeds - len(seeds))
+    extended_axis = Axis(SEED, (*seeds, *declared.values(SEED, more, place.at("max_seeds"))))
+    axes = tuple(extended_axis if each.name == SEED else each for each in space.axes)
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
 
-def _half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, bool]:
+def _parse_half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, bool]:
     """Return a half width, and whether it is relative, such as "10 %".  Raises StudyError."""
     try:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
@@ -226,7 +236,7 @@ def _half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, b
         raise place.mistake('a number, or relative like "10 %"', raw) from None
 
 
-def _pair(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:
+def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:
     """Return the axis of the two labels of "first/second", and the labels on it."""
     first, slash, second = (part.strip() for part in text.partition("/"))
     for axis in space.axes if slash and first != second else ():
@@ -236,7 +246,7 @@ def _pair(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tupl
                 continue
             for each in (first, second):
                 if (count := known.count(each)) > 1:
-                    wanted = f"`statistic` must be of labels that one point of {axis.name} has"
+                    wanted = f"`statistic` must name values that occur at one point of {axis.name} each"
                     remedy = f"{name} in [axes] compares at each value of the others"
                     raise place.error(f"{wanted}, got {name} = {each} at {count}", remedy)
             one, other = (text_label(axis.values[known.index(each)]) for each in (first, second))

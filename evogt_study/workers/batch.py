@@ -26,7 +26,7 @@ from evogt_study.methods.current_run import add_trajectory, begin_run, end_run
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import isolate_global_draws
-from evogt_study.results.provenance import software_set
+from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import Case, Needs, Record, RunRecords, Stack, concatenate_records, stack_records
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
@@ -151,7 +151,7 @@ def _compute_part(
     surroundings: Surroundings,
 ) -> RunRecords:
     """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
-    software = software_set()  # before the runs, which may leave no file descriptor to read it with
+    software = read_versions()  # before the runs, which may leave no file descriptor to read it with
     rows, process = list[_Row](), os.getpid()
     end, size = time.monotonic() + SEND_SECONDS, 0
     threads = _libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
@@ -248,7 +248,7 @@ def without_values(
         outputs=(output,) * count if output else (),
         wall_seconds=np.full(count, seconds),
         attempts=np.full(count, attempts, dtype=np.int32),
-        software=(software_set(),) * count,
+        software=(read_versions(),) * count,
         stacks=(),
     )
 

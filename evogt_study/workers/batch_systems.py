@@ -17,9 +17,9 @@ from evogt_study.storage.atomic import check_result_place, make_folder
 from evogt_study.storage.paths import jobs_folder
 
 SUBMIT_SECONDS = 120
-"""Seconds for an answer of the batch system.  The commands of SLURM ask a busy server again for up to a minute."""
+"""Timeout of a submission, in s.  The commands of SLURM repeat a request to a busy server for up to a minute."""
 _TASK_MEGABYTES, _START_MINUTES = 500, 2
-"""Memory and time of a task beside its runs: itself, and interpreters that compute runs."""
+"""Memory in MB, and start time in minutes, that a task and its runners need in addition to the runs."""
 _KEY = re.compile(r"\{(\w+)\}")
 
 
@@ -27,14 +27,15 @@ _KEY = re.compile(r"\{(\w+)\}")
 class BatchSystem:
     """Names and commands of a batch system.
 
-    submit: command that reads a script.  mark: beginning of its lines in the script.  lines: those for an array; a
-    line without a value, such as memory, is left out.  number: variable with the number of a task.
+    The command `submit` reads a script.  Each directive in the script begins with `directive_prefix`.  `lines` are the
+    directives of an array.  A script omits a directive without a value, such as memory.  The environment variable
+    `task_variable` holds the number of a task.
     """
 
     submit: str
-    mark: str
+    directive_prefix: str
     lines: tuple[str, ...]
-    number: str
+    task_variable: str
 
 
 SYSTEMS: Mapping[str, BatchSystem] = {
@@ -50,7 +51,7 @@ SYSTEMS: Mapping[str, BatchSystem] = {
          "-l mem={memory}mb", "-l walltime={hours}", "-q {queue}"),
         "PBS_ARRAY_INDEX",
     ),
-    # parallel environments of SGE have names of the site's own: --directive requests more processors
+    # each site names its parallel environments of SGE: request more processors with --directive
     "sge": BatchSystem(
         "qsub", "#$",
         ("-N {name}", "-t 1-{tasks}", "-j y", "-o {folder}/", "-l h_vmem={memory}M", "-l h_rt={hours}", "-q {queue}"),
@@ -76,7 +77,7 @@ def make_job_scripts(
     retries: bool = False,
     directives: Sequence[str] = (),
 ) -> list[str]:
-    """Return a script for each class of needs: an array of `tasks` tasks that compute the study for `result`, here.
+    """Return a job script for each class of needs.  Its array of tasks runs the study in the current folder.
 
     study: the study file and its assignments.  classes: number of runs of each class; none: one script for all runs.
     retries: a run may be tried again with twice the memory.  directives: further lines for the batch system, such as
@@ -84,7 +85,7 @@ def make_job_scripts(
     """
     if system not in SYSTEMS:
         raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
-    known = SYSTEMS[system]
+    batch_system = SYSTEMS[system]
     for directive in directives:
         if not directive.strip() or not directive.isprintable():
             raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
@@ -102,11 +103,15 @@ def make_job_scripts(
             "memory": needs.memory and needs.memory * (1 + retries) * workers + _TASK_MEGABYTES,
             "minutes": minutes, "hours": minutes and f"{minutes // 60}:{minutes % 60:02}:00",
         }  # fmt: skip
-        own = [line.format(**values) for line in known.lines if all(values[key] for key in _KEY.findall(line))]
+        system_lines = [
+            line.format(**values) for line in batch_system.lines if all(values[key] for key in _KEY.findall(line))
+        ]
         command = [sys.executable, "-m", "evogt_study", "run", *study, "-o", str(result)]
         command += ["--workers", str(cores)] if cores > 1 else []
-        task = f"{known.number}/{n_tasks}:{number}" if classes else f"{known.number}/{n_tasks}"
-        lines = ["#!/bin/sh", *(f"{known.mark} {line}" for line in (*own, *directives))]
+        task = (
+            f"{batch_system.task_variable}/{n_tasks}:{number}" if classes else f"{batch_system.task_variable}/{n_tasks}"
+        )
+        lines = ["#!/bin/sh", *(f"{batch_system.directive_prefix} {line}" for line in (*system_lines, *directives))]
         lines.append(f"cd {shlex.quote(str(Path.cwd()))} || exit")
         lines.append(f'exec {shlex.join(command)} --task "${task}"\n')  # exec: signals of the system reach it
         scripts.append("\n".join(lines))
@@ -114,7 +119,7 @@ def make_job_scripts(
 
 
 def make_jobs_folder(result: Path) -> None:
-    """Make the folder of the jobs' output, without which batch systems do not start them.  Raises ResultError."""
+    """Make the folder for the output of the jobs.  Batch systems start no job without it.  Raises ResultError."""
     check_result_place(result)
     try:
         make_folder(jobs_folder(result))
@@ -126,15 +131,15 @@ def submit_script(system: str, script: str) -> str:
     """Submit a script, and return the answer of the batch system.  Raises InputError if it refuses."""
     command = SYSTEMS[system].submit
     try:
-        done = subprocess.run(  # noqa: S603  # a fixed name
+        process = subprocess.run(  # noqa: S603  # a fixed name
             [command], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_SECONDS
         )
     except OSError as error:
         raise InputError(
-            f"`--cluster {system}` must have {command} on this machine, got: {error.strerror}; --print shows the script"
+            f"`--cluster {system}` cannot start {command} here: {error.strerror}. Add --print to see the script."
         ) from None
     except subprocess.TimeoutExpired:
         raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s; try again") from None
-    if done.returncode:
-        raise InputError(f"`--cluster {system}`: {command} refused the job: {done.stderr or done.stdout}")
-    return done.stdout.strip()
+    if process.returncode:
+        raise InputError(f"`--cluster {system}`: {command} refused the job: {process.stderr or process.stdout}")
+    return process.stdout.strip()

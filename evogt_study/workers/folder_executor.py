@@ -166,7 +166,7 @@ class _Share:
                     for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
                         yield records
                         for key in records.keys:  # the caller has written them
-                            self.finish(self.part_of.pop(key))
+                            self.count_finished_case(self.part_of.pop(key))
                     has_trial, begun = False, time.monotonic()
                     continue
                 if self.given_up:
@@ -204,7 +204,7 @@ class _Share:
                 cases = [case for case in cases if case.key not in known]
             self.left[part] = len(cases) + 1
             self.part_of.update((case.key, part) for case in cases)
-            self.finish(part)  # one without any case is done
+            self.count_finished_case(part)  # one without any case is done
             yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
 
     def is_ending(self) -> bool:
@@ -215,7 +215,7 @@ class _Share:
             return True
         return False
 
-    def finish(self, part: int) -> None:
+    def count_finished_case(self, part: int) -> None:
         """Count a case of a part that is on disk; after the last of its cases the part is done."""
         self.left[part] -= 1
         if not self.left[part]:

@@ -166,7 +166,7 @@ class Runner:
             if index < len(cases) - len(left):  # between two runs
                 failed_starts = 0 if len(left) < len(cases) else failed_starts + 1
                 if failed_starts > MAX_DEATHS:
-                    raise SweepError(f"the process that computes runs does not start ({ended}): {output[-500:]}")
+                    raise SweepError(f"the runner does not start ({ended}). Its last output: {output[-500:]}")
                 batch = batch.with_cases(left)
                 continue
             culprit = cases[index]

@@ -7,7 +7,7 @@ import xarray as xr
 from conftest import SMALL_NUMBERS, write_computed_result
 
 import evogt_study as evs
-from evogt_study.analysis.runs import completeness
+from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
@@ -116,7 +116,7 @@ def test_the_status_of_runs_counts_them_once(tmp_path, result_of):
     data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["main"]
     data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
-    made = completeness(data)
+    made = count_status(data)
     assert made.describe() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {

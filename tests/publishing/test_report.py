@@ -14,7 +14,7 @@ from conftest import write_computed_result
 from drawable import AXES, PILOT, compute_runs, small_result, write_study
 
 import evogt_study as evs
-from evogt_study.analysis.runs import completeness
+from evogt_study.analysis.runs import count_status
 from evogt_study.publishing.report import (
     MAX_ROWS,
     MAX_TABLES,
@@ -103,7 +103,7 @@ def own_result(folder, axes, source=None, name="own"):
 
 def test_failures_are_counted_and_grouped_with_the_command_that_shows_one(failing):
     page = Page(page_of(failing))
-    assert completeness(read_result(failing)["main"]).describe() in page.text
+    assert count_status(read_result(failing)["main"]).describe() in page.text
     row = next(row for row in page.tables if any("cannot do <b>seed</b>" in cell for cell in row))
     assert (row[0], row[2]) == ("12", "kind = bad, N = 10, seed = 0")  # messages differ in numbers alone
     assert "Not ok by kind: fast: 1 of 12; slow: 1 of 12; bad: 12 of 12." in page.text

@@ -19,7 +19,7 @@ from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
-from evogt_study.storage.arrays import once
+from evogt_study.storage.arrays import load_or_compute
 
 EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
 NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
@@ -107,7 +107,7 @@ class ReferenceAmongWorkers:
         """Return the values of the reference, (Q, d) and (T,) -> (T, Q)."""
         inputs = repr((self.content, self.key, nodes.shape, times.shape)).encode()
         name = blake2b(inputs + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
-        return once(name, lambda: self.reference(nodes, times))
+        return load_or_compute(name, lambda: self.reference(nodes, times))
 
 
 @dataclass(frozen=True, eq=False)

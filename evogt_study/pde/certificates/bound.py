@@ -38,7 +38,7 @@ from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.spectral_space import (
     FIXED,
     Ends,
-    Sampled,
+    SampledBasis,
     SpectralSpace,
     TensorGrid,
     apply_matrices,
@@ -115,9 +115,9 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
     zero = np.zeros((1, *grid.shape))
     upper = zero if data.reaction is None else data.reaction
     for axis, b in enumerate(data.advection or ()):
-        matrices = [np.eye(len(grid.along[0]))] * grid.dimension
+        matrices = [np.eye(len(grid.axis_rule[0]))] * grid.dimension
         # to the derivatives at the nodes of the polynomials through values there, in each panel
-        _, slopes = evaluate_interpolants(grid.points, TensorGrid(1, grid.points).along[0], 1)
+        _, slopes = evaluate_interpolants(grid.points, TensorGrid(1, grid.points).axis_rule[0], 1)
         matrices[axis] = np.kron(np.eye(grid.panels), grid.panels * slopes)
         upper = upper + apply_matrices(matrices, b) / 2.0
     most = float(upper.max())
@@ -150,7 +150,7 @@ def bound_energy(
     for start in range(0, len(rule.times), size):
         block = data_of(slice(start, start + size))
         if start == 0:
-            run = Sampled(solution.along(grid.along[0]), grid)
+            run = SampledBasis(solution.along(grid.axis_rule[0]), grid)
             difference = (run.evaluate(solution.states[0]) - block.initial).ravel()
             initial = float(difference**2 @ grid.weights.ravel())
         states, rates = solution.at(block.times)
@@ -181,7 +181,7 @@ def _residual(solution: Reconstruction, states: Array, rates: Array, data: Probl
     if solution.dimension > 1:
         space = SpectralSpace(solution.dimension, data.grid.points - 2, growth.ends)
         return measure_in_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
-    run = Sampled(solution.along(data.grid.along[0]), data.grid)
+    run = SampledBasis(solution.along(data.grid.axis_rule[0]), data.grid)
     gradient = run.gradient(states)
     remainder = data.remainder(run, states, gradient) - run.evaluate(rates)
     given: list[Array | float] = [0.0, 0.0]
@@ -244,7 +244,7 @@ def _integrate_panels(values: Array, grid: TensorGrid) -> Array:
 @lru_cache(maxsize=16)  # all that `GRIDS` of a run's bound have, and a reference's
 def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """Return matrices from values on a line to primitives in a panel, integrals of previous panels, and last modes."""
-    nodes, weights = TensorGrid(1, points).along
+    nodes, weights = TensorGrid(1, points).axis_rule
     degrees = np.arange(points)
     table: Array = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points).astype(float)
     integrals = np.empty((points, points))
@@ -258,7 +258,7 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
 
 def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:
     """Return the norm in 2-D or 3-D: R(B_k) (T, n, ..., n) and the diffusion; mass: m without Dirichlet face."""
-    axes, basis = tuple(range(1, moments.ndim)), Sampled.of(space, data.grid)
+    axes, basis = tuple(range(1, moments.ndim)), SampledBasis.of(space, data.grid)
     scale, constants = space.eigenvalues(bound_below(data.diffusion, space.dimension)), np.zeros(len(moments))
     if space.ends and not any(map(any, space.ends)):  # without Dirichlet face
         first = moments.reshape(len(moments), -1)[:, 0]
@@ -271,7 +271,7 @@ def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mas
     )
     # A w = R - left, so that 2 R(w) - (A w, w) = (R + left, w) without another product with A
     squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants
-    upper, middle = (np.sum(moments**2 / scale * space.above(part), axis=axes) for part in (UPPER, MIDDLE))
+    upper, middle = (np.sum(moments**2 / scale * space.high_mode_mask(part), axis=axes) for part in (UPPER, MIDDLE))
     # as much again as these modes have, less where they fall: to q of the third before, so that q of them is beyond
     before = np.maximum(middle - upper, upper)
     unresolved = upper * np.divide(upper, before, out=np.ones_like(upper), where=before > 0.0)

@@ -26,7 +26,7 @@ from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.reference import SpectralReference, march_semidiscrete
 from evogt_study.pde.certificates.run_bound import SMALLEST, RunBound, bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
+from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
 from evogt_study.pde.domains import Box, Domain, UnitCube
 from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.assembly import weighted_gram
@@ -255,7 +255,7 @@ class Certified:
         space, problem, reference = self.solution.space, self.solution.problem, self.known.solution
         grid = TensorGrid.of_rule(self.solution.discretisation.quadrature, problem.dimension)
         data, (states, rates) = ProblemData.of(problem, grid, rule.times), reference.at(rule.times)
-        basis, count = Sampled(reference.along(grid.along[0]), grid), len(rule.times)
+        basis, count = SampledBasis(reference.along(grid.axis_rule[0]), grid), len(rule.times)
         defect = space.project((basis.evaluate(rates) - data.source).reshape(count, -1))
         for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
             defect += (flux.reshape(count, -1) * space.quadrature.weights) @ space.gradients[axis]

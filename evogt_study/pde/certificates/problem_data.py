@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.spectral_space import Ends, SampledBasis, SpectralSpace, TensorGrid
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, as_box, tensor_points
 from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor
@@ -53,7 +53,7 @@ class UnitBox:
 
     def on_face(self, grid: TensorGrid, axis: int, side: int) -> Array:
         """Return the nodes on a face, (Q^(d - 1), d)."""
-        along = [grid.along[0]] * grid.dimension
+        along = [grid.axis_rule[0]] * grid.dimension
         along[axis] = BOTH[side : side + 1]
         return self.mapped(tensor_points(along))
 
@@ -67,7 +67,7 @@ class FaceData:
     flux: Array
     transfer: Array | None
 
-    def term(self, functions: Ended, run: Sampled, states: Array) -> Array:
+    def term(self, functions: Ended, run: SampledBasis, states: Array) -> Array:
         """Return flux minus transfer u on the face for a function by its coefficients, (T, Q, ...)."""
         if self.transfer is None:
             return self.flux
@@ -156,7 +156,7 @@ class ProblemData:
         """True if the equation has terms in u or grad u besides its diffusion."""
         return not (self.advection is None and self.reaction is None and self.law is None)
 
-    def remainder(self, run: Sampled, states: Array, gradient: list[Array]) -> Array:
+    def remainder(self, run: SampledBasis, states: Array, gradient: list[Array]) -> Array:
         """Return F - b . grad v + c v for v by its coefficients and gradient, (T, Q, ..., Q), without - v_t."""
         result = self.source
         for b, slope in zip(self.advection or (), gradient, strict=False):
@@ -186,8 +186,8 @@ class ProblemData:
 
     def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
         """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  Without `rates`, v_t = F = 0."""
-        basis = Sampled.of(space, self.grid)
-        run = basis if functions is None else Sampled(functions(self.grid.along[0]), self.grid)
+        basis = SampledBasis.of(space, self.grid)
+        run = basis if functions is None else SampledBasis(functions(self.grid.axis_rule[0]), self.grid)
         gradient = run.gradient(states)
         result = -basis.flux_moments(self.flux_of(gradient))
         if rates is not None or self.lower_order:

@@ -161,7 +161,7 @@ def _is_seen_on_lines(
 @lru_cache(maxsize=8)  # the grids of a study
 def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
     """Return nodes of one direction with M points between, (Q + M,), and the matrix (M, Q) of interpolation."""
-    nodes, fine = grid.along[0], _make_midpoints(BETWEEN * grid.points + 1)
+    nodes, fine = grid.axis_rule[0], _make_midpoints(BETWEEN * grid.points + 1)
     (through,) = evaluate_interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 

@@ -22,7 +22,7 @@ from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.certificates.bound import bound_energy, bound_growth
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, is_seen_in_space, is_seen_in_time
-from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.spectral_space import SampledBasis, SpectralSpace, TensorGrid
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
@@ -65,7 +65,7 @@ class SpectralReference:
 
     def final(self, grid: TensorGrid) -> Array:
         """Return the values at the final time, (Q, ..., Q)."""
-        return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
+        return SampledBasis(self.solution.along(grid.axis_rule[0]), grid).evaluate(self.solution.states[-1])
 
     def pack(self) -> Array:
         """Return the reference as one array (K + 2, n^d + 1), which workers can share."""
@@ -152,7 +152,7 @@ def _evaluate(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) 
 
 def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     """Return the states at the knots, (K + 1, n, ..., n)."""
-    basis = Sampled.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
+    basis = SampledBasis.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
     state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
     states, rates = [state], np.zeros((len(_NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):

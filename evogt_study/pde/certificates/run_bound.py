@@ -209,7 +209,7 @@ class RunFunctions:
         return self._apply_factor(self.on_line, *_boundary_factor(self.space.domain, self.grid))
 
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
-        if x is self.grid.along[0] or np.array_equal(x, self.grid.along[0]):
+        if x is self.grid.axis_rule[0] or np.array_equal(x, self.grid.axis_rule[0]):
             return [self._retained]
         nodes = self.box.mapped(x[:, None])
         D, dD = self.space.domain.boundary_factor(nodes, 1)

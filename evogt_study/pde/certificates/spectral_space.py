@@ -42,7 +42,7 @@ class TensorGrid:
         return TensorGrid(dimension, *((rule.points, 1) if one_panel else (1, rule.points)))
 
     @cached_property
-    def along(self) -> tuple[Array, Array]:
+    def axis_rule(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction, (Q,) each."""
         nodes, weights = QuadratureRule("gauss_legendre", self.points).on_unit_interval  # which remembers them
         starts = np.arange(self.panels)[:, None]
@@ -55,17 +55,17 @@ class TensorGrid:
     @cached_property
     def nodes(self) -> Array:
         """All nodes in C order, (Q^d, d)."""
-        return tensor_points([self.along[0]] * self.dimension)
+        return tensor_points([self.axis_rule[0]] * self.dimension)
 
     @cached_property
     def weights(self) -> Array:
         """All weights, (Q, ..., Q)."""
-        return np.asarray(reduce(np.multiply.outer, [self.along[1]] * self.dimension))
+        return np.asarray(reduce(np.multiply.outer, [self.axis_rule[1]] * self.dimension))
 
 
 def evaluate_interpolants(points: int, x: Array, order: int) -> Array:
     """Return the Lagrange polynomials of the Gauss nodes with derivatives, (order + 1, Q, P)."""
-    nodes, weights = TensorGrid(1, points).along
+    nodes, weights = TensorGrid(1, points).axis_rule
     # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
     return np.asarray(polynomials(x, points, order) @ (polynomials(nodes, points, 0)[0].T * weights))
 
@@ -91,8 +91,8 @@ class SpectralSpace:
     def shape(self) -> tuple[int, ...]:
         return (self.modes,) * self.dimension
 
-    def above(self, part: float) -> Array:
-        """Return ones at the modes above this part of all modes in some direction, (n, ..., n)."""
+    def high_mode_mask(self, part: float) -> Array:
+        """Return 1 for modes with an index of at least `part` times `modes` in some direction, else 0, (n, ..., n)."""
         high = (np.arange(self.modes) >= int(part * self.modes)).astype(np.float64)
         return 1.0 - np.asarray(reduce(np.multiply.outer, [1.0 - high] * self.dimension))
 
@@ -109,7 +109,7 @@ class SpectralSpace:
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class SampledBasis:
     """Products of functions of one coordinate on a grid: their values and derivatives (Q, n) in each direction."""
 
     along: list[tuple[Array, Array]]
@@ -117,12 +117,12 @@ class Sampled:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(space: SpectralSpace, grid: TensorGrid) -> Sampled:
+    def of(space: SpectralSpace, grid: TensorGrid) -> SampledBasis:
         """Return the basis of `space` on `grid`.  All runs of a problem share it."""
-        return Sampled(space.along(grid.along[0]), grid)
+        return SampledBasis(space.along(grid.axis_rule[0]), grid)
 
-    def _matrices(self, derived: int | None) -> list[Array]:
-        return [slopes if axis == derived else values for axis, (values, slopes) in enumerate(self.along)]
+    def _matrices(self, derivative_axis: int | None) -> list[Array]:
+        return [slopes if axis == derivative_axis else values for axis, (values, slopes) in enumerate(self.along)]
 
     def evaluate(self, coefficients: Array) -> Array:
         """Evaluate functions on the grid, (..., n, ..., n) -> (..., Q, ..., Q)."""
@@ -143,16 +143,16 @@ class Sampled:
         return reduce(np.add, [apply_matrices(*pair) for pair in zip(matrices, parts, strict=True)])
 
     def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
-        """Evaluate functions on a face across `axis`, by the values (n,) of the functions of this direction there."""
+        """Evaluate functions on a face normal to `axis`.  `ends`: basis of this direction at the face, (n,)."""
         matrices = self._matrices(None)
         matrices[axis] = ends[None]
         return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
     def face_moments(self, values: Array, axis: int, ends: Array) -> Array:
-        """Return (v, B_k) over that face, of functions on it, (T, Q, ...) -> (T, n, ..., n)."""
+        """Return (v, B_k) on the face of `on_face`, for functions v on this face, (T, Q, ...) -> (T, n, ..., n)."""
         matrices = [matrix.T for matrix in self._matrices(None)]
         matrices[axis] = ends[:, None]
-        weights = [self.grid.along[1]] * (self.grid.dimension - 1)
+        weights = [self.grid.axis_rule[1]] * (self.grid.dimension - 1)
         weighted = values * np.asarray(reduce(np.multiply.outer, weights, np.ones(())))
         return apply_matrices(matrices, np.expand_dims(weighted, 1 + axis))
 
@@ -199,7 +199,7 @@ def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, abo
 def _eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
     """Return coefficients of b_1, ..., b_n in the functions of `_with_free_ends` (n, n), and increasing lambda (n,)."""
     # n + 2 points are exact for the mass of polynomials of degree n + 1
-    nodes, weights = TensorGrid(1, modes + 2).along
+    nodes, weights = TensorGrid(1, modes + 2).axis_rule
     legendre = polynomials(nodes, modes + 2, 0)[0]
     values, slopes = _with_free_ends(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))

@@ -27,7 +27,7 @@ FEWER = 4
 LEAST_ENTRIES = 1 << 14
 """Least number of entries for which products save time: the factors take some 60 us."""
 
-CACHED_ENTRIES = 1 << 14
+CACHE_BLOCK_ENTRIES = 1 << 14
 """Number of exponentials in one block.  Some forty passes over their exponents stay in cache."""
 
 
@@ -133,7 +133,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
     runs = _tensor(x) if x.shape[1] > 1 else _uniform(x[:, 0])
     if runs is None or FEWER * (len(runs.outer) + len(runs.inner)) > len(nodes):
         return None
-    leading, rows = affine.slopes.T[: runs.outer.shape[1]], max(1, CACHED_ENTRIES // len(affine.slopes))
+    leading, rows = affine.slopes.T[: runs.outer.shape[1]], max(1, CACHE_BLOCK_ENTRIES // len(affine.slopes))
     parts = [runs.outer[start : start + rows] for start in range(0, len(runs.outer), rows)]
     outer = np.concatenate([_exponentials(part, leading, affine.shifts) for part in parts])
     return Products(outer, _exponentials(runs.inner[:, None], affine.slopes.T[-1:]), runs.skipped)

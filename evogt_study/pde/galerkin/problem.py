@@ -102,7 +102,7 @@ class Tensor:
     Parameters
     ----------
     entries : tuple of tuple
-        (d, d) functions of space and time by rows; None means zero.  A_ij and A_ji are the same object.
+        Rows of functions of space and time, (d, d).  None is the zero function.  A_ij and A_ji are the same object.
 
     Raises
     ------

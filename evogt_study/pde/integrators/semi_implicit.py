@@ -32,7 +32,7 @@ class ImplicitPart:
 
 @dataclass(frozen=True)
 class SemiImplicit(Integrator):
-    """(shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}); it records the energy after every step."""
+    """Scheme (shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}), with the energy after every step."""
 
     @abstractmethod
     def shifts(self, dt: float) -> tuple[float, ...]:

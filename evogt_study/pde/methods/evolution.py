@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import KNOWN, Method, MethodSpec
+from evogt_study.methods.protocol import MAX_CACHED_TEXTS, Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.stored_solution import StoredSolution
@@ -340,6 +340,6 @@ def _identify_function(code: UserCode) -> str:
     return canonical_json(code.identity)
 
 
-@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
 def _saved_times_text(grid: TimeGrid) -> str:
     return json_text(grid.saved)

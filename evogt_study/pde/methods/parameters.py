@@ -166,7 +166,7 @@ def _join_declarations(
         first, second = owner.__name__, kind.__name__
         raise StudyError(
             f"`{known.name}` must have one declaration, got {known.wanted} in {first} and {declaration.wanted} in "
-            f'{second}; write `{known.name}: ... = same_as({first}, "{known.name}")`, or rename one'
+            f'{second}. Write `{known.name}: ... = same_as({first}, "{known.name}")`, or rename one of them.'
         )
     return replace(known, default=known.default if known.default == declaration.default else None, optional=True)
 

@@ -19,7 +19,15 @@ import numpy as np
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, read_signature
 from evogt_study.methods.function import to_argument
-from evogt_study.methods.protocol import KNOWN, Alternatives, BoundCase, KnownTexts, Method, MethodSpec, Output
+from evogt_study.methods.protocol import (
+    MAX_CACHED_TEXTS,
+    Alternatives,
+    BoundCase,
+    Method,
+    MethodSpec,
+    Output,
+    TextCache,
+)
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -140,7 +148,7 @@ class Usage:
     plain: tuple[str, ...]
     defaults: Mapping[str, Value]
     opening: str
-    entries: KnownTexts[str]
+    entries: TextCache[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +248,7 @@ class ProblemMethod(Method):
                 tuple(name for name in used if name in self.plain_parameters),
                 defaults,
                 f'{{"fixed":{json_object({**fixed, **self.output.texts})}',
-                KnownTexts(
+                TextCache(
                     [name for name in used if name not in self.plain_parameters],
                     lambda name, value: self.make_entry(name, value, texts.get(name)),
                 ),
@@ -405,12 +413,12 @@ class ProblemCase(BoundCase):
         return f'{self.usage.opening},"times":{self.times_text},"values":{{{entries}}}}}'
 
 
-@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
 def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
     return json_object({"content": content, "values": json_object(dict(given))})
 
 
-@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
 def make_time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
     """Return `TimeGrid.of` these values."""
     return TimeGrid.of(final_time, dt, times)
@@ -429,7 +437,7 @@ def make_dictionary(values: Values) -> Dictionary:
     return _make_dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=MAX_CACHED_TEXTS)
 def _make_dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
     return family(name, **dict(own))
 

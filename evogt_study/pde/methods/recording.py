@@ -20,7 +20,7 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
-from evogt_study.storage.arrays import once
+from evogt_study.storage.arrays import load_or_compute
 
 T = TypeVar("T")
 
@@ -197,7 +197,7 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
 
     def computed() -> SpectralReference:
         name = content_hash(["spectral reference", identity, final_time])
-        packed = once(name, lambda: find_reference(problem, final_time).pack())
+        packed = load_or_compute(name, lambda: find_reference(problem, final_time).pack())
         return SpectralReference.unpack(packed, problem.domain)
 
     return share("spectral reference", (identity, final_time), computed)

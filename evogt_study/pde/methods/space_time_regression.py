@@ -170,7 +170,7 @@ class SpaceTimeRegression(FormulaCase):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteTimeParameters(FormulaParameters):
-    """Parameters of a case of collocation step by step."""
+    """Parameters of a case of `discrete_time_rfm`: collocation in each time step."""
 
     dt: float = same_as(EvolutionParameters, "dt")
     cutoff: float = parameter_field(

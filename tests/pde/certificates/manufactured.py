@@ -14,7 +14,7 @@ from evogt_study.errors import RunError
 from evogt_study.pde.certificates.certify import certify
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.certificates.run_bound import RunFunctions, bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
+from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -97,7 +97,7 @@ def energy_error(stated, solution, share):
     """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
     knots, grid, problem = find_knots(solution), FINE[stated.dimension], stated.problem
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
-    basis = Sampled(run.along(grid.along[0]), grid)
+    basis = SampledBasis(run.along(grid.axis_rule[0]), grid)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
     times, weights = (knots.times[:-1, None] + lengths * (nodes + 1) / 2).ravel(), (lengths * weights / 2).ravel()

@@ -7,7 +7,7 @@ from manufactured import VALIDATION, Manufactured, energy_error, judged, judged_
 from evogt_study.pde.certificates.bound import measure_in_cube, measure_on_line
 from evogt_study.pde.certificates.problem_data import ProblemData
 from evogt_study.pde.certificates.run_bound import bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.spectral_space import SampledBasis, SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -104,7 +104,7 @@ def test_dual_norm_on_a_line():
 def test_dual_norm_in_a_cube(dimension):
     # R = (a grad w, grad .) has the norm of w, from above however few iterations there are, whatever a varies by
     space = SpectralSpace(dimension, 12)
-    basis = Sampled.of(space, TensorGrid(dimension, 20))
+    basis = SampledBasis.of(space, TensorGrid(dimension, 20))
     w = np.zeros((1, *space.shape))
     w[(0, *[2] * dimension)], w[(0, *[1] * dimension)] = 0.3, -1.0
     a = (1.0 + 0.8 * np.cos(3.0 * basis.grid.nodes.sum(axis=1))).reshape(1, *basis.grid.shape)
@@ -119,7 +119,7 @@ def test_dual_norm_in_a_cube(dimension):
 
 def test_the_laplacian_is_diagonal():
     space = SpectralSpace(2, 10)
-    basis = Sampled.of(space, TensorGrid(2, 14))
+    basis = SampledBasis.of(space, TensorGrid(2, 14))
     unit = np.eye(100).reshape(-1, 10, 10)
     np.testing.assert_allclose(basis.moments(basis.evaluate(unit)), unit, atol=1e-11)
     eigenvalues = space.eigenvalues(np.ones(2))

@@ -20,7 +20,7 @@ from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import TimeRule
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.certificates.run_bound import RunFunctions, bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
+from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
@@ -98,7 +98,7 @@ def true_error(problem, solution):
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     rule = TimeRule.between(knots.times)
     data = ProblemData.of(problem, grid, rule.times)
-    basis, nodes = Sampled(run.along(grid.along[0]), grid), box.nodes(grid)
+    basis, nodes = SampledBasis(run.along(grid.axis_rule[0]), grid), box.nodes(grid)
     states = run.at(rule.times)[0]
     lifted = np.zeros((problem.dimension, len(rule.times), len(nodes)))
     if problem.lifting is not None:

@@ -8,7 +8,7 @@ import pytest
 from helpers import computed, eventually
 
 import evogt_study as evs
-from evogt_study.storage.arrays import SHARED_FOLDER, once
+from evogt_study.storage.arrays import SHARED_FOLDER, load_or_compute
 from evogt_study.workers import clusters
 
 VALUES = np.array([[0.1, np.nan], [-0.0, 1e-300]])
@@ -30,7 +30,7 @@ def asked(log, seconds, answers):
         time.sleep(seconds)
         return VALUES
 
-    answers.put(once("a", compute).tobytes())
+    answers.put(load_or_compute("a", compute).tobytes())
 
 
 def started(folder, seconds, count):
@@ -58,14 +58,14 @@ def test_another_goes_on_where_one_is_killed(folder):
     eventually((folder / "log").exists)
     process.kill()
     process.join(60)
-    assert once("a", lambda: VALUES) is VALUES
+    assert load_or_compute("a", lambda: VALUES) is VALUES
 
 
 def test_another_goes_on_where_one_fails(folder):
     with pytest.raises(ZeroDivisionError):
-        once("a", lambda: 1 / 0)
-    assert once("a", lambda: VALUES) is VALUES
-    np.testing.assert_array_equal(once("a", lambda: 1 / 0), VALUES)
+        load_or_compute("a", lambda: 1 / 0)
+    assert load_or_compute("a", lambda: VALUES) is VALUES
+    np.testing.assert_array_equal(load_or_compute("a", lambda: 1 / 0), VALUES)
 
 
 @pytest.mark.parametrize("place", [None, "missing", "file"])
@@ -73,7 +73,7 @@ def test_without_a_folder_each_computes(tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")
     if place is not None:
         monkeypatch.setenv(SHARED_FOLDER, str(tmp_path / place))
-    assert once("a", lambda: VALUES) is VALUES
+    assert load_or_compute("a", lambda: VALUES) is VALUES
 
 
 FLOW = """
