@@ -329,5 +329,5 @@ class Result:
         return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]
 
     def _planned(self) -> xr.DataArray | None:
-        """Return the run keys; None if the Dataset does not have them."""
+        """Return the run keys, or None if the Dataset does not have them."""
         return self._data.get(KEYS)

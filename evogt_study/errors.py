@@ -40,14 +40,13 @@ class InputError(EvogtError, ValueError):
 class ParameterError(InputError):
     """The value of a parameter is not valid.
 
-    The message is "`name` must be WANTED, got VALUE (where); REMEDY".
+    The message is "`name` must be WANTED, got VALUE (where). REMEDY".
     """
 
     def __init__(self, name: str, wanted: str, got: Any, *, where: str = "", remedy: str = "") -> None:
         self.name, self.wanted, self.got, self.where, self.remedy = name, wanted, got, where, remedy
         place = f" ({where})" if where else ""
-        advice = f"; {remedy}" if remedy else ""
-        super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{advice}")
+        super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{as_sentence(remedy)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(ParameterError, where=self.where, remedy=self.remedy), (self.name, self.wanted, self.got)
@@ -143,6 +142,11 @@ def warn(text: str, kind: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, kind, stacklevel=level)
+
+
+def as_sentence(remedy: str) -> str:
+    """Return a remedy as the sentence that follows a mistake, or "" without a remedy."""
+    return f". {remedy[0].upper()}{remedy[1:]}" if remedy else ""
 
 
 def shorten(value: Any, limit: int = 80) -> str:

@@ -245,7 +245,7 @@ class _Translation:
 
 
 def _digits(expression: sympy.Expr) -> int:
-    """Return decimal digits of the larger part of a fraction; 1 for any other expression."""
+    """Return decimal digits of the larger part of a fraction, or 1 for any other expression."""
     return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
@@ -363,7 +363,7 @@ def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
     if expression.is_Pow:
         return _power
     if expression.func not in _NUMPY:
-        raise FormulaError(f"{expression.func.__name__} has no numerical value; use smoother functions")
+        raise FormulaError(f"{expression.func.__name__} has no numerical value. Use smoother functions")
     return _NUMPY[expression.func]
 
 

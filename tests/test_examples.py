@@ -157,7 +157,7 @@ def test_a_script_that_a_study_imports_is_refused_in_one_line(tmp_path, monkeypa
     Path("mean_error.toml").write_text('method = "mean_error.py:mean_error"\n[axes]\nn = [10]\ntail = [2]\n')
     code, _, message = evogt("run", "mean_error.toml")
     assert code == 2
-    assert "put the call below `if __name__ == '__main__':`" in message
+    assert "Put the call below `if __name__ == '__main__':`" in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean_error.py", "mean_error.toml"]
     Path("model.py").write_text(script.split("\nstudy = ")[0])
     Path("mean_error.toml").write_text(code_blocks("docs/getting_started.md", "toml")[0])

@@ -59,7 +59,7 @@ _LONG_NAMES = {
     "scale": "scale of effect",
 }  # fmt: skip
 Setup = tuple[Array, Bools]
-"""Values of one setup (L, U, k), NaN without a value, and which runs are planned; units are dimension U."""
+"""Values of one setup (L, U, k), NaN without a value, and which runs are planned.  Units are dimension U."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _read_question(
 
 
 def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """Return the numbers of one setup and of its sentence by name; `note` is a list."""
+    """Return the numbers of one setup and of its sentence by name.  `note` is a list."""
     values, planned = setup
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))

@@ -199,7 +199,7 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
 def orders_table(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
-    """Return the table of `observed_orders`; its last row has the least-squares slopes."""
+    """Return the table of `observed_orders`.  Its last row has the least-squares slopes."""
     check_options(format=(form, FORMATS))
     rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 

@@ -133,7 +133,7 @@ def performance(
 
 
 def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
-    """Return Wilson's interval of a share over `dims` (the first has the units); NaN for a run that does not count."""
+    """Return Wilson's interval of a share over `dims`.  The first dimension has the units."""
     found: xr.DataArray = xr.apply_ufunc(
         lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
         hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]],
@@ -279,7 +279,7 @@ def over_problems(
         if name not in values.dims:
             raise InputError(f"`values` must have the dimension {name}, got {', '.join(map(str, values.dims))}")
     if values.ndim > 3:
-        raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}; use sel")
+        raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}. Use sel")
     check_options(units=(units, ("seed", "problem", "stratified")))
     direction = better or direction_and_estimand(values)[0] or LOWER
     check_options(better=(direction, (LOWER, HIGHER)))

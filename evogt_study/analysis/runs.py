@@ -54,13 +54,13 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
 
 
 def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """Return `run_numbers` of `planned`, or of the run keys that the values carry; None without either."""
+    """Return `run_numbers` of `planned`, or of the run keys that the values carry, or None without either."""
     keys = values.coords.get(KEYS) if planned is None else planned
     return None if keys is None else xr.DataArray(run_numbers(keys), dims=keys.dims)
 
 
 def keys_of_finished_runs(data: xr.Dataset) -> xr.DataArray | None:
-    """Run keys of the planned runs that are finished, "" elsewhere; None for a Dataset without run keys."""
+    """Run keys of the planned runs that are finished, "" elsewhere, or None for a Dataset without run keys."""
     keys = data.get(KEYS)
     if keys is None or "run_status" not in data:
         return keys
@@ -96,7 +96,7 @@ def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArra
 
 
 def join_numbers(numbers: Numbers) -> Numbers:
-    """Return numbers (..., n) of the distinct columns of (..., k, n); -1 where a cell of the column has no run."""
+    """Return numbers (..., n) of the distinct columns of (..., k, n), or -1 where a cell of the column has no run."""
     found = numbers[..., 0, :]
     for each in range(1, numbers.shape[-2]):
         other = numbers[..., each, :]
@@ -128,7 +128,7 @@ class Layout:
         return np.where((there == planned)[..., None], values, np.nan)
 
     def means(self, samples: Array) -> Array:
-        """Mean over the values of each unit, (..., n) -> (..., count); a single value as it is."""
+        """Mean over the values of each unit, (..., n) -> (..., count)."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.divide(*unit_sums(self.blocks(samples)))
 
@@ -150,7 +150,7 @@ def lay_out_units(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
     along: Sequence[str] = (),
 ) -> Layout:  # fmt: skip
-    """Lay out the pooled dimensions `over` of values that are compared `along` others; `units` are among them."""
+    """Lay out the pooled dimensions `over` of values that are compared `along` others.  `units` are among them."""
     own = [] if runs is None else [dim for dim in (*along, *over) if dim not in runs.dims]  # like time
     if units is None:
         named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]

@@ -109,7 +109,7 @@ def sensitivity(
     default = sample_dimensions(values)[:1]
     if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
-        raise InputError(f"`over` must be given where no dimension is of a sample ({dims}); use e.g. over={dims!r}")
+        raise InputError(f"`over` must be given where no dimension is of a sample ({dims}). Use e.g. over={dims!r}")
     default += [DRAWN] if DRAWN in values.dims else []
     pooled = statistics.check_dimensions(values, default if over is None else over)
     statistics.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))

@@ -131,13 +131,13 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
     for dim in dims:
         if dim in columns:
             message = f"`{dim}` must be another name, since a table along it has a column of this one"
-            raise InputError(f'{message}; choose other statistics, or rename it: data.rename({dim}="{dim}_value")')
+            raise InputError(f'{message}. Choose other statistics, or rename it: data.rename({dim}="{dim}_value")')
 
 
 def check_array(values: xr.DataArray) -> None:
     """Raise InputError for a Dataset or another object that is no DataArray."""
     if not isinstance(values, xr.DataArray):
-        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
+        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}. Use e.g. ds.error")
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
@@ -168,7 +168,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def report_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArray | None, missing: str) -> xr.Dataset:
-    """Follow the policy `missing` for runs without a value, counted in `RUNS`; return `found` without these counts."""
+    """Follow the policy `missing` for runs without a value, counted in `RUNS`.  Return `found` without these counts."""
     n_ok, n_planned = (int(found[name].sum()) for name in RUNS)
     if runs is not None and n_ok < n_planned and missing != "drop":  # a run at several points counts once
         own = [str(dim) for dim in values.dims if dim not in runs.dims]

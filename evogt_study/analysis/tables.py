@@ -114,7 +114,7 @@ class NumberFormat:
         return format(Decimal(scientific), "f")  # the "f" of a float has a fixed number of decimals
 
     def latex(self, value: float) -> str:
-        """Format the number for mathematics; numbers from 1 to 10 have no power of ten, as in the paper."""
+        """Format the number for mathematics.  Numbers from 1 to 10 have no power of ten, as in the paper."""
         if not math.isfinite(value):
             return r"\mathrm{nan}" if math.isnan(value) else (r"\infty" if value > 0 else r"-\infty")
         scientific = f"{value:.{self.digits - 1}e}"
@@ -233,7 +233,7 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
     following = [name for name in columns if name not in dims]
     if following:
         axes = ", ".join(map(str, statistics[following[0]].dims))
-        message = f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows {axes}; use --rows"
+        message = f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows {axes}. Use --rows"
         raise InputError(message)
     slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
     if slanting:
@@ -365,7 +365,7 @@ def summarise_variables(
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
             known = ", ".join([*map(str, each.dims), _NONE])
-            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}; name axes with --over: {known}")
+            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}. Name axes with --over: {known}")
     if request.over == (_NONE,):
         values = {name: each.expand_dims(_NONE) for name, each in values.items()}
     defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT

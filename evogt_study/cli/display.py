@@ -169,7 +169,7 @@ def runs_document(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document, in ASCII; numbers that are not finite are null."""
+    """Print one JSON document, in ASCII.  Numbers that are not finite are null."""
     click.echo(json.dumps(_plain(document), indent=2))
 
 

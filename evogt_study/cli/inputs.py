@@ -237,7 +237,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
     if found is None:
         missing = f"whose {next(iter(runs))} is not finished"
         if phase in EARLIER_PHASES:
-            missing = f"which has no {phase}; leave out --{phase}"
+            missing = f"which has no {phase}. Leave out --{phase}"
         raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
     return found
 

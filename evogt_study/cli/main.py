@@ -17,7 +17,7 @@ from evogt_study.registry import Registry
 from evogt_study.text import print_line
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes.  Click uses 2 for wrong options; 130 is a shell's 128 + SIGINT."""
+"""Exit codes.  Click uses 2 for wrong options.  130 is a shell's 128 + SIGINT."""
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run the missing cases of a study and write the result file."),
     "try": ("run", "Run one case here and show its return value or traceback."),
@@ -86,7 +86,7 @@ class _Commands(click.Group):
 
 
 def _first_line(name: str) -> str:
-    """Return the help of a registered command; a package that cannot be imported leaves the others listed."""
+    """Return the help of a registered command.  A package that cannot be imported leaves the others listed."""
     try:
         return REGISTERED[name].get_short_help_str(limit=MAX_HELP)
     except Exception as error:  # noqa: BLE001  # whatever the package raises

@@ -66,7 +66,7 @@ def status(
 
 
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
-    """Print the state of a result and write its page; return whether it is being computed."""
+    """Print the state of a result and write its page.  Return whether it is being computed."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import computation_of

@@ -42,7 +42,7 @@ class Pairs(NamedTuple):
 
 
 def sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
-    """Return the two-sided p-value of the exact sign test; 1 if there is neither a win nor a loss."""
+    """Return the two-sided p-value of the exact sign test, or 1 if there is neither a win nor a loss."""
     few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
     p = np.minimum(1.0, 2.0 * scipy.special.bdtr(few, np.maximum(total, 1), 0.5))
     return np.asarray(np.where(total > 0, p, 1.0))
@@ -73,7 +73,7 @@ def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | 
 
 
 def holm(p: Array) -> Array:
-    """Return p-values adjusted for their number (Holm 1979); NaN stays."""
+    """Return p-values adjusted for their number (Holm 1979), and keep NaN."""
     found, known = np.full(p.shape, np.nan), np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
     found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
@@ -175,7 +175,7 @@ def effect_of_wins(
 
 
 def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
-    """Return the effect of means of paired units and its interval; None if a ratio has no bounded interval."""
+    """Return the effect of means of paired units and its interval, or None if a ratio has no bounded interval."""
     both = np.isfinite(first) & np.isfinite(second)
     x, y = first[both], second[both]
     if of == MEAN and scale == RATIO:

@@ -231,7 +231,7 @@ def _bootstrap_interval(rows: Array, how: Interval) -> Array:
 
 
 def _bonett(rows: Array, confidence: float) -> Array:
-    """Return Bonett's interval of the standard deviation of complete rows (m, n); NaN for fewer than 5 values."""
+    """Return Bonett's interval of the standard deviation of complete rows (m, n), or NaN for fewer than 5 values."""
     n, z = rows.shape[1], normal_quantile(confidence)
     if n < 5:
         return np.full((len(rows), 2), np.nan)

@@ -35,7 +35,7 @@ def count(samples: Array) -> Counts:
 
 
 def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
-    """Return quotients; NaN where the denominator is not positive."""
+    """Return quotients, or NaN where the denominator is not positive."""
     found: Array = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
     return found
 
@@ -79,7 +79,7 @@ median = partial(quantile, probability=0.5)
 
 
 def geometric_mean(samples: Array) -> Array:
-    """(x_1 ... x_n)^(1/n); zero if a value is zero, NaN if one is negative."""
+    """(x_1 ... x_n)^(1/n), or zero if a value is zero, NaN if one is negative."""
     ok = ~np.isnan(samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.exp(divide(np.log(np.where(ok, samples, 1.0)).sum(axis=-1), ok.sum(axis=-1)))
@@ -108,7 +108,7 @@ def without_infinite(rows: Array) -> Array:
 
 
 def is_two_valued(samples: Array) -> bool:
-    """Test whether all values are 0 or 1, so that their mean is a share; False without values."""
+    """Test whether all values are 0 or 1, so that their mean is a share.  False without values."""
     known = samples[~np.isnan(samples)]
     return bool(known.size) and bool(np.isin(known, (0.0, 1.0)).all())
 

@@ -44,7 +44,7 @@ def add_parts(parts: Iterable[Array]) -> Array:
 
 
 def divide_parts(part: Array, rest: Array) -> Array:
-    """Return part / (part + rest); each limit is as far away as the limits of both take it."""
+    """Return part / (part + rest).  Each limit is as far away as the limits of both take it."""
 
     def ratio(a: float, b: float, none: float) -> float:
         return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
@@ -64,7 +64,7 @@ def _square_part(square: float, noise: float, error: float, units: float, confid
 
 
 def _chi_part(value: float, freedom: float, confidence: float) -> Array:
-    """Return a variance whose estimate has `freedom` degrees of freedom; zero if it is not positive."""
+    """Return a variance whose estimate has `freedom` degrees of freedom, or zero if it is not positive."""
     if not value > 0.0:
         return np.zeros(3)
     tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])

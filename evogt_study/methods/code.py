@@ -68,7 +68,7 @@ _imported_file: ContextVar[str] = ContextVar("imported_file", default="")
 
 
 class CodeKind(Enum):
-    """How code reaches a worker: as the text of a file, the name of a module, or pickled; declared code does not."""
+    """How code reaches a worker: as the text of a file, the name of a module, or pickled.  Declared code does not."""
 
     FILE = "file"
     MODULE = "module"
@@ -126,7 +126,7 @@ class UserCode:
             return Program(**json.loads(self.reference), folder=Path(self.folder), depends=depends, expected=self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
-            raise StudyError(f"{place} has other code on a worker than here; install the same on both")
+            raise StudyError(f"{place} has other code on a worker than here. Install the same on both")
         with self.enable_imports():
             outer = _imported_file.set(place)
             try:
@@ -177,7 +177,7 @@ class UserCode:
 
     @cached_property
     def folder_of_file(self) -> str:
-        """The folder of its file; computing it takes as long as a trivial run."""
+        """The folder of its file.  Computing it takes as long as a trivial run."""
         return str(Path(self.path).parent)
 
     @cached_property
@@ -411,7 +411,7 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
     if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
         raise StudyError(
             f"`{reference}` must be code of the study or of an installed package, got the module {module} of Python's "
-            "standard library; write a function that calls it"
+            "standard library. Write a function that calls it"
         )
 
 
@@ -480,7 +480,7 @@ def check_no_import(name: str) -> None:
     """Raise StudyError if a file that is being imported for a study calls the function `name`."""
     if file := _imported_file.get():
         raise StudyError(
-            f"`{name}` must not be called when a study imports {file}; put the call below `if __name__ == '__main__':`"
+            f"`{name}` must not be called when a study imports {file}. Put the call below `if __name__ == '__main__':`"
         )
 
 
@@ -523,7 +523,7 @@ def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
         except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise StudyError(
                 f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
-                f"{shorten(str(error))}; make that inside the function"
+                f"{shorten(str(error))}. Make that inside the function"
             ) from None
 
 
@@ -555,7 +555,7 @@ def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def _record_default(default: Any) -> Any:
-    """Return the default of an argument in a declaration; of one that no study file can state it is null."""
+    """Return the default of an argument in a declaration.  It is null for a value that no study file can state."""
     if isinstance(default, (Exact, np.generic)):
         return default.stated if isinstance(default, Exact) else to_json(default)
     return None if is_composite(default) else default

@@ -123,7 +123,7 @@ class Program:
         if not (self.shell or self.container or shutil.which(str(path) if "/" in program else program)):
             remedy = f"make it executable with `chmod +x {shlex.quote(program)}`"
             if "/" not in program:
-                remedy = "it is not on the PATH" + f"; write ./{program}" * path.is_file()
+                remedy = "it is not on the PATH" + f". Write ./{program}" * path.is_file()
             elif not path.is_file():
                 remedy = f"there is no file {path}; compile it"
             raise StudyError(f"`command` must name a program that can be executed, got {program}; {remedy}")
@@ -258,13 +258,13 @@ def parse_shell(command: str) -> tuple[str, Sequence[str]]:
             fields.append(match[0])
             return f"{around}${{{len(fields)}}}{around[::-1]}"
         if match[0] == "<<":
-            raise StudyError("`command` must have no `<<`; write a script")
+            raise StudyError("`command` must have no `<<`. Write a script")
         if match[0][0] == "'":
             return _FIELD.sub(lambda each: replace(each, "'\""), match[0])
         if match[0][0] == '"':
             return _IN_QUOTES.sub(lambda each: replace(each, ""), match[0])
         if (match[0][0] == "`" or match[0][:2] == "$(") and (found := _FIELD.search(match[0])):
-            raise StudyError(f"`command` must have no parameter in $(...) in quotes, got {found[0]}; use a script")
+            raise StudyError(f"`command` must have no parameter in $(...) in quotes, got {found[0]}. Use a script")
         return match[1] or match[0]
 
     return _SHELL.sub(replace, command), fields

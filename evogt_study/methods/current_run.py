@@ -47,7 +47,7 @@ class _Run:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the run, which this process holds; a run without a result has a temporary one."""
+        """The folder of the run, which this process holds.  A run without a result has a temporary one."""
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
@@ -59,7 +59,7 @@ class _Run:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Lock a file; return False if another process has locked it."""
+    """Lock a file.  Return False if another process has locked it."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:

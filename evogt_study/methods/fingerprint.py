@@ -144,7 +144,7 @@ class Scope:
         return found
 
     def find_only_binder(self, name: str) -> Statement | None:
-        """Return the statement that binds a name; None if there are others, or statements that change the value."""
+        """Return the statement that binds a name, or None if there are others, or statements that change the value."""
         binders = self.binders.get(name, ())
         is_changed = name in self.changers and not isinstance((self.names or {}).get(name), ModuleType)
         return binders[0] if len(binders) == 1 and not is_changed else None
@@ -164,7 +164,7 @@ class Scope:
         return True
 
     def find_definition(self, function: FunctionType) -> Any:
-        """Return the syntax tree of a function; None if the text does not give its code, as after a change."""
+        """Return the syntax tree of a function, or None if the text does not give its code, as after a change."""
         code = function.__code__  # its name is the one in the text, also if a decorator gave the function another
         known, form = syntax.find_functions(self.text).get(code.co_qualname, ()), syntax.describe_code(code)
         return next((node for node, each in known if each == form), None)
@@ -176,7 +176,7 @@ class Scope:
         return not is_in_text or self.find_definition(function) is not None
 
     def hash_used(self) -> str:
-        """Return the form of the used statements; their order counts only as far as it changes the values."""
+        """Return the form of the used statements.  Their order counts only as far as it changes the values."""
         # without statements whose values count in their place
         kept = [each for each in self.statements if each in self.kept and not each.is_replaced_by(self.values)]
         bound = Counter(name for each in kept for name in each.names.binds)
@@ -255,7 +255,7 @@ class UsedCode:
         return self.scopes[key]
 
     def find_module(self, scope: Scope, name: str) -> Scope | None:
-        """Return the scope of a module that `scope` imports; None unless it is one of the user's own."""
+        """Return the scope of a module that `scope` imports, or None unless it is one of the user's own."""
         top = syntax.get_root(name)
         if not name or top == local_files.PACKAGE:
             return None
@@ -296,7 +296,7 @@ class UsedCode:
     # --- which definitions are used ---
 
     def need(self, scope: Scope, dotted: str) -> None:
-        """Add what a name means, with the attributes behind it that are used; "" for everything in a file."""
+        """Add what a name means, with the attributes behind it that are used, or "" for everything in a file."""
         if dotted not in scope.used:
             scope.used.add(dotted)
             self.waiting.append((scope, dotted, True))

@@ -62,7 +62,7 @@ class FunctionMethod(Method):
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        """Arguments that are annotated as paths; annotations may be strings."""
+        """Arguments that are annotated as paths.  Annotations may be strings."""
         arguments = inspect.signature(self.function).parameters.items()
         return frozenset(name for name, each in arguments if each.annotation in _PATHS)
 

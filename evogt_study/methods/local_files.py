@@ -28,7 +28,7 @@ _PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in (
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a file; empty if it is no text."""
+    """Return the text of a file, empty if it is no text."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except (OSError, ValueError):
@@ -78,7 +78,7 @@ def find_module_file(folder: Path, name: str) -> Path | None:
 
 
 def find_search_folder(top: str) -> Path | None:
-    """Return the folder on Python's path that has a module of the user's own; None for any other name."""
+    """Return the folder on Python's path that has a module of the user's own, or None for any other name."""
     for place in sys.path if top not in sys.stdlib_module_names else ():
         path = find_module_file(Path(place), top)
         if path is not None and path.is_file():
@@ -127,7 +127,7 @@ def find_imported_files(path: Path, source: str, root: Path, package: str = "") 
 
 
 def _list_imports(source: str, package: str) -> Iterator[str]:
-    """Yield dotted names of what may be modules; none if the file is no Python."""
+    """Yield dotted names that may be modules, or none if the file is no Python."""
     try:
         statements = parse_statements(source)
     except (SyntaxError, ValueError, RecursionError):

@@ -40,7 +40,7 @@ class Method(ABC):
     keywords: ClassVar[tuple[str, ...]] = ()
     """Keywords in the metadata of its results."""
     stage_parameters: tuple[str, ...] | None = None
-    """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
+    """Parameters of the early, expensive stages that cases share, outermost first.  None: nothing is shared."""
     plain_parameters: Collection[str] = ()
     """Parameters that decide neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
     has_streams: bool = False
@@ -62,7 +62,7 @@ class Method(ABC):
         return tuple(name for name in self.parameters if name not in self.plain_parameters)
 
     def scalars(self, values: Values) -> tuple[str, ...] | None:
-        """Return the variables of a record that are single numbers; None if only a run shows them."""
+        """Return the variables of a record that are single numbers, or None if only a run shows them."""
         return None
 
 
@@ -79,7 +79,7 @@ class BoundCase(ABC):
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
-        """Compute the case.  Any exception makes the run fail; RunError is for expected reasons."""
+        """Compute the case.  Any exception makes the run fail.  RunError is for expected reasons."""
 
     @property
     def plain(self) -> Values:
@@ -108,12 +108,12 @@ class BoundCase(ABC):
 
     @property
     def work(self) -> float | None:
-        """Estimate of the seconds of a run that shares no stage; None if unknown."""
+        """Estimate of the seconds of a run that shares no stage, or None if unknown."""
         return None
 
     @property
     def memory(self) -> float:
-        """Estimate of the peak memory of a run, in bytes; 0 if unknown."""
+        """Estimate of the peak memory of a run, in bytes, or 0 if unknown."""
         return 0.0
 
 
@@ -121,7 +121,7 @@ class StageCache(Protocol):
     """Results of stages that cases share."""
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage` for `key`; call `compute` if it is not known."""
+        """Return the result of `stage` for `key`.  Call `compute` if it is not known."""
 
 
 @lru_cache(maxsize=64)  # all cases of a user function have one setup

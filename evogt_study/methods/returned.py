@@ -79,7 +79,7 @@ class _RecordBuilder:
 
     # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
-        """Add a value; of_object: it is a field of a result object.  An empty name is the returned object itself."""
+        """Add a value.  of_object: it is a field of a result object.  An empty name is the returned object itself."""
         if hasattr(value, "to_xarray"):  # of pandas
             try:
                 value = value.to_xarray()
@@ -122,7 +122,7 @@ class _RecordBuilder:
                 self.add(name, value)
 
     def _add_field(self, name: str, value: Any) -> None:
-        """Add a field of a result object; an empty array is missing, a list of arrays is one variable for each."""
+        """Add a field of a result object.  An empty array is missing, a list of arrays is one variable for each."""
         if isinstance(value, np.ndarray) and not value.size:
             self.lacks_a_value = True
         elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
@@ -132,7 +132,7 @@ class _RecordBuilder:
             self.add(name, value, of_object=True)
 
     def _add_dataset(self, prefix: str, data: Any) -> None:
-        """Add a Dataset; prefix: the names of its group of a DataTree, or of the mapping that holds it."""
+        """Add a Dataset.  prefix: the names of its group of a DataTree, or of the mapping that holds it."""
         self._add_coordinates(prefix, data.coords)
         for name, value in data.data_vars.items():
             own = f"{prefix}{name}"
@@ -198,7 +198,7 @@ def _is_of_scipy(value: Any) -> bool:
 
 
 def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a result object; private ones of SciPy are left out."""
+    """Yield the fields of a result object.  Private ones of SciPy are left out."""
     found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
     if is_dataclass(value):
         found = {field.name: getattr(value, field.name) for field in fields(value)}

@@ -51,7 +51,7 @@ MAX_OBJECTS = 100_000
 
 
 def add_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the parameters of a function; a function with `rng` also has a `seed`, and `rng` may have no value."""
+    """Return the parameters of a function.  A function with `rng` also has a `seed`, and `rng` may have no value."""
     if RNG not in parameters:
         return dict(parameters)
     known = parameters[SEED].default if SEED in parameters else None

@@ -212,7 +212,7 @@ class Names(ast.NodeVisitor):
 
 
 def find_owner(node: ast.expr) -> str:
-    """Return the name of the variable whose attribute or entry this is; "" for another expression."""
+    """Return the name of the variable whose attribute or entry this is, or "" for another expression."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -271,7 +271,7 @@ class Statement:
 
     @property
     def assigned(self) -> ast.expr | None:
-        """The value of ``name = value``; None for other statements."""
+        """The value of ``name = value``, or None for other statements."""
         match self.node:
             case ast.Assign(targets=[ast.Name()], value=value):
                 return value
@@ -405,7 +405,7 @@ def list_cells(names: Mapping[str, Any]) -> Iterator[str]:
 
 
 def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements without definitions that a later cell has replaced; equal ones count once."""
+    """Return the statements without definitions that a later cell has replaced.  Equal ones count once."""
     kept: list[Statement] = []
     last: dict[str, str] = {}
     for each in reversed(statements):

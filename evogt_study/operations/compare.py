@@ -21,7 +21,7 @@ from evogt_study.storage.arrays import Packed
 RUNS_AT_ONCE = 64
 Values = npt.NDArray[Any]
 _Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
-"""Dimensions and values of a run by name; True in the key marks an attribute of the returned Dataset."""
+"""Dimensions and values of a run by name, or True in the key marks an attribute of the returned Dataset."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _format_value(value: Any) -> str:
 
 
 def read_runs(path: Path) -> dict[str, RunRecords]:
-    """Return the runs of a result by phase, as the method returned them; empty for a file without an index."""
+    """Return the runs of a result by phase, as the method returned them, empty for a file without an index."""
     partial = read_unfinished(path)
     if partial is not None:
         return {phase: table.records()[0] for phase, table in partial.tables.items()}
@@ -190,7 +190,7 @@ def variables(records: RunRecords) -> tuple[str, ...]:
 
 
 def software_changes(stored: str, now: str) -> str:
-    """Describe the differences of two version sets; empty if they are equal."""
+    """Describe the differences of two version sets, empty if they are equal."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)

@@ -173,7 +173,7 @@ def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) 
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["run_status"].dims)
             what = "follows other axes" if name in data.coords else "is no parameter"
-            raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}; select one value of it there")
+            raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}. Select one value of it there")
         constant = data[name]
         data = data.drop_vars(name)
         data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
@@ -198,7 +198,7 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
     other = next((label for label in labels if facts[label] != facts[labels[0]]), None)
     if other is not None:
         raise InputError(
-            f"{what} cannot be joined: {facts[labels[0]]} in {labels[0]!r}, {facts[other]} in {other!r}; rename it, or "
+            f"{what} cannot be joined: {facts[labels[0]]} in {labels[0]!r}, {facts[other]} in {other!r}. Rename it, or "
             "leave it out, in one of them"
         )
 
@@ -220,7 +220,7 @@ def _describe(variable: xr.Variable) -> str:
 
 
 def _is_text(variable: xr.Variable) -> bool:
-    """Return True for strings; integers that no float holds are objects too."""
+    """Return True for strings.  Integers that no float holds are objects too."""
     return variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu"
 
 

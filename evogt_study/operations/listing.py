@@ -134,7 +134,7 @@ def _method(data: xr.Dataset) -> str:
 def _list_result(
     path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
 ) -> Listed | None:
-    """Describe a result with the runs that meet the conditions; None if there is none."""
+    """Describe a result with the runs that meet the conditions, or None if there is none."""
     status = data["run_status"]
     there = data["run_key"].values != ""
     for each in conditions:

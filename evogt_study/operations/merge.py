@@ -229,7 +229,7 @@ def _joint_text(sources: Sequence[Source]) -> str:
 
 
 def _values_in_text(raw: Any) -> list[Any] | None:
-    """Return the values of an axis in a study text; None for a spaced range and for objects under names."""
+    """Return the values of an axis in a study text, or None for a spaced range and for objects under names."""
     if isinstance(raw, dict):
         return validate_table(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
     return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
@@ -258,7 +258,7 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
                 reason = join_names(_other_constants(source, sources), 3)
                 raise ResultError(
                     f"{source.path} holds {len(lost)} runs of the {name} that {study.file} does not ask for, e.g. {at} "
-                    f"({reason or 'a rule, the output, the pilot or the code of the method differs'}); name a study "
+                    f"({reason or 'a rule, the output, the pilot or the code of the method differs'}). Name a study "
                     "file that asks for everything with --study, or leave this file out"
                 )
     return plans
@@ -297,7 +297,7 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
     missing = next((at for at in choice.first_candidates(study.space).table if at not in table), None)
     if missing is not None:
         raise ResultError(
-            f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for; run "
+            f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for. Run "
             "that part too, or leave it out of the study file named with --study"
         )
     return ParameterTable(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})

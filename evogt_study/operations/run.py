@@ -421,7 +421,7 @@ class StudyRun:
         return whole
 
     def tables(self) -> dict[str, RunTable]:
-        """Return the finished runs of each phase in turn; the next phase uses the choice of the one before."""
+        """Return the finished runs of each phase in turn.  The next phase uses the choice of the one before."""
         tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
@@ -502,7 +502,7 @@ class StudyRun:
             raise StudyError(f"{problem} ({self.study.file}). Rename it.")
         for name in sorted({*plan.space.names} & returned):
             problem = f"`{name}` must be another name, since the method returns something of this one"
-            raise StudyError(f"{problem} ({self.study.file}); rename the dimension")
+            raise StudyError(f"{problem} ({self.study.file}). Rename the dimension")
 
     def check_failures(self, failed: int, table: RunTable) -> None:
         """Stop a study with too many failed runs, since more of them would not help to find the mistake."""

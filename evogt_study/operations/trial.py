@@ -174,7 +174,7 @@ def try_case(
 
 
 def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords]) -> Trial:
-    """Compute case number `index` of a result again, from nothing, and compare it; `runs` are from `read_runs`."""
+    """Compute case number `index` of a result again, from nothing, and compare it.  `runs` are from `read_runs`."""
     where, case = point(here.plan.space, index), here.plan.case(index)
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}). Choose another case.")

@@ -136,7 +136,7 @@ def _check(
     folder: Path | None,
     announce: Announce,
 ) -> Verification:
-    """Check as `verify` a result with intact bytes; `phases` stays empty."""
+    """Check as `verify` a result with intact bytes.  `phases` stays empty."""
     for phase, data in groups.items():
         digest = data.attrs.get("study_sha256")
         if hashlib.sha256(str(data.attrs.get("study")).encode()).hexdigest() != digest:
@@ -275,7 +275,7 @@ def _check_attributes(result: ResultWithPlan, name: str, variable: xr.DataArray)
 
 
 def _check_coordinates(result: ResultWithPlan) -> Iterator[str]:
-    """Check the coordinates of the study; `_check_choices` checks the choices of earlier phases."""
+    """Check the coordinates of the study.  `_check_choices` checks the choices of earlier phases."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)

@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def relative_difference(self) -> float:
-        """(computed - published) / |published|; NaN for a string and for zero."""
+        """(computed - published) / |published|, or NaN for a string and for zero."""
         published = to_number(self.published)
         if isinstance(self.computed, str) or not published:
             return math.nan
@@ -93,7 +93,7 @@ class Entry:
 
 
 def to_number(text: str) -> float | None:
-    """Return a printed number; None for a string such as "singular"."""
+    """Return a printed number, or None for a string such as "singular"."""
     try:
         return float(text)
     except ValueError:

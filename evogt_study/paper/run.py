@@ -39,7 +39,7 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
     for path in paths:
         if not path.exists():
             raise InputError(
-                f"`STUDIES` must be study files or folders, got {path}, which does not exist; run from a checkout of "
+                f"`STUDIES` must be study files or folders, got {path}, which does not exist. Run from a checkout of "
                 "the project, or name them"
             )
         files += sorted(path.glob("*.toml")) if path.is_dir() else [path]

@@ -26,7 +26,7 @@ LEAST_TAU = 1e-15
 """Smallest threshold that is proposed.  Smaller directions are rounding."""
 _FINER = 1.5
 """Factor of the points per direction of a finer rule."""
-NONLINEAR = "`evogt advise` needs a linear problem with one field; use `reference` for errors of other problems ({})"
+NONLINEAR = "`evogt advise` needs a linear problem with one field. Use `reference` for errors of other problems ({})"
 
 
 @dataclass(frozen=True)

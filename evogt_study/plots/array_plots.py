@@ -77,7 +77,7 @@ def _use_own_coordinate(data: xr.Dataset, variable: str, dim: str) -> tuple[xr.D
 
 
 def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
-    """Draw median and band of each series at each x; runs without any value are left out."""
+    """Draw median and band of each series at each x.  Runs without any value are left out."""
     levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
     for number, one in np.ndindex(values.shape[:2]):
         lines = values[number, one, 0]
@@ -131,7 +131,7 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     `at` may select one tau, whose cut is then the only one.  Raises InputError if they were not recorded.
     """
     if variable not in data:
-        raise InputError(f"`{variable}` must be in the file to draw it; put it into `record` of the study's [output]")
+        raise InputError(f"`{variable}` must be in the file to draw it. Put it into `record` of the study's [output]")
     here, roles, cuts = _select_decompositions(data, request.roles)
     runs = groups.group_runs(here, variable, roles, wanted=("hue", "col"), own=True)
     with np.errstate(invalid="ignore"):
@@ -214,7 +214,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
 def _select_run(data: xr.Dataset, roles: groups.PlotRoles) -> tuple[xr.Dataset, str]:
     """Return the fields of one run at one time, over at most two directions, and a description of the selection."""
     if FIELD not in data:
-        raise InputError(f"`{FIELD}` must be in the file to draw it; put it into `record` of the study's [output]")
+        raise InputError(f"`{FIELD}` must be in the file to draw it. Put it into `record` of the study's [output]")
     axes = groups.axes_of(data, FIELD)
     unknown = [name for name in roles.at if name not in data[FIELD].dims]
     if unknown:
@@ -293,7 +293,7 @@ def _draw_panels(
 
 
 def _largest(field: Array) -> float:
-    """Return the largest finite magnitude; one if all are zero, since a colour scale needs a width."""
+    """Return the largest finite magnitude, or one if all are zero, since a colour scale needs a width."""
     return _max_finite(field) or 1.0
 
 
@@ -302,7 +302,7 @@ def _max_finite(field: Array) -> float:
 
 
 def _draw_panel(axes: Axes, points: xr.DataArray, values: Array, title: str, **colours: Any) -> Any:
-    """Draw one panel of colours; the points may be spaced unevenly.  As an image also in SVG: else a path per cell."""
+    """Draw one panel of colours.  The points may be spaced unevenly.  As an image also in SVG: else a path per cell."""
     up, across = map(str, points.dims)
     rows, columns = (slice(None, None, math.ceil(length / MAX_CELLS)) for length in values.shape)
     mesh = axes.pcolormesh(

@@ -177,7 +177,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _group_along(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> groups.GroupedRuns:
-    """Return the runs over a numeric axis; if x is measured in each run, its medians are the numbers along x."""
+    """Return the runs over a numeric axis.  If x is measured in each run, its medians are the numbers along x."""
     if roles.x is None or not groups.is_measured(data, roles):
         return groups.group_runs(data, variable, roles, numeric=True)
     axes = replace(roles, x=None)
@@ -213,7 +213,7 @@ def _draw_series(
 
 
 def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
-    """Draw lines c x^p behind the data, through a median of each panel; none if a scale is not logarithmic."""
+    """Draw lines c x^p behind the data, through a median of each panel, unless a scale is not logarithmic."""
     if not slopes or any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
         return []
     limits = drawn[0].get_ylim()  # of the data: a line that leaves them must not stretch the scale

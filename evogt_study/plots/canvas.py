@@ -77,7 +77,7 @@ class Plot(NamedTuple):
 
 
 class DisplayedFigure(Figure):
-    """Figure that a notebook shows as the value of a cell, at its size in inches; pyplot does not know it."""
+    """Figure that a notebook shows as the value of a cell, at its size in inches.  Pyplot does not know it."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
@@ -167,7 +167,7 @@ class Canvas:
         self.add_legend([*handles, *more], labels, title, lines=lines)
 
     def add_footnote(self, text: str) -> None:
-        """Put a footnote below the panels; on axes of the user only the count of runs, above the last of them."""
+        """Put a footnote below the panels.  On axes of the user only the count of runs, above the last of them."""
         self.footnote = text
         look: dict[str, Any] = {"fontsize": style.tick_size(), "color": style.QUIET}
         if self.request.notes and not self.is_own:

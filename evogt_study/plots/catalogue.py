@@ -108,7 +108,7 @@ def _capitalise(text: str) -> str:
 
 
 def _explain_labels(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> str:
-    """Return the long names of the variable and of x if the figure has their declared labels; else an empty string."""
+    """Return the long names of the variable and of x if the figure has their declared labels, else an empty string."""
     names = [name for name in (variable, roles.x) if name in data.variables and LABEL in data[name].attrs]
     texts = [f"{_MARKUP.sub('', groups.label_of(data[name]))} = {groups.title_of(data[name])}" for name in names]
     return f"Labels: {'; '.join(texts)}" if texts else ""
@@ -145,7 +145,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
             (str(name) for name in data.data_vars if _is_time_series(data, str(name), groups.PlotRoles())), None
         )
         if found is None:
-            raise InputError("`FILE` must hold a time series to draw, got none; put e.g. error_history into `record`")
+            raise InputError("`FILE` must hold a time series to draw, got none. Put e.g. error_history into `record`")
         return found
     variable = main_variable(data)
     if variable is not None:
@@ -153,7 +153,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     planned = status_codes(data["run_status"])[mark_first_cells(run_numbers(data[KEYS]))]
     arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
     if has_no_error(data):
-        raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
+        raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.variable_dimensions(data, name))}" for name in arrays)
         raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
@@ -184,7 +184,7 @@ def _has_distribution(data: xr.Dataset, variable: str, roles: groups.PlotRoles) 
 
 
 def _has_rank(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
-    """Test for an error of the PDE method beside its rank; a user function may return something else by this name."""
+    """Test for an error of the PDE method beside its rank.  A user function may return something else by this name."""
     if (
         variable != "error"
         or "rank" not in data

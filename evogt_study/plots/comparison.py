@@ -196,7 +196,7 @@ def _setup_values(found: xr.Dataset) -> list[list[str]]:
 
 
 def axis_to_compare(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> str | None:
-    """Return the axis whose values can be compared; None without one, or with too few seeds."""
+    """Return the axis whose values can be compared, or None without one, or with too few seeds."""
     here = groups.select_point(data, roles.at, groups.axes_of(data, variable))
     axes, over = groups.axes_of(here, variable), _sample_axes(here, variable, roles)
     named = [roles.hue] if roles.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]

@@ -121,7 +121,7 @@ class GroupedRuns:
 
     @property
     def medians(self) -> Array:
-        """Median of the values of each group, (P, S, X), infinite ones too; NaN without any."""
+        """Median of the values of each group, (P, S, X), infinite ones too, or NaN without any."""
         found = np.full(self.planned.shape[:3], np.nan)
         for position in np.ndindex(*found.shape):
             values = self.values[position].ravel()
@@ -142,7 +142,7 @@ class GroupedRuns:
         return interval(first.reshape(*first.shape[:4], -1), Interval("median"))
 
     def format_missing(self, *position: int) -> str:
-        """Return k/n for a group that lacks runs; else an empty string."""
+        """Return k/n for a group that lacks runs, else an empty string."""
         ok, planned = int(self.present[position].sum()), int(self.planned[position].sum())
         return f"{ok}/{planned}" if ok < planned else ""
 
@@ -154,7 +154,7 @@ class GroupedRuns:
         return ", ".join(filter(None, [along, self.hue.describe(series), self.col.describe(panel)]))
 
     def list_incomplete(self, most: int = 12) -> str:
-        """Return the groups that lack runs, "3/4 at N = 40, fast"; of more than `most` the others are counted."""
+        """Return the groups that lack runs, "3/4 at N = 40, fast".  Of more than `most` the others are counted."""
         groups = [each for each in np.ndindex(*self.planned.shape[:3]) if self.format_missing(*each)]
         texts = [" at ".join(filter(None, (self.format_missing(*each), self.describe_group(*each)))) for each in groups]
         return ", ".join(texts[:most]) + (f" and {len(texts) - most} more groups" if len(texts) > most else "")
@@ -363,7 +363,7 @@ def _numbers_along(data: xr.Dataset, name: str | None, order: Sequence[str]) -> 
     numbers = data[name].variable
     inside = [str(dim) for dim in numbers.dims if dim not in order and numbers.sizes[dim] > 1]
     if inside:
-        raise InputError(f"`--x` must be the same within a sample, {name} follows {', '.join(inside)}; leave it out")
+        raise InputError(f"`--x` must be the same within a sample, {name} follows {', '.join(inside)}. Leave it out")
     kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
     bare = kept.transpose(*(dim for dim in order if dim in kept.dims)).values.astype(float)
     sizes = [data.sizes.get(dim, 1) for dim in order]
@@ -439,7 +439,7 @@ def is_error(array: xr.DataArray) -> bool:
 
 
 def title_of(array: xr.DataArray) -> str:
-    """Return the long name of an array with its units; its name without a long name, or if that is a Greek letter."""
+    """Return the long name of an array with its units.  Its name without a long name, or if that is a Greek letter."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _with_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 

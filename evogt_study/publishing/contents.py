@@ -74,7 +74,7 @@ class Deposit:
 
     @property
     def created(self) -> str:
-        """Date of the latest result, YYYY-MM-DD; the deposit has no other, so that it is the same when made again."""
+        """Date of the latest result, YYYY-MM-DD.  The deposit has no other, so that it is the same when made again."""
         return max(each.attributes["date_created"] for each in self.studies)[:10]
 
     @property
@@ -104,7 +104,7 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     names = [path.stem for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"`RESULT` must be files of different names, got two of the name {twice!r}; rename one")
+        raise InputError(f"`RESULT` must be files of different names, got two of the name {twice!r}. Rename one")
     studies = [collect_study(path) for path in paths]
     more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
     return Deposit(title or studies[0].title + more, _publication(studies), studies)
@@ -116,7 +116,7 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
     if not stated:
         raise InputError(
             "`[publication]` must name creators and a license to publish results, got none "
-            f"({studies[0].attributes.get('study_file', studies[0].path)}); add it to the study file, or give "
+            f"({studies[0].attributes.get('study_file', studies[0].path)}). Add it to the study file, or give "
             "evs.Study(publication={...}) where there is none, and run the study again, which computes nothing for it"
         )
     first, publication = stated[0]
@@ -195,7 +195,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
             # resolved, since a link or `..` may lead out of the folder
             inside = each.resolve()
             if not inside.is_relative_to(folder.resolve()):
-                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published; move it")
+                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published. Move it")
             found[inside.relative_to(folder.resolve()).as_posix()] = inside
     return dict(sorted(found.items()))
 

@@ -181,7 +181,7 @@ def _one_or_list(entities: Iterable[Entity]) -> Any:
 
 
 def _split_name(creator: CreatorTable) -> tuple[str, str] | None:
-    """Return family and given name of a person; None for an organisation, whose name has no comma."""
+    """Return family and given name of a person, or None for an organisation, whose name has no comma."""
     family, comma, given = creator.name.partition(",")
     return (family.strip(), given.strip()) if comma else None
 

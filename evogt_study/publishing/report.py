@@ -71,7 +71,7 @@ class Conclusion(NamedTuple):
 
 
 class ReportTable(NamedTuple):
-    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
+    """A table of the page: the first `heads` columns name the row.  `left_out` rows are not shown."""
 
     title: str
     header: Sequence[str]
@@ -156,7 +156,7 @@ def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
 
 
 def list_conclusions(made: xr.Dataset) -> Conclusion | None:
-    """Return the conclusions of a comparison; None if no setup has a leader."""
+    """Return the conclusions of a comparison, or None if no setup has a leader."""
     leaders, conclusions = (made[name].values.ravel().tolist() for name in ("leader", "conclusion"))
     known = [i for i, leader in enumerate(leaders) if leader]
     if not known:
@@ -358,7 +358,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
 
 
 def _can_rerun(data: xr.Dataset) -> bool:
-    """Test for a study whose functions are in files; other functions are recorded as text."""
+    """Test for a study whose functions are in files.  Other functions are recorded as text."""
     declared = _parse_json(str(data.attrs.get(DECLARATION, "")))
     codes = declared.get("codes") if isinstance(declared, dict) else None
     return not (isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()))
@@ -370,7 +370,7 @@ def _file_name(file: str) -> str:
 
 
 def find_problems(study: str) -> dict[str, Markup]:
-    """Return the problems that the text of a study states, as lists in HTML, by axis value; "" for the only one."""
+    """Return the problems that the text of a study states, as lists in HTML, by axis value, or "" for the only one."""
     try:
         table = tomllib.loads(study)
     except (ValueError, RecursionError):

@@ -214,7 +214,7 @@ def _of_runs(
     column: RunColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
-    """Return the values of all runs; arrays of numbers are read when they are used, unless they have `cells`."""
+    """Return the values of all runs.  Arrays of numbers are read when they are used, unless they have `cells`."""
     if cells is not None or not column.dims or column.dtype.kind in "OMm":
         known = cells or column.loaded(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
@@ -230,7 +230,7 @@ def _of_runs(
 
 # fastpath: xarray imports dask.array, for 0.3 s, to look whether the values are one of its arrays
 def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any = None) -> xr.Variable:
-    """Return a variable; numbers and strings are used as they are."""
+    """Return a variable.  Numbers and strings are used as they are."""
     values = np.asarray(values)
     return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
 
@@ -238,7 +238,7 @@ def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any =
 def _variable(
     dims: tuple[str, ...], cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_], attributes: Mapping[str, Any]
 ) -> xr.Variable:
-    """Return values of one type; integers and booleans are floats, or objects if large, if some are `missing`."""
+    """Return values of one type.  Integers and booleans are floats, or objects if large, if some are `missing`."""
     if cells.dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     if cells.dtype.kind not in "biu" or not missing.any():

@@ -28,7 +28,7 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 
 
 def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
-    """Return a variable over all cases, NaN for a run that is not ok; None if it is no number."""
+    """Return a variable over all cases, NaN for a run that is not ok, or None if it is no number."""
     column = table.columns.get(name)
     if column is None or not column.is_number:
         return None
@@ -86,7 +86,7 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
 
 
 def choose_so_far(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...] | None:
-    """Choose parameters; None if runs that the choice needs are missing, or if no candidate is left."""
+    """Choose parameters, or None if runs that the choice needs are missing, or if no candidate is left."""
     try:
         return None if phase.choice is not None and len(table.missing()) else choose_parameters(phase, table)
     except PilotError:
@@ -173,7 +173,7 @@ def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, An
 
 
 def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> ParameterTable | None:
-    """Return the seeds that results planned together, by their run keys; None without a target precision."""
+    """Return the seeds that results planned together, by their run keys, or None without a target precision."""
     if phase.precision is None:
         return None
     names = [name for name in phase.space.names if name != SEED]

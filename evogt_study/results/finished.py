@@ -80,7 +80,7 @@ class FinishedRuns:
         wanted: Callable[[Status], bool] = is_finished,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> RunTable:
-        """Fill a table with the finished runs that are `wanted` and `usable`, and these variables; None: all."""
+        """Fill a table with the finished runs that are `wanted` and `usable`, and these variables (None: all)."""
         self._planned.append(table)
         reused = self.reused[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
@@ -108,7 +108,7 @@ class FinishedRuns:
         return table
 
     def fill_phases(self, variables: Sequence[str] | None) -> bool:
-        """Fill the tables of the phases whose cases are known; return False if there are no runs and no files."""
+        """Fill the tables of the phases whose cases are known.  Return False if there are no runs and no files."""
         chosen = list[ParameterTable]()
 
         def fill(names: Sequence[str] | None, plan: Plan) -> RunTable:
@@ -147,7 +147,7 @@ class FinishedRuns:
         return np.asarray(np.any([table.contains(keys) for table in self._planned], axis=0))
 
     def count_unplanned(self) -> int:
-        """Return the number of runs of the result that are not planned; 0 if this is not known yet."""
+        """Return the number of runs of the result that are not planned, or 0 if this is not known yet."""
         if not self.history or (self.tables and MAIN not in self.tables):
             return 0
         keys = ResultFile(self.path).keys()
@@ -188,7 +188,7 @@ class FinishedRuns:
         _remove_empty(store.path)
 
     def warn(self, kept: int) -> None:
-        """Warn of runs moved to the store, and of files that were not read; one line each."""
+        """Warn of runs moved to the store, and of files that were not read, in one line each."""
         if kept:
             warn(
                 f"moved {kept:,} finished runs to {store_folder(self.path)} because the study no longer includes them "
@@ -202,7 +202,7 @@ class FinishedRuns:
 
 
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the history of the result at `path` by phase, and the state of its study; empty if there is no result."""
+    """Return the history of the result at `path` by phase, and the state of its study, empty if there is no result."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
             known = parse_json(read_bytes(description_path(path)))
@@ -250,7 +250,7 @@ def _explain_conflict() -> Iterator[None]:
 def read_finished_runs(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> FinishedRuns | None:
-    """Read the finished runs of `study`; None if there are none.  variables: as in `FinishedRuns.fill`."""
+    """Read the finished runs of `study`, or None if there are none.  variables: as in `FinishedRuns.fill`."""
 
     def read() -> FinishedRuns | None:
         reader = FinishedRuns(study, path, others, check=variables is None)
@@ -266,7 +266,7 @@ def describe(result: Path, study: Study) -> None:
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
-    """Read the finished runs of a result without its study file; None if there are none.  Raises ResultError."""
+    """Read the finished runs of a result without its study file, or None if there are none.  Raises ResultError."""
     path = description_path(result)
     try:
         known = parse_json(read_bytes(path))

@@ -85,7 +85,7 @@ class Index:
 
 
 def pack_records(records: RunRecords) -> RunRecords:
-    """Return records whose arrays are packed, as workers send them; a coordinate that runs share is stored once."""
+    """Return records whose arrays are packed, as workers send them.  A coordinate that runs share is stored once."""
     groups: dict[tuple[object, ...], list[Stack]] = {}
     stacks = [stack for stack in records.stacks if not stack.dims or isinstance(stack.values, Packed)]
     for stack in (stack for stack in records.stacks if stack.dims and not isinstance(stack.values, Packed)):
@@ -164,7 +164,7 @@ def decode(packed: bytes) -> Any:
 
 
 def describe_records(records: RunRecords) -> dict[str, Any]:
-    """Return records as a tree for `encode`; of messages and outputs, the rows of those that are not empty."""
+    """Return records as a tree for `encode`.  Of messages and outputs, the rows of those that are not empty."""
     sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
     texts = {}
     for name in ("messages", "outputs"):
@@ -276,7 +276,7 @@ def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
 
 
 def read_index(path: Path) -> Index | None:
-    """Read the index of a file; None if it has no valid one.  Raises ResultError if the file cannot be read."""
+    """Read the index of a file, or None if it has no valid one.  Raises ResultError if the file cannot be read."""
     if not path.is_file():  # a pipe would be waited for
         return None
     try:

@@ -226,7 +226,7 @@ def _sizes(variable: xr.Variable) -> dict[str, int]:
 
 
 def _storage_of(variable: xr.Variable, *, has_fill: bool) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the type and the attributes of a variable in the file; `RETURNED_DTYPE` has a type that NetCDF lacks."""
+    """Return the type and the attributes of a variable in the file.  `RETURNED_DTYPE` has a type that NetCDF lacks."""
     dtype, attributes = np.dtype(variable.encoding.get("dtype", variable.dtype)), dict(variable.attrs)
     if variable.dtype == np.float16 or (variable.dtype.kind == "O" and dtype.kind in "iu"):
         attributes[RETURNED_DTYPE] = variable.dtype.name
@@ -265,7 +265,7 @@ class RunArray(BackendArray):
 
 
 def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-    """Return the shape of the chunks of each run if an array is large; most runs keep the chunks that they have."""
+    """Return the shape of the chunks of each run if an array is large.  Most runs keep the chunks that they have."""
     largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
     if largest <= arrays.LARGE_BYTES and math.prod(lengths) * dtype.itemsize <= arrays.CHUNK_BYTES:
         return None
@@ -281,7 +281,7 @@ def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -
 def _chunks_of_runs(
     runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form: Form, blank: Any
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a variable: several of each large run, or of several small runs; equal ones are copied."""
+    """Yield the chunks of a variable: several of each large run, or of several small runs.  Equal ones are copied."""
     data, axes = runs.column.data, len(runs.space)
     lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
     numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
@@ -382,7 +382,7 @@ def _restore(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[A
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """Read the runs by phase into memory; `MAIN` is the last.  Raises ResultError if the file is no result."""
+    """Read the runs by phase into memory.  `MAIN` is the last.  Raises ResultError if the file is no result."""
     with open_phases(path) as groups:
         return {phase: load_result(path, data) for phase, data in groups.items()}
 
@@ -418,7 +418,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = True) -> xr.Dataset:
-    """Open a group of a file; values are read on access.  cache: keep them; strings are then read at once."""
+    """Open a group of a file.  Values are read on access.  cache: keep them.  Strings are then read at once."""
     # as stored: xarray would read a number with units of time as a date
     options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
     with _readable(path), ExitStack() as failed:
@@ -497,7 +497,7 @@ def _check(path: Path, data: xr.Dataset) -> None:
     if version := find_other_schema(data):
         raise ResultError(
             f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
-            "2.x; read it with the version that wrote it"
+            "2.x. Read it with the version that wrote it"
         )
     if lacks_parts(data):
         raise ResultError(f"{path} is not a result of this package")
@@ -515,7 +515,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written, with these variables; None if there are none."""
+    """Read the finished runs of a result that is being written, with these variables, or None if there are none."""
     if not description_path(path).exists():
         return None
     # imported here: it reads the study, which takes 0.3 s and which a finished result does not need

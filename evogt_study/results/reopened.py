@@ -60,7 +60,7 @@ class ResultWithPlan:
         return str(self.keys[index])
 
     def run(self, index: int) -> xr.Dataset:
-        """Return the data of case `index` in the file; every axis keeps its one value."""
+        """Return the data of case `index` in the file.  Every axis keeps its one value."""
         positions = np.unravel_index(index, self.plan.space.shape)
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
@@ -105,7 +105,7 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def study_in(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
-    """Return the study in the text of a result; `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
+    """Return the study in the text of a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
@@ -146,7 +146,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
 
 
 def read_declaration(path: Path) -> str:
-    """Return the declaration of the code of a result, or of one that is not finished; "" if there is none."""
+    """Return the declaration of the code of a result, or of one that is not finished, or "" if there is none."""
     exists = path.exists()  # it raises OSError for a name that is too long
     with suppress(OSError, ValueError, LookupError, TypeError):
         if not exists:
@@ -159,7 +159,7 @@ def read_declaration(path: Path) -> str:
 def code_to_run(
     path: Path, data: xr.Dataset, code: Path | None = None, folder: Path | None = None
 ) -> dict[str, UserCode]:
-    """Return the code of the study in a result by its references; `code` and `folder` are as in `find_code`."""
+    """Return the code of the study in a result by its references.  `code` and `folder` are as in `find_code`."""
     study = study_in(path, data, folder=folder)
     depends, declared = study.model.depends, study.spec.codes
     folder = folder or Path(study.file).parent

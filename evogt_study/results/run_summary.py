@@ -54,7 +54,7 @@ def _hash_begin(file: BinaryIO, size: int) -> bytes:
 
 
 def append_summary(file: BinaryIO, summary: RunSummary) -> None:
-    """Write a summary at the end of a file that is open for reading and writing; the file is read for its checksum."""
+    """Write a summary at the end of a file that is open for reading and writing.  The file is read for its checksum."""
     end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
     begin = _hash_begin(file, end)
     file.seek(end)
@@ -62,7 +62,7 @@ def append_summary(file: BinaryIO, summary: RunSummary) -> None:
 
 
 def read_summary(path: Path) -> RunSummary | None:
-    """Return the summary of a result without a changed byte; None if there is none.  Raises OSError."""
+    """Return the summary of a result without a changed byte, or None if there is none.  Raises OSError."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - END.size))

@@ -59,7 +59,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path) -> RunRecords:
-    """Read the records of a shard; arrays stay in the file.  Raises ResultError."""
+    """Read the records of a shard.  Arrays stay in the file.  Raises ResultError."""
     index = read_shard_index(path)
     for found in damage(path, index):
         raise DamagedResultError(f"{path} is damaged: {found}")
@@ -110,7 +110,7 @@ class ResultFile:
 
     @cached_property
     def index(self) -> Index | None:
-        """The index; None for a file without runs in a valid one.  Raises ResultError if it cannot be read."""
+        """The index, or None for a file without runs in a valid one.  Raises ResultError if it cannot be read."""
         found = read_index(self.path)
         return found if found is not None and found.phases else None
 
@@ -126,12 +126,12 @@ class ResultFile:
 
     @contextmanager
     def _data(self) -> Iterator[list[xr.Dataset]]:
-        """Open the phases by xarray; joined results have no runs that a study could reuse."""
+        """Open the phases by xarray.  Joined results have no runs that a study could reuse."""
         with open_phases(self.path) as groups:
             yield [data for data in groups.values() if CONCATENATED not in data.attrs]
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """Yield the runs whose key `knows` accepts, with these variables; None: all.  Raises ResultError."""
+        """Yield the runs whose key `knows` accepts, with these variables (None: all).  Raises ResultError."""
         if self.index is not None:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
@@ -169,7 +169,7 @@ def check_file(path: Path) -> None:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The runs of the shards in a folder, or `among` them; `unread`: shards that cannot be read, with the reason."""
+    """The runs of the shards in a folder, or `among` them.  `unread`: shards that cannot be read, with the reason."""
 
     path: Path
     among: frozenset[Path] | None = None
@@ -180,7 +180,7 @@ class ShardFolder:
         return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """See `ResultFile`; shards that cannot be read are left out, so their runs count as not run."""
+        """See `ResultFile`.  Shards that cannot be read are left out, so their runs count as not run."""
         for path, index in self.indices():
             records = self._read(read_shard, path) if knows(index.keys).any() else None
             if records is not None:

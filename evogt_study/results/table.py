@@ -133,7 +133,7 @@ class RunTable:
         return KeyIndex(self.keys)
 
     def commonest_message(self) -> str:
-        """Return the most frequent message of runs that are not ok; empty if there is none."""
+        """Return the most frequent message of runs that are not ok, empty if there is none."""
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
@@ -220,7 +220,7 @@ class RunTable:
         return self._check(replace(records, attempts=records.attempts + before), number)
 
     def _check(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
-        """Return the records; runs of `number` with values of another shape are failed."""
+        """Return the records.  Runs of `number` with values of another shape are failed."""
         counts = np.isin(np.arange(len(records.keys)), number)
         stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
@@ -400,7 +400,7 @@ class RunColumn:
         return not self.dims and self.role == VARIABLE and classify_dtype(self.dtype) == NUMBERS
 
     def common(self) -> npt.NDArray[Any] | None:
-        """Return the value of all runs that have one, if it is the same; NaN is equal to NaN."""
+        """Return the value of all runs that have one, if it is the same.  NaN is equal to NaN."""
         data, dtype = self.data[self.present], self.dtype
         if not len(data) or (isinstance(data, Packed) and (data.shapes != data.shapes[0]).any()):
             return None
@@ -420,6 +420,6 @@ class RunColumn:
 
 
 def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which values are equal; NaN is equal to NaN, and NaT to NaT."""
+    """Return which values are equal.  NaN is equal to NaN, and NaT to NaT."""
     same = np.asarray(one == other)
     return same | ((one != one) & (other != other)) if one.dtype.kind in "fMm" else same

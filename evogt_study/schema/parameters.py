@@ -27,7 +27,7 @@ from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
-"""Converts a raw value to canonical form; raises ValueError if it is not valid."""
+"""Convert a raw value to canonical form.  Raises ValueError if it is not valid."""
 DECLARES = "declares"
 """Key of the metadata of a field under which its declaration is."""
 OF_FORMULAS = "parameter of the problem's formulas"
@@ -82,7 +82,7 @@ class Parameter:
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Return the attributes of the parameter's coordinate; it has no units if `label` is a string or a date."""
+        """Return the attributes of the parameter's coordinate.  It has no units if `label` is a string or a date."""
         units = "" if isinstance(label, (str, np.datetime64, np.timedelta64)) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
@@ -194,7 +194,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
-        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters; add @dataclass(frozen=True)")
+        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True)")
     found = {}
     for part in fields(kind):
         declaration = _declaration(kind, part) if part.init else None
@@ -246,7 +246,7 @@ class Parametrised:
 
 
 def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
-    """Return the declaration of a field by `parameter_field`, here or in a base class; else by its type."""
+    """Return the declaration of a field by `parameter_field`, here or in a base class, else by its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
         if known is not None and DECLARES in known.metadata:

@@ -54,7 +54,7 @@ class Record:
 
 
 class Needs(NamedTuple):
-    """What a run needs: megabytes of memory, cores, minutes and a queue; 0 or "" if the study does not say it."""
+    """What a run needs: megabytes of memory, cores, minutes and a queue, or 0 or "" if the study does not say it."""
 
     memory: int = 0
     cores: int = 0
@@ -169,7 +169,7 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
 
 
 def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what values in one array have in common; strings of any width are alike."""
+    """Return what values in one array have in common.  Strings of any width are alike."""
     if not isinstance(values, np.ndarray):
         return "packed", repr(attributes)
     # as text: attributes may hold lists, which have no hash

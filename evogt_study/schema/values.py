@@ -274,7 +274,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 @cache
 def _kind_of_type(kind: Any) -> str:
-    """Return the kind of all values of a type; "" if it depends on the value."""
+    """Return the kind of all values of a type, or "" if it depends on the value."""
     return next((name for name, types in _KINDS.items() if issubclass(kind, types)), "")
 
 
@@ -292,7 +292,7 @@ def is_number(value: Any) -> bool:
 
 
 def text_label(value: Any, inner: bool = False) -> str:
-    """Return a value as a short string, such as "0.1", "240,120" or "true"; inner: it is an entry of another value."""
+    """Return a value as a short string, such as "0.1", "240,120" or "true".  inner: it is an entry of another value."""
     if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
     if isinstance(value, (bool, np.bool_)):

@@ -87,7 +87,7 @@ class Variable:
 
 
 def direction_and_estimand(array: xr.DataArray) -> tuple[str, str]:
-    """Return `better` and `estimand` of a variable; "" for each one that is not declared, or not valid."""
+    """Return `better` and `estimand` of a variable, or "" for each one that is not declared, or not valid."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
         parse_better(better)
@@ -124,7 +124,7 @@ STATUS_FLAGS: dict[str, Any] = {
 
 
 def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
-    """Return the status of each run as a number, from numbers or strings; -1 for a string that is no status."""
+    """Return the status of each run as a number, from numbers or strings, or -1 for a string that is no status."""
     values = np.asarray(status.values)
     if values.dtype.kind not in "OUST":
         return values.astype(np.int8)
@@ -172,7 +172,7 @@ PREFIX = "run_"
 
 
 def find_group_name(phase: str) -> str | None:
-    """Return the group of a result file that holds the runs of a phase, by a reserved name; None for the root."""
+    """Return the group of a result file that holds the runs of a phase, by a reserved name, or None for the root."""
     return None if phase == MAIN else PREFIX + phase
 
 
@@ -182,7 +182,7 @@ _RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(find_group_name, EARLIER
 
 
 def explain_reserved_name(name: str) -> str | None:
-    """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
+    """Return why a variable, coordinate, dimension or parameter cannot have this name, or None if it can."""
     if name in _RESERVED:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):

@@ -152,7 +152,7 @@ def chunk_starts(shape: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[i
 
 
 def chunks_of(values: npt.NDArray[Any], chunk: tuple[int, ...], fill: Any) -> Iterator[npt.NDArray[Any]]:
-    """Yield the chunks of an array; chunks at its end are filled up."""
+    """Yield the chunks of an array.  Chunks at its end are filled up."""
     for start in chunk_starts(values.shape, chunk):
         part = values[tuple(slice(begin, begin + step) for begin, step in zip(start, chunk, strict=True))]
         if part.shape != chunk:
@@ -214,7 +214,7 @@ Source = Memory | File
 
 
 class Form(NamedTuple):
-    """Type of the values and of the stored bytes, and the shape of chunks; None: arrays are stored as they are."""
+    """Type of the values and of the stored bytes, and the shape of chunks.  None: arrays are stored as they are."""
 
     dtype: np.dtype[Any]
     stored: np.dtype[Any]
@@ -307,7 +307,7 @@ class Packed:
         return np.result_type(*sorted({self.forms[each].dtype for each in set(self.form.tolist()) - {-1}}, key=str))
 
     def dtypes_of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Return the types of the arrays of `rows`; strings are objects."""
+        """Return the types of the arrays of `rows`.  Strings are objects."""
         return np.array([in_memory(form.dtype) for form in self.forms], object)[self.form[rows]]
 
     @property
@@ -323,7 +323,7 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes; a piece that runs share counts once."""
+        """Stored bytes.  A piece that runs share counts once."""
         return int(np.unique(self.pieces[self.present][["file", "offset", "size"]])["size"].sum())
 
     def __len__(self) -> int:
@@ -339,7 +339,7 @@ class Packed:
         )  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Read all arrays; shorter ones are padded."""
+        """Read all arrays.  Shorter ones are padded."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
         return self.read_padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
 

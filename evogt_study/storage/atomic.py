@@ -105,10 +105,10 @@ def resolve_link(path: Path) -> Path:
         if os.path.islink(target) or not target.parent.is_dir():
             raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
     if not target.name:
-        raise ResultError(f"{path} must be a file, got a folder; name another")
+        raise ResultError(f"{path} must be a file, got a folder. Name another")
     # functions of `os.path` do not raise for a name that is too long
     if os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target)):
-        raise ResultError(f"{path} must be a file, got a pipe or a device; name another")
+        raise ResultError(f"{path} must be a file, got a pipe or a device. Name another")
     return target
 
 
@@ -131,7 +131,7 @@ def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return numbers that differ between a file and its replacement; None if there is no file."""
+    """Return numbers that differ between a file and its replacement, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -187,7 +187,7 @@ def check_result_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise ResultError unless a file can be written at `path`; its folder may be missing."""
+    """Raise ResultError unless a file can be written at `path`.  Its folder may be missing."""
     path = resolve_link(path)
     try:
         if path.is_dir():
@@ -224,7 +224,7 @@ def process_identity() -> dict[str, str]:
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True if an `process_identity` was of this machine and has ended; a later process may have its number."""
+    """Return True if a `process_identity` was of this machine and has ended.  A later process may have its number."""
     if process["machine"] != this_machine():
         return False
     try:
@@ -239,7 +239,7 @@ def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
 
 
 def _state_and_start(process: int) -> tuple[str, str]:
-    """Return the state of a process and its time of start in ticks; `_UNKNOWN` if the kernel does not show them."""
+    """Return the state of a process and its time of start in ticks, or `_UNKNOWN` for both."""
     try:
         # the name, in parentheses, may contain any byte
         fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].decode().split()

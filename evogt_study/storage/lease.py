@@ -99,7 +99,7 @@ class Lease:
 
 
 def _look(path: Path) -> Lease | None:
-    """Read a lease file; return None if there is none.  Raises OSError."""
+    """Read a lease file.  Return None if there is none.  Raises OSError."""
     try:
         # without a wait for the writer of a pipe
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -214,7 +214,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
                 if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
                 if time.monotonic() > end:
-                    raise ResultError(f"cannot lock {path}: another process is taking it over; run the command again")
+                    raise ResultError(f"cannot lock {path}: another process is taking it over. Run the command again")
                 time.sleep(0.02)
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}. Choose another file with -o.") from None
@@ -228,7 +228,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
 
 
 def find_writer(result: Path) -> Lease | None:
-    """Return the lease of `result`, with whether its holder lives; None if there is none or it is not signed."""
+    """Return the lease of `result`, with whether its holder lives, or None if there is none or it is not signed."""
     path = lock_file(result)
     with suppress(OSError):
         if (found := _look(path)) and found.signature:
@@ -274,7 +274,7 @@ class Claims:
         return Seen(dict(latest), frozenset(int(part) for part, generation in found if generation == "done"))
 
     def take(self, part: int, generation: int = 0) -> bool:
-        """Claim a part; return False if another process has claimed it.  Raises WorkIsGoneError, ResultError."""
+        """Claim a part.  Return False if another process has claimed it.  Raises WorkIsGoneError, ResultError."""
         path = self.folder / f"{part}.{generation}"
         with _explain_refusal("write", path):
             lease = _create(path)
@@ -305,7 +305,7 @@ class Claims:
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:
-        """Give signs of life for the held claims; release them at the end, so that others need not wait."""
+        """Give signs of life for the held claims.  Release them at the end, so that others need not wait."""
         try:
             with _renew(self.held.values()):
                 yield

@@ -18,7 +18,7 @@ def default_result(name: str) -> Path:
 
 
 def _beside(result: Path, suffix: str) -> Path:
-    """Return the path beside a result; a link and its target are one result."""
+    """Return the path beside a result.  A link and its target are one result."""
     result = resolve_link(result)
     return result.with_name(result.name + suffix)
 

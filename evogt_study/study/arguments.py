@@ -116,7 +116,7 @@ class StudyArguments:
         """Return a method or problem: the name of code, or what a file states."""
         if is_problem(value):
             if key == "method":
-                message = "a function or the name of a method, got a problem; give it as problem=..."
+                message = "a function or the name of a method, got a problem. Give it as problem=..."
                 raise StudyError(f"`method` must be {message}")
             return {name: to_plain(each) for name, each in value.table.items()}
         if not callable(value):
@@ -145,7 +145,7 @@ class StudyArguments:
         return made
 
     def _axis(self, name: str, values: Any) -> Any:
-        """Return the values of an axis; consecutive integers are their first one and their number."""
+        """Return the values of an axis.  Consecutive integers are their first one and their number."""
         if isinstance(values, Mapping):
             if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
                 return to_plain(dict(values))
@@ -251,7 +251,7 @@ def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
         is_none = value[TYPE] == "None"
         message = "None" if is_none else f"the object {where.rpartition('.')[2]!r}"
         remedy = "leave it out" if is_none else "let the function make it from its name"
-        raise StudyError(f"a study file cannot hold {message} ({where}); run the study in Python, or {remedy}")
+        raise StudyError(f"a study file cannot hold {message} ({where}). Run the study in Python, or {remedy}")
     return {name: _to_file(f"{where}.{name}", each, references) for name, each in value.items()}
 
 
@@ -266,6 +266,6 @@ def _reference_from(code: UserCode, folder: Path) -> str:
     if not code.path:
         raise StudyError(
             f"`{code.attribute}` must be a function of a Python file for a study file to name it, got one of "
-            f"{code.reference.partition(':')[0]} that is in none; put it into a file, at the top level"
+            f"{code.reference.partition(':')[0]} that is in none. Put it into a file, at the top level"
         )
     return f"{Path(os.path.relpath(code.path, folder)).as_posix()}:{code.attribute}"

@@ -18,7 +18,7 @@ from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
 Keys = npt.NDArray[np.bytes_]
-"""Run keys of `KEY_DIGITS` hexadecimal digits each; empty at a point without a case."""
+"""Run keys of `KEY_DIGITS` hexadecimal digits each, empty at a point without a case."""
 MAX_CASES = 10_000_000
 """Largest number of cases of a study or of its pilot.  Their keys take 200 MB, their other metadata 250 MB."""
 MAX_REPRESENTATIVES = 20_000
@@ -61,7 +61,7 @@ class Axis:
 
 
 Match = Mapping[str, frozenset[str]]
-"""Labels that parameters must have; they distinguish values that are equal under ``==`` (true and 1)."""
+"""Labels that parameters must have.  They distinguish values that are equal under ``==`` (true and 1)."""
 
 
 def matches(match: Match, values: Values) -> bool:
@@ -71,7 +71,7 @@ def matches(match: Match, values: Values) -> bool:
 
 @dataclass(frozen=True)
 class When:
-    """A rule: if `match` fits, the dependent parameters in `set` have these values; None: there is no case."""
+    """A rule: if `match` fits, the dependent parameters in `set` have these values.  None: there is no case."""
 
     match: Match
     set: Mapping[str, Value] | None
@@ -88,7 +88,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """Values of `names` by the labels of the axes `over`; without an entry there is no case."""
+    """Values of `names` by the labels of the axes `over`.  Without an entry there is no case."""
 
     names: tuple[str, ...]
     over: tuple[str, ...]
@@ -157,7 +157,7 @@ class CaseSpace:
         return not self.deciding.isdisjoint((axis.name, *(axis.columns or ())))
 
     def values(self, index: int) -> dict[str, Value] | None:
-        """Return all parameters of case `index`; None if no case is planned there."""
+        """Return all parameters of case `index`, or None if no case is planned there."""
         positions = np.unravel_index(index, self.shape)
         return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
@@ -301,5 +301,5 @@ def read_point(text: str) -> dict[str, str]:
         elif name:
             at[name] += f",{part}"
         else:
-            raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}; use e.g. --at seed=3")
+            raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
     return at

@@ -31,7 +31,7 @@ SLACK = 1e-9
 """Part of a step that rounding may lose, so that the range still reaches `to`: 10 * 0.1 is 1."""
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
-"""Separators of cells; the first of them in the header counts.  Spreadsheets write them by country."""
+"""Separators of cells.  The first of them in the header counts.  Spreadsheets write them by country."""
 _TRUTH = {"true": True, "false": False}
 # from the narrowest: every int is a float too
 _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])

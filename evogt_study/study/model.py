@@ -19,7 +19,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from evogt_study.errors import ParameterError, StudyError, shorten, suggest
+from evogt_study.errors import ParameterError, StudyError, as_sentence, shorten, suggest
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import MAX_CASES
@@ -130,7 +130,7 @@ class WhenTable(TomlTable):
 
 
 class PilotTable(TomlTable):
-    """The ``[pilot]`` section; with several parameters a candidate is a list of a value for each."""
+    """The ``[pilot]`` section.  With several parameters a candidate is a list of a value for each."""
 
     parameter: str | list[str]
     """Parameter that is chosen, or several that are chosen together."""
@@ -244,7 +244,7 @@ def check_license(text: str) -> str:
 
 
 class CreatorTable(TomlTable):
-    """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
+    """One of the ``creators`` of a ``[publication]``.  `name` of a person is "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
     """Name of a person ("Family, Given") or of an organisation."""
@@ -304,7 +304,7 @@ class StudyModel(TomlTable):
     method: str = "evolution"
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
     command: str | None = None
-    """Program and arguments in place of `method`; a parameter is a name in braces, `{beta}` or `{beta:.3g}`."""
+    """Program and arguments in place of `method`.  A parameter is a name in braces, `{beta}` or `{beta:.3g}`."""
     template: str | list[str] = []
     """Text files with parameters in braces that are written into the folder of each run of a command."""
     read: dict[str, str] = {}
@@ -323,7 +323,7 @@ class StudyModel(TomlTable):
     problem: str | dict[str, Any] | None = None
     """Problem with a name, `file.py:factory`, or a table; its key `kind` names the kind of another package."""
     axes: dict[str, Any] = {}
-    """Values of each axis, or a range of them; the product of all axes and designs is run."""
+    """Values of each axis, or a range of them.  The product of all axes and designs is run."""
     zip: list[ZipTable] = []
     """Dimensions along which several parameters change."""
     sample: list[SampleTable] = []
@@ -341,7 +341,7 @@ class StudyModel(TomlTable):
     pilot: PilotTable | None = None
     """Runs before the study, by which a parameter is chosen."""
     precision: PrecisionTable | None = None
-    """The precision that a number is to be known to; seeds are added until it is."""
+    """The precision that a number is to be known to.  Seeds are added until it is."""
     random: RandomTable | None = None
     """Random streams of a function with an argument `rng`."""
     output: OutputTable | None = None
@@ -353,7 +353,7 @@ class StudyModel(TomlTable):
     def _check_sections(self) -> StudyModel:
         given = self.model_fields_set
         if not (self.axes or self.zip or self.sample or self.table):
-            message = "`axes` must have at least 1 entry unless the study has a design; give a list of values"
+            message = "`axes` must have at least 1 entry unless the study has a design. Give a list of values"
             raise PydanticCustomError(WHOLE, message)
         if self.command is not None and "method" in given:
             raise PydanticCustomError(WHOLE, "`command` must be given in place of `method`, got both")
@@ -445,13 +445,13 @@ def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
 
 
 def suggest_reader(file: str) -> str:
-    """Name the command for a file that is not a study, by its ending; empty if unknown."""
+    """Name the command for a file that is not a study, by its ending, empty if unknown."""
     remedies = {
         ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
         ".py": 'a script is run by `python`, and a function in it by a study file with `method = "FILE.py:NAME"`',
     }
     remedy = remedies.get(PurePath(file).suffix.lower(), "")
-    return f"; {remedy}" if remedy else ""
+    return as_sentence(remedy)
 
 
 _EXPECTED = {

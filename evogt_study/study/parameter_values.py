@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evogt_study.errors import FormulaError, ParameterError, StudyError, shorten, suggest
+from evogt_study.errors import FormulaError, ParameterError, StudyError, as_sentence, shorten, suggest
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import anything
 from evogt_study.schema.records import Needs
@@ -73,13 +73,13 @@ class SourceLocation:
         return SourceLocation(self.file, f"{self.where}[{key}]" if isinstance(key, int) else f"{self.where}.{key}")
 
     def mistake(self, wanted: str, got: object, remedy: str = "", name: str = "") -> StudyError:
-        """Return the line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
+        """Return the line "`gamma` must be ..., got ... (FILE, sample[0].gamma). Remedy"."""
         name = name or self.where.rpartition(".")[2]
         return self.error(f"`{name}` must be {wanted}, got {shorten(got)}", remedy)
 
     def error(self, message: str, remedy: str = "") -> StudyError:
-        """Return the line "message (FILE, sample[0].gamma); remedy"."""
-        return StudyError(f"{message} ({self})" + (f"; {remedy}" if remedy else ""))
+        """Return the line "message (FILE, sample[0].gamma). Remedy"."""
+        return StudyError(f"{message} ({self}){as_sentence(remedy)}")
 
     def check_keys(self, table: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Raise StudyError for a key that is unknown or missing."""
@@ -205,7 +205,7 @@ def _format_value(value: Value) -> str:
 
 
 def list_values(raw: Any) -> list[Any] | None:
-    """Return the values that a study lists: a list, an array or objects under names; None for anything else."""
+    """Return the values that a study lists: a list, an array or objects under names, or None for anything else."""
     if not isinstance(raw, dict):
         return raw if isinstance(raw, list) else None
     if TYPE in raw:

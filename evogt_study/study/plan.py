@@ -39,7 +39,7 @@ OWN = "run"
 MAX_COMBINATIONS = 1_000
 """Largest number of combinations for which the work is estimated, in 0.1 s.  With more, the work is unknown."""
 MAX_COUNTED = 10_000
-"""Largest number of cases for which shared stages are counted; of a larger study the first cases count."""
+"""Largest number of cases for which shared stages are counted.  Of a larger study the first cases count."""
 ALIKE = 8.0
 """Largest ratio of the longest to the shortest rough work for which seeds come in turn.  A batch of long runs that is
 sized by the shortest run then takes 6 s instead of 0.7 s."""
@@ -115,7 +115,7 @@ class Plan:
     spec: MethodSpec
     space: CaseSpace
     folder: str = ""
-    """Folder for the folders and checkpoints of its runs; "" if it has no result."""
+    """Folder for the folders and checkpoints of its runs, or "" if it has no result."""
     resources: Resources | None = None
     """What its runs need, if the study says so."""
 
@@ -125,18 +125,18 @@ class Plan:
         return load_method(self.spec)
 
     def case(self, index: int) -> Case | None:
-        """Return case number `index`; None if none is planned."""
+        """Return case number `index`, or None if none is planned."""
         values = self.space.values(index)
         return None if values is None else Case(index, values, self.method.bind(values).key)
 
     @cached_property
     def keys(self) -> Keys:
-        """The key of every case, by its number; empty if none is planned."""
+        """The key of every case, by its number, empty if none is planned."""
         return run_keys(self.method, self.space)
 
     @property
     def runs(self) -> Order:
-        """Numbers of the cases; of cases with equal keys, which share a run, only the first."""
+        """Numbers of the cases.  Of cases with equal keys, which share a run, only the first."""
         keys, first = np.unique(self.keys, return_index=True)
         return np.sort(first[keys != b""])
 
@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def longest(self) -> float:
-        """Rough seconds of the longest run; 0 if only running it shows it."""
+        """Rough seconds of the longest run, or 0 if only running it shows it."""
         return 0.0 if self.work is None else float(np.nanmax(self.work))
 
     @property
@@ -191,7 +191,7 @@ class Plan:
 
     # block by block: the dictionaries of a million cases would take hundreds of MB
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
-        """Yield the cases of these numbers, in this order; by default all in `order`."""
+        """Yield the cases of these numbers, in this order.  By default all in `order`."""
         numbers = self.order if numbers is None else numbers
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
@@ -281,7 +281,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = 
 
 
 def estimate_work(method: Method, values: Values) -> float | None:
-    """Estimate the seconds of a case; None if unknown.  A case with inconsistent parameters fails at once: 0."""
+    """Estimate the seconds of a case, or None if unknown.  A case with inconsistent parameters fails at once: 0."""
     try:
         return method.bind(values).work
     except InputError:

@@ -221,7 +221,7 @@ class Reader:
         return space
 
     def _read_constants(self, varying: Columns) -> dict[str, Value]:
-        """Return values that are the same in all cases; those computed by a formula are left out."""
+        """Return values that are the same in all cases.  Those computed by a formula are left out."""
         stated = self.table.constants
         constants = {
             name: default

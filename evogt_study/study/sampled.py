@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
 _KINDS = ("integers", "normal", "choice")
-"""Keys of distributions; without one of them a distribution is a box."""
+"""Keys of distributions.  Without one of them a distribution is a box."""
 OPTIONS = ("second_order", "levels")
 """Keys that only some rules have."""
 SAMPLES = int.from_bytes(b"sample", "big")
@@ -185,7 +185,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
-    """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
+    """Return the quantiles of a distribution in a study file.  closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
     kind = next((name for name in _KINDS if name in raw), "")
@@ -228,7 +228,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
 
 
 def _number_parts(unit: Array, count: int) -> list[int]:
-    """Return integers below `count`; each has an equal part of the unit interval."""
+    """Return integers below `count`.  Each has an equal part of the unit interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers

@@ -13,7 +13,7 @@ from typing import Any
 
 import tomli_w
 
-from evogt_study.errors import InputError, ParameterError, StudyError, shorten
+from evogt_study.errors import InputError, ParameterError, StudyError, as_sentence, shorten
 from evogt_study.methods.code import CodeKind, UserCode, find_named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
@@ -37,9 +37,9 @@ MAX_CHECKED = 5_000
 A bad combination in another case is a failed run.
 """
 MAX_DISPLAYED = 6
-"""Largest number of values of an axis that are displayed; more do not fit on a line of a notebook."""
+"""Largest number of values of an axis that are displayed.  More do not fit on a line of a notebook."""
 MAX_CHANGES = 4
-"""Largest number of changes that a message names; more do not fit on a line of a terminal."""
+"""Largest number of changes that a message names.  More do not fit on a line of a terminal."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -271,7 +271,7 @@ class Study:
         """
         path = Path(path)
         if not is_utf8(str(path)):  # the result contains the name
-            raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
+            raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8. Rename it")
         try:
             text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
@@ -341,7 +341,7 @@ class Study:
 def check_study(given: object) -> None:
     """Raise InputError for anything except a `Study`, such as a path."""
     if not isinstance(given, Study):
-        raise InputError(f"`study` must be a Study, got {shorten(given)}; use Study.from_file(PATH)")
+        raise InputError(f"`study` must be a Study, got {shorten(given)}. Use Study.from_file(PATH)")
 
 
 def _make(**fields: Any) -> Study:
@@ -371,7 +371,7 @@ def _check_cases(study: Study) -> None:
                 remedy = study.parameter(SEED).remedy if missing[0] == SEED else ""
                 message = f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
                 remedy = remedy or "set it in [constants], [axes] or a [[when]] rule"
-                raise StudyError(f"{message}{' for ' if point else ''}{point}; {remedy}")
+                raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
         # code that is only declared was checked before it ran, and checking it again would run it
         is_declared = any(code.kind is CodeKind.DECLARED for code in study.spec.codes)
         for at in space.representatives({*space.names} - few, MAX_CHECKED) if not is_declared else ():
@@ -441,7 +441,7 @@ def _compare_texts(before: str, after: str) -> Iterator[str]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value with its dotted name; tables of a list are numbered from 1."""
+    """Yield each value with its dotted name.  Tables of a list are numbered from 1."""
     for name, value in table.items():
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             value = {str(number): each for number, each in enumerate(value, 1)}

@@ -107,7 +107,7 @@ class Surroundings:
         """Begin the run of case `number` of the batch."""
 
     def end(self) -> str:
-        """End the run; return what it has printed."""
+        """End the run.  Return what it has printed."""
         try:
             has_moved = os.getcwd() != self.folder
         except FileNotFoundError:  # the run has removed it
@@ -232,7 +232,7 @@ def compute_here(
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS and OpenMP libraries; they are searched again if the number of `modules` has changed."""
+    """Return the loaded BLAS and OpenMP libraries.  They are searched again if the number of `modules` has changed."""
     return ThreadpoolController()
 
 

@@ -139,7 +139,7 @@ def submit_script(system: str, script: str) -> str:
             f"`--cluster {system}` cannot start {command} here: {error.strerror}. Add --print to see the script."
         ) from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s; try again") from None
+        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s. Try again") from None
     if process.returncode:
         raise InputError(f"`--cluster {system}`: {command} refused the job: {process.stderr or process.stdout}")
     return process.stdout.strip()

@@ -138,7 +138,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
     if not match or int(match[3]) > 65535:  # Dask would try to reach it until its time is up
         raise InputError(f"{mistake}; e.g. tcp://host:8786")
     if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
-        raise InputError(f"{mistake}, for which Dask's configuration has no certificate; set distributed.comm.tls")
+        raise InputError(f"{mistake}, for which Dask's configuration has no certificate. Set distributed.comm.tls")
     try:
         asyncio.run(_wait_for_greeting(address))
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)

@@ -49,7 +49,7 @@ ALONE_SECONDS = 0.5
 """Seconds that one runner has alone, until the time of a run is known, and seconds of work for which another one
 starts: it imports for a third of a second."""
 COUNTED_SECONDS = 1.0
-"""Seconds between two counts of the workers; each is a round trip to the scheduler."""
+"""Seconds between two counts of the workers.  Each is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
 LACKS_MEMORY = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
@@ -94,7 +94,7 @@ class Runners(WorkerPlugin):
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch by the `Runners` of this name; return pickled records, or why there are none."""
+    """Compute a batch by the `Runners` of this name.  Return pickled records, or why there are none."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
@@ -222,7 +222,7 @@ class _Flow:
                 self.client.cancel(list(self.in_flight), force=True)
 
     def count_threads(self) -> int:
-        """Return the number of threads of all workers, at least one; they are counted once in a while."""
+        """Return the number of threads of all workers, at least one.  They are counted once in a while."""
         if time.monotonic() > self.counted + COUNTED_SECONDS:
             with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
                 self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
@@ -230,7 +230,7 @@ class _Flow:
         return max(1, self.n_threads)
 
     def submit(self) -> bool:
-        """Keep every worker supplied; return True if anything is in flight.  Workers may have joined meanwhile."""
+        """Keep every worker supplied.  Return True if anything is in flight.  Workers may have joined meanwhile."""
         self.size.threads = self.executor.workers = self.count_threads()
         n_wanted = self.n_wanted()
         attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]

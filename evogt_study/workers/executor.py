@@ -103,7 +103,7 @@ class InProcess(Executor):
 
 
 class LazyExecutor(Executor):
-    """An executor that is opened when it is first needed, since a complete result needs none; studies may share it."""
+    """An executor that is opened when it is first needed, since a complete result needs none.  Studies may share it."""
 
     def __init__(self, context: AbstractContextManager[Executor]) -> None:
         self._context, self._is_closed = context, False
@@ -149,20 +149,20 @@ class BatchSize:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest of the latest batches; 0 before any has come back."""
+        """Bytes of the largest of the latest batches, or 0 before any batch has ended."""
         return max((size for _, _, size in self.recent), default=0)
 
     @property
     def shortest(self) -> float:
-        """Seconds of work of the shortest of the latest batches; 0 before any has come back."""
+        """Seconds of work of the shortest of the latest batches, or 0 before any batch has ended."""
         return min((seconds for _, seconds, _ in self.recent), default=0.0)
 
     def expected(self, cases: int) -> float:
-        """Return seconds that so many cases take by the latest batches; 0 before any has come back."""
+        """Return the seconds of some cases by the latest batches, or 0 before any batch has ended."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
-        """Take the next batch from the cases; it is empty if none is left."""
+        """Take the next batch from the cases.  It is empty if none is left."""
         taken = list(itertools.islice(cases, self.next()))
         self.left -= len(taken)
         self.taken += len(taken)

@@ -187,7 +187,7 @@ class _Share:
                 time.sleep(_LOOK_SECONDS)
 
     def claim_cases(self) -> Iterator[Case]:
-        """Yield cases of parts that no other task has; a part is claimed when its first case is needed."""
+        """Yield cases of parts that no other task has.  A part is claimed when its first case is needed."""
         seen = self.claims.read()
         lost = self.claims.find_lost(seen, self.parts)
         self.given_up = [part for part in lost if self.claims.count_lives(part, seen.generations[part]) >= LIVES]
@@ -216,7 +216,7 @@ class _Share:
         return False
 
     def count_finished_case(self, part: int) -> None:
-        """Count a case of a part that is on disk; after the last of its cases the part is done."""
+        """Count a case of a part that is on disk.  After the last of its cases the part is done."""
         self.left[part] -= 1
         if not self.left[part]:
             self.claims.finish(part)

@@ -103,7 +103,7 @@ class Runner:
         return self._process is not None and self._process.poll() is not None
 
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        """Set the limits and the environment variables of later runs; all others are as in this process now."""
+        """Set the limits and the environment variables of later runs.  All others are as in this process now."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
         self.limits, self._has_settings, self._settings = (
             limits,
@@ -187,7 +187,7 @@ class Runner:
         return parts
 
     def _compute(self, batch: Batch, left: list[Any], parts: list[bytes | bytearray]) -> None:
-        """Compute a batch; take the finished cases from `left` and add their records to `parts`."""
+        """Compute a batch.  Take the finished cases from `left` and add their records to `parts`."""
         self.start()
         self._looked = time.monotonic()
         try:

@@ -168,7 +168,7 @@ def test_any_other_function_is_a_method(tmp_path, name):
 
 @pytest.mark.parametrize("reference", ["json:loads", "xml.etree.ElementTree:parse", "os.path:os.system", "sys:exit"])
 def test_a_module_of_the_standard_library_is_refused_by_its_name(tmp_path, reference):
-    with pytest.raises(StudyError, match="of Python's standard library; write a function that calls it"):
+    with pytest.raises(StudyError, match="of Python's standard library. Write a function that calls it"):
         find_named_code(reference, tmp_path)
 
 

@@ -301,7 +301,7 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
     [
         ({"command": "./no {i}"}, "there is no file .*/no; compile it"),
         ({"command": "nosuch_program {i}"}, "nosuch_program; it is not on the PATH"),
-        ({"command": "say {i}"}, "not on the PATH; write ./say"),
+        ({"command": "say {i}"}, "not on the PATH. Write ./say"),
         (
             {"command": "./plain.txt {i}"},
             "can be executed, got ./plain.txt; make it executable with `chmod .x ./plain.txt`",

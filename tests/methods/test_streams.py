@@ -280,7 +280,7 @@ def test_a_study_file_states_what_is_common(tmp_path):
         (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
         (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),
         (draw, {"axes": {"a": [1], "b": [1]}}, "`seed` must be given (study draw, constants.seed), got no value for a"),
-        (draw, {"axes": {"a": [1], "b": [1]}}, "; the generator `rng` is made from it: set it in [axes] or ["),
+        (draw, {"axes": {"a": [1], "b": [1]}}, ". The generator `rng` is made from it: set it in [axes] or ["),
         (draw, {"axes": {**AXES, "seed": [-1]}}, "`seed` must be an integer >= 0, got -1 (study draw, axes.seed[0])"),
         (draw, {"axes": {**AXES, "seed": [0.5]}}, "`seed` must be an integer >= 0, got 0.5"),
         (without_seed, {"constants": {"rng": 1}}, "`seed` must be left out where `rng` has a value, got 5"),

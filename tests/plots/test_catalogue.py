@@ -126,7 +126,7 @@ def test_no_other_error_takes_the_place_of_the_solution_error(evogt, without_err
     assert err == f"evogt: {MESSAGE}; --variable draws other numbers\n"
     code, out, err = evogt("plot", without_error, "distribution", "-o", tmp_path / "figure.png")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"evogt: {MESSAGE}; name what to draw with --variable: initial_error, rank,")
+    assert err.startswith(f"evogt: {MESSAGE}. Name what to draw with --variable: initial_error, rank,")
     options = ("distribution", "--variable", "initial_error", "-o", tmp_path / "figure.png")
     code, out, err = evogt("plot", without_error, *options)
     assert (code, err, "Initial error of every run" in out) == (0, "", True)

@@ -279,4 +279,4 @@ def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_pa
     (tmp_path / "table.csv").write_text("3\n")
     text = study.text.replace('depends = ["table.csv"]', 'depends = ["../table.csv"]')
     own = result_of(Study.from_text(text, str(tmp_path / "work/own.toml")), tmp_path / "own.nc")
-    refused(evogt, tmp_path, own, expected="must lie in its folder to be published; move it")
+    refused(evogt, tmp_path, own, expected="must lie in its folder to be published. Move it")

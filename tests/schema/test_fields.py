@@ -170,5 +170,5 @@ def test_a_default_out_of_range_and_a_class_without_fields_are_mistakes():
 
     with pytest.raises(InputError, match=r"`scale` must be a positive number, got -1.0, as its default in Wrong"):
         declared_parameters(Wrong)
-    with pytest.raises(InputError, match=r"`Undecorated` must be a dataclass to have parameters; add @dataclass"):
+    with pytest.raises(InputError, match=r"`Undecorated` must be a dataclass to have parameters. Add @dataclass"):
         declared_parameters(Undecorated)

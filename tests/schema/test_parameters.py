@@ -99,7 +99,7 @@ def test_refused_values(read, raw):
 def test_the_message_has_name_wanted_got_place_and_remedy():
     with pytest.raises(ParameterError) as caught:
         UNIT.value(2.0, "studies/x.toml, constants.tau")
-    assert str(caught.value) == "`tau` must be in (0, 1), got 2.0 (studies/x.toml, constants.tau); use e.g. 1e-12"
+    assert str(caught.value) == "`tau` must be in (0, 1), got 2.0 (studies/x.toml, constants.tau). Use e.g. 1e-12"
     assert isinstance(caught.value, InputError)
     assert isinstance(caught.value, ValueError)
     assert caught.value.__cause__ is None

@@ -282,7 +282,7 @@ def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_f
 
 
 def advice(message):
-    return float(re.search(r"use e\.g\. ([\d.e+-]+)", message).group(1))
+    return float(re.search(r"Use e\.g\. ([\d.e+-]+)", message).group(1))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ UNREADABLE = {
     "hdf5.toml": (b"\x89HDF\r\n\x1a\n\xff\xfe", "it is no text"),
     "latin.toml": (b'name = "\xe4"', "it is no text"),
     "utf16.toml": (b"\xff\xfen\0a\0", "it is no text"),
-    os.fsdecode(b"\xff.toml"): (toml().encode(), "\\udcff.toml': its name must be UTF-8; rename it"),
+    os.fsdecode(b"\xff.toml"): (toml().encode(), "\\udcff.toml': its name must be UTF-8. Rename it"),
     "a\0b.toml": (None, ""),
     "x" * 5000: (None, ""),
 }

@@ -140,7 +140,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
-    """Raise the errors of `finite_differences`; `name` is the parameter of the points."""
+    """Raise the errors of `finite_differences`.  `name` is the parameter of the points."""
     constant_diffusion(problem)
     if type(integrator) not in ADVANCED:
         known = " or ".join(str(kind.name) for kind in ADVANCED)

@@ -127,7 +127,7 @@ def check_admitted(problem: Problem) -> None:
     """Raise ProblemError for a potential, and for another domain than a box."""
     check_domain(problem.domain, "p1_fem", Box)
     if problem.potential is not None:
-        raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
+        raise ProblemError("p1_fem must have a problem without `potential`. State -F'(u) as `reaction`")
 
 
 def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
@@ -162,7 +162,7 @@ class FiniteElementReference:
         """Raise ParameterError or ProblemError if the reference cannot be computed."""
         check_element_space(self.problem.domain, self.size, _DEGREE)
         if isinstance(self.problem, Problem) and self.problem.potential is not None:
-            raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")
+            raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
 
     @property
     def key(self) -> Hashable:

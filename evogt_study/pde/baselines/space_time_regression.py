@@ -115,7 +115,7 @@ def space_time_regression(
     strong: StrongForm, dictionary: Dictionary, seed: int, final_time: float, *, points: int = POINTS,
     levels: int = LEVELS, ridge: float = RIDGE,
 ) -> SpaceTimeSolution:  # fmt: skip
-    """Fit u_st on (0, T) to the strong form at `residual_points`; the defaults are the paper's."""
+    """Fit u_st on (0, T) to the strong form at `residual_points`.  The defaults are the paper's."""
     check_domain(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)

@@ -205,7 +205,7 @@ def measure_on_line(
     remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
-    """Return the norm in 1-D: r, q (T, Q), a (T or 1, Q) at nodes; g (T,) at ends; m without Dirichlet end."""
+    """Return the norm in 1-D: r, q (T, Q), a (T or 1, Q) at nodes, g (T,) at ends, m without Dirichlet end."""
     weights, constants = grid.weights, np.zeros(())
     if not any(ends):
         # constants are among the functions then, and only the mass term bounds their part

@@ -59,7 +59,7 @@ class AffineMap:
 
     @cached_property
     def alike(self) -> Alike | None:
-        """z_i = +-(s x + t_i) in one direction; None if the slopes are not alike."""
+        """z_i = +-(s x + t_i) in one direction, or None if the slopes are not alike."""
         steepness = np.abs(self.slopes[:, 0])
         # alike they are with one gamma in 1-D, where directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
@@ -120,7 +120,7 @@ class _Runs(NamedTuple):
 
 
 def _products(affine: AffineMap, nodes: Array) -> Products | None:
-    """Return the factors of exp(2 z); None if they save no time or overflow."""
+    """Return the factors of exp(2 z), or None if they save no time or overflow."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
     x = nodes - affine.centre
@@ -140,7 +140,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
 
 
 def _uniform(x: Array) -> _Runs | None:
-    """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,); None if their sums are rounded."""
+    """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,), or None if their sums are rounded."""
     # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
     run = 1 << (len(x).bit_length() // 2)
     if len(x) % run:

@@ -61,7 +61,7 @@ class Fourier(Dictionary):
     HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        """Return the features; there is nothing to draw."""
+        """Return the features.  There is nothing to draw."""
         frequency, kept = 0, np.zeros((1, dimension), dtype=int)
         while True:
             grid = np.stack(np.meshgrid(*[np.arange(2 * frequency + 3)] * dimension, indexing="ij"), -1)

@@ -75,7 +75,7 @@ class TanhDictionary(Dictionary):
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
     def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        """Draw the weights of further layers, (N_next, N_previous) each; by default there are none."""
+        """Draw the weights of further layers, (N_next, N_previous) each.  By default there are none."""
         return ()
 
     # a fresh generator, and draws in this order: the paper's numbers come of it, and a seed means the same on every
@@ -94,7 +94,7 @@ class TanhDictionary(Dictionary):
 
 @dataclass(frozen=True)
 class LayeredDictionary(TanhDictionary):
-    """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second; N1=240 means hidden=(240,)."""
+    """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second.  N1=240 means hidden=(240,)."""
 
     _: KW_ONLY
     N1: int | None = parameter_field(

@@ -94,7 +94,7 @@ class WithConstant:
 
     @property
     def strip(self) -> float:
-        """The strip of the inner features; 0 if they have none."""
+        """The strip of the inner features, or 0 if they have none."""
         return float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
@@ -128,7 +128,7 @@ class MappedFeatures:
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
     def strip(self) -> float:
-        """Estimate of the strip of the inner features, in x; 0 if they have none."""
+        """Estimate of the strip of the inner features, in x, or 0 if they have none."""
         scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
         return scale * float(getattr(self.inner, "strip", 0.0))
 

@@ -61,7 +61,7 @@ class Triangulated(Domain):
         raise NotImplementedError
 
     def face_of(self, point: Array) -> str:
-        """Return the name of the part of the boundary that contains a point; "" if parts have no names."""
+        """Return the name of the part of the boundary that contains a point, or "" if parts have no names."""
         return ""
 
     @property

@@ -20,13 +20,13 @@ from evogt_study.pde.numerics.arrays import Array
 NAMES = ("eigendecomposition", "dop853")
 _NOT_STEADY = (
     "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
-    "on t; use dop853"
+    "on t. Use dop853"
 )
 
 
 @dataclass(frozen=True)
 class CoefficientReference:
-    """A reference by name; rtol, atol and max_step (0 for none) are used by dop853 only."""
+    """A reference by name.  Only dop853 uses rtol, atol and max_step (0 for none)."""
 
     name: str
     # the paper's tolerances (tab:temporal_convergence): tightened to 1e-13 and 1e-15 they change the coefficients by

@@ -50,7 +50,7 @@ class Separable:
         return self.evaluate_modulations(times).T @ self.profiles(nodes)
 
     def evaluate_modulations(self, times: Array) -> Array:
-        """Return m_k at `times`, (T,) -> (K, T); ones for a function that does not depend on time."""
+        """Return m_k at `times`, (T,) -> (K, T), or ones for a function that does not depend on time."""
         return np.ones((1, len(times))) if self.modulations is None else self.modulations(times)
 
     @property
@@ -331,7 +331,7 @@ class Problem:
         for name in ("diffusion", "source", "exact"):
             if isfunction(getattr(self, name)):
                 raise ProblemError(
-                    f"`{name}` must be Separable or NonSeparable, got a plain function; write "
+                    f"`{name}` must be Separable or NonSeparable, got a plain function. Write "
                     "NonSeparable(lambda nodes, t: ...), or Separable(lambda nodes: ...) of shape (1, nodes)"
                 )
         if not callable(self.initial) or isinstance(self.initial, (Separable, NonSeparable)):
@@ -355,7 +355,7 @@ class Problem:
 
     @property
     def linear_reaction(self) -> SpaceTimeFunction | None:
-        """c of a linear reaction c u; None if there is none."""
+        """c of a linear reaction c u, or None if there is none."""
         return None if isinstance(self.reaction, NonlinearReaction) else self.reaction
 
     @property
@@ -375,7 +375,7 @@ class Problem:
         return all(part is None or part.steady for part in parts)
 
     def lift_at(self, nodes: Array, t: float) -> Array | float:
-        """Return u_b at one time, (Q, d) -> (Q,); zero without a lifting."""
+        """Return u_b at one time, (Q, d) -> (Q,), or zero without a lifting."""
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
 
     def _check_terms(self) -> None:

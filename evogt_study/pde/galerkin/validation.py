@@ -123,7 +123,7 @@ class Target:
         return _measure_relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
-        """Return other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
+        """Return other norms of the error of T_r alpha (N,) at the last time, or NaN relative to zero."""
         difference = sums(raw[None])[0] * self.factor - self.apply_weights[-1]
         # relative to a solution of zero: NaN, as in `_relative`, without a warning
         with np.errstate(all="ignore"):
@@ -149,7 +149,7 @@ def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
 
 
 def _measure_relative(differences: Array, norms: Array) -> Array:
-    """Divide the norms; NaN if the exact solution vanishes at every node."""
+    """Divide the norms, or NaN if the exact solution vanishes at every node."""
     return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))
 
 
@@ -180,6 +180,6 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 
 def relative_difference(vector: Array, reference: Array) -> float:
-    """Return || vector - reference ||_2 / || reference ||_2; NaN for a reference of zero."""
+    """Return || vector - reference ||_2 / || reference ||_2, or NaN for a reference of zero."""
     norm = float(np.linalg.norm(reference))
     return float(np.linalg.norm(vector - reference)) / norm if norm else float("nan")

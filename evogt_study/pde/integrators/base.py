@@ -25,7 +25,7 @@ class Integrator(Parametrised, ABC):
     """
 
     ORDER: ClassVar[int] = 1
-    """Order of convergence; 0 if the steps do not follow dt."""
+    """Order of convergence, or 0 if the steps do not follow dt."""
     GENERAL: ClassVar[bool] = False
     """True if it advances systems with a nonlinear reaction, or with a K that is not symmetric."""
 

@@ -104,7 +104,7 @@ class SemiImplicit(Integrator):
 
 
 def _rotate(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
-    """Return the system in the coordinates basis^T alpha; K itself stays, since a step has its parts."""
+    """Return the system in the coordinates basis^T alpha.  K itself stays, since a step has its parts."""
     lifting, reaction = system.lifting, system.reaction
     if lifting is not None:
         mass, flux = lifting.mass, lifting.flux

@@ -188,7 +188,7 @@ class ProblemMethod(Method):
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             names = ", ".join(problems.BUILT_IN)
             raise StudyError(
-                f"`problem` must be given for the method {spec.method}; use one of {names}, file.py:factory or a "
+                f"`problem` must be given for the method {spec.method}. Use one of {names}, file.py:factory or a "
                 "[problem] table"
             )
         source, output = ProblemSource.of(spec.problem), spec.output or Output()

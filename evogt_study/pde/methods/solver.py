@@ -120,7 +120,7 @@ class UserSolverCase(FunctionCase):
         """Return the record with the errors of `u`.  Raises ReturnError if `u` has another shape than the nodes."""
         taken = [name for name in JUDGED if name in record.variables]
         if taken:
-            raise ReturnError(f"the method returned `{taken[0]}` beside `u`, from which it follows; leave it out")
+            raise ReturnError(f"the method returned `{taken[0]}` beside `u`, from which it follows. Leave it out")
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
         if u.shape not in shapes:
             raise ReturnError(

@@ -104,7 +104,7 @@ class TimeGrid:
                     "times",
                     f"a count n >= 2 for which n - 1 divides the {steps} steps",
                     times,
-                    remedy=f"e.g. {_find_divisor(steps, times - 1) + 1}, or a list of times",
+                    remedy=f"use e.g. {_find_divisor(steps, times - 1) + 1}, or a list of times",
                 )
             return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
         saved = tuple(_find_step(t, final_time, steps) for t in times)

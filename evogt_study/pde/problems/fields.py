@@ -294,7 +294,7 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     if type(d) is not int or d not in (1, 2, 3):
         raise ParameterError("dimension", "1, 2 or 3", d)
     if "potential" in table:
-        raise FormulaError("`potential` must be left out beside nonlinear terms; state -F'(u) as `reaction`")
+        raise FormulaError("`potential` must be left out beside nonlinear terms. State -F'(u) as `reaction`")
     reaction = [f"({table.get('reaction', '0')})"]
     for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
         reaction.append(f"({b})*{slope}")

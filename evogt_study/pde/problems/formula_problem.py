@@ -132,7 +132,7 @@ class FormulaProblem(FormulaStatement):
             object.__setattr__(self, "diffusion", GridTable.of(self.diffusion, self.dimension))
             if self.exact is not None:
                 raise FormulaError(
-                    "`exact` must be left out beside a table of `diffusion`; state `initial` and `source`"
+                    "`exact` must be left out beside a table of `diffusion`. State `initial` and `source`"
                 )
         for name in ("diffusion", "advection"):
             object.__setattr__(self, name, _freeze(getattr(self, name)))
@@ -243,7 +243,7 @@ def _find_far_places(domain: Any, final_time: float) -> expressions.Places | Non
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement; flux: A grad u of the exact solution, where faces or seams are checked."""
+    """The symbolic data of a statement.  flux: A grad u of the exact solution, where faces or seams are checked."""
 
     parameters: frozenset[str]
     exact: sympy.Expr | None
@@ -388,8 +388,8 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
         wanted, defect = broken
         instead = "" if problem.exact is None else ", or state `initial` and `source` instead of `exact`"
         raise ProblemError(
-            f"{wanted}, got a relative defect of {defect:.2g} in the weak form{describe_parameters(problem)}; "
-            f"smooth the formulas{instead}"
+            f"{wanted}, got a relative defect of {defect:.2g} in the weak form{describe_parameters(problem)}. "
+            f"Smooth the formulas{instead}"
         )
 
 

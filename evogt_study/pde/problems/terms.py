@@ -56,7 +56,7 @@ class ProblemTable(TomlTable):
     initial: str | None = None
     """Initial value, where there is no `exact`."""
     source: str | None = None
-    """Source term f, where there is no `exact`; zero if left out."""
+    """Source term f, if there is no `exact`.  By default zero."""
     domain: dict[str, Any] | None = None
     """Box, disk, polygon or mesh; the unit cube if left out."""
     diffusion: str | list[Any] | dict[str, Any] = "1"
@@ -71,16 +71,16 @@ class ProblemTable(TomlTable):
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
     """Periodic directions, and parts of the boundary with a flux or a transfer: x0, x1, ..., circle, side0, ..."""
     lifting: str | None = None
-    """Boundary values, extended into the domain; zero if left out."""
+    """Boundary values, extended into the domain.  By default zero."""
     potential: str | None = None
     """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
     boundary_tolerance: float = 0.0
-    """Relative difference of boundary values that is not refused; zero if left out, except for rounding."""
+    """Relative difference of boundary values that is not refused.  By default only rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridTable:
-    """Values on a grid, linear between its points; equal tables have equal digests."""
+    """Values on a grid, linear between its points.  Equal tables have equal digests."""
 
     axes: tuple[tuple[float, ...], ...]
     values: Array
@@ -208,7 +208,7 @@ class SymbolicTerms:
 
     @property
     def remainder(self) -> sympy.Expr:
-        """g_0 of a linear reaction, which is a source; zero for another reaction."""
+        """g_0 of a linear reaction, which is a source, or zero for another reaction."""
         return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
 
     def evaluate_reaction(self, u: sympy.Expr) -> sympy.Expr:
@@ -293,7 +293,7 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
 
 
 class FormulaStatement:
-    """The common part of problems that are stated by formulas; a subclass is a frozen dataclass with these fields."""
+    """The common part of problems that are stated by formulas.  A subclass is a frozen dataclass with these fields."""
 
     dimension: int
     domain: Any
@@ -324,7 +324,7 @@ class FormulaStatement:
         return self.until(self.final_time, **values)
 
     def until(self, final_time: float | None, /, **values: float) -> Any:
-        """As a call; the data are checked up to `final_time`."""
+        """As a call.  The data are checked up to `final_time`."""
         raise NotImplementedError
 
 
@@ -345,7 +345,7 @@ def boundary_of(raw: Any) -> Boundary:
 def _read_face(name: str, raw: Any) -> FaceData:
     if name in DIRECTIONS:
         if raw != PERIODIC:
-            raise ParameterError(f"boundary.{name}", f'"periodic"; give a flux on a face, {name}0 or {name}1', raw)
+            raise ParameterError(f"boundary.{name}", f'"periodic", or a flux on a face, {name}0 or {name}1', raw)
         return PERIODIC
     if not isinstance(raw, Mapping) or tuple(sorted(raw)) not in _KINDS:
         wanted = "{ flux = formula } or { transfer = formula, outside = formula }"

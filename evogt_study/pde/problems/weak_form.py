@@ -57,7 +57,7 @@ of the flux along an interface, which is allowed, 0.02; a pole, such as in the g
 
 @dataclass(frozen=True, eq=False)
 class WeakIdentity:
-    """(residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary; flux has pairs (l, flux_l)."""
+    """(residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary.  `flux` has pairs (l, flux_l)."""
 
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]

@@ -101,7 +101,7 @@ class Undecorated(Monomials):
     [
         (Stepped, "`tau` of Stepped must have another name, since the method has this parameter (study)"),
         (Listed, "`widths` of Listed must be of a type that a study can state, or declared by evogt_study.schema."),
-        (Undecorated, "`Undecorated` must be a dataclass to have parameters; add @dataclass(frozen=True) (study)"),
+        (Undecorated, "`Undecorated` must be a dataclass to have parameters. Add @dataclass(frozen=True) (study)"),
     ],
 )
 def test_a_mistake_in_a_class_is_one_line(registered, kind, message):

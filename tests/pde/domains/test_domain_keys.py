@@ -151,7 +151,7 @@ def test_a_type_that_is_not_registered_has_no_key(monkeypatch):
     class Other(UnitCube):
         pass
 
-    message = r"^`domain` must be of a registered type, got .*Other\(dimension=1\).*; add an entry point of the group"
+    message = r"^`domain` must be of a registered type, got .*Other\(dimension=1\).*. Add an entry point of the group"
     with pytest.raises(ParameterError, match=message):
         domain_content(Other(1))
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", domain=Other(1))()

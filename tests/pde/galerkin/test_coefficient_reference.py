@@ -65,7 +65,7 @@ def test_the_eigendecomposition_is_refused_where_it_does_not_apply_and_dop853_is
         EIGEN.final_state(system, 0.1)
     assert str(caught.value) == (
         "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not "
-        "depend on t; use dop853"
+        "depend on t. Use dop853"
     )
     assert np.isfinite(DOP853.final_state(system, 0.1)).all()
 

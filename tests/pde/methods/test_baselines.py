@@ -314,7 +314,7 @@ BAD = {
     "p1_fem: no validation": no("p1_fem", "validation"),
     "p1_fem: too many unknowns": (
         toml("p1_fem", {"unknowns": "1_000_000_000"}),
-        ["`unknowns` must be so few", "got 1000000000", "constants.unknowns", "use fewer unknowns"],
+        ["`unknowns` must be so few", "got 1000000000", "constants.unknowns", "Use fewer unknowns"],
     ),
     "p1_fem: degree beyond what there is": (
         toml("p1_fem", {"degree": "128"}),

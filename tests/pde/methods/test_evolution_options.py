@@ -378,7 +378,7 @@ BAD = {
     ),
     "a reference step that does not divide": (
         toml({**DIFFERENCES, "reference_dt": "0.3"}),
-        ["`reference_dt` must be a step that meets final_time = 1", "got 0.3", "constants.reference_dt", "use e.g."],
+        ["`reference_dt` must be a step that meets final_time = 1", "got 0.3", "constants.reference_dt", "Use e.g."],
     ),
     "a reference step that misses a saved time": (
         toml({**DIFFERENCES, "reference_dt": "0.5"}, output={"times": "5", "record": '["error_history"]'}),

@@ -51,8 +51,8 @@ def test_the_remedy_for_a_step_that_does_not_divide_is_itself_admitted(final_tim
     with pytest.raises(ParameterError) as caught:
         TimeGrid.of(final_time, dt)
     message = str(caught.value)
-    assert message.startswith(f"`dt` must be a step that divides final_time = {final_time:g}, got {dt!r}; use e.g. ")
-    remedy, steps = re.search(r"use e\.g\. (\S+) \((\d+) steps\)", message).groups()
+    assert message.startswith(f"`dt` must be a step that divides final_time = {final_time:g}, got {dt!r}. Use e.g. ")
+    remedy, steps = re.search(r"Use e\.g\. (\S+) \((\d+) steps\)", message).groups()
     asked = final_time / dt
     assert abs(asked - int(steps)) <= 1.5 + asked / 4  # near the wanted one, and short to write if possible
     assert TimeGrid.of(final_time, float(remedy)).steps == int(steps)
@@ -66,7 +66,7 @@ def test_the_remedy_for_a_count_of_times_is_itself_admitted(steps, count):
         TimeGrid.of(1.0, 1.0 / steps, count)
     message = str(caught.value)
     assert message.startswith(
-        f"`times` must be a count n >= 2 for which n - 1 divides the {steps} steps, got {count}; "
+        f"`times` must be a count n >= 2 for which n - 1 divides the {steps} steps, got {count}. Use "
     )
     remedy = int(re.search(r"e\.g\. (\d+), or a list of times", message).group(1))
     assert len(TimeGrid.of(1.0, 1.0 / steps, remedy).saved) == remedy

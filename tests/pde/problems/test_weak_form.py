@@ -23,13 +23,13 @@ def step(of):
     ("dimension", "formulas", "told"),
     [
         (1, {"exact": "exp(-t)*sin(pi*x)**2*cos(pi*x)", "diffusion": f"1 + {step('x - 1/2')}/2"},
-         "the flux `diffusion` . grad.`exact`. must be without jumps, got a relative defect of 0.79 in the weak form;"),
+         "the flux `diffusion` . grad.`exact`. must be without jumps, got a relative defect of 0.79 in the weak form. "),
         (1, {"exact": "exp(-t)*asin(sin(pi*x))"}, "the flux .* of 0.99"),
         (1, {"exact": "exp(-t)*acos(cos(2*pi*x))"}, "the flux .* of 0.99"),
         (1, {"exact": "exp(-t)*atan(tan(pi*x))"}, "`exact` must be without jumps, got a relative defect of 1.7"),
         (1, {"exact": IN_1D, "diffusion": f"1 + {step('x - 0.3')}/1000"}, "the flux .* of 0.00076"),
         (1, {"initial": f"sin(pi*x) + {step('x - 1/2')}/2", "lifting": f"{step('x - 1/2')}/2"},
-         "`lifting` must be without jumps, got a relative defect of 0.99 in the weak form; smooth the formulas$"),
+         "`lifting` must be without jumps, got a relative defect of 0.99 in the weak form. Smooth the formulas$"),
         (2, {"initial": step("x - y/2 - 0.2"), "lifting": step("x - y/2 - 0.2")}, "`lifting` must be without jumps"),
         (2, {"exact": IN_2D, "diffusion": f"2 + {step('x + y - 0.83')}"}, "the flux"),
         (2, {"exact": IN_2D, "diffusion": f"2 + {step('x - y')}"}, "the flux"),
@@ -48,7 +48,7 @@ def test_what_a_derived_source_would_lack_is_measured_and_refused(dimension, for
 def test_the_parameters_that_make_the_jump_are_named():
     statement = FormulaProblem(1, exact=IN_1D, diffusion=f"1 + jump*{step('x - 0.3')}")
     assert statement(jump=0.0).dimension == 1
-    with pytest.raises(ProblemError, match=r"of 0.33 in the weak form for jump = 0.5; smooth the formulas, or state"):
+    with pytest.raises(ProblemError, match=r"of 0.33 in the weak form for jump = 0.5. Smooth the formulas, or state"):
         statement(jump=0.5)
 
 
