@@ -23,7 +23,7 @@ def step(of):
     ("dimension", "formulas", "told"),
     [
         (1, {"exact": "exp(-t)*sin(pi*x)**2*cos(pi*x)", "diffusion": f"1 + {step('x - 1/2')}/2"},
-         "the flux `diffusion` . grad.`exact`. must be without jumps, got a relative defect of 0.79 in the weak form. "),
+         "the flux `diffusion` . grad.`exact`. must be without jumps, got a relative defect of 0.79 in the weak form."),
         (1, {"exact": "exp(-t)*asin(sin(pi*x))"}, "the flux .* of 0.99"),
         (1, {"exact": "exp(-t)*acos(cos(2*pi*x))"}, "the flux .* of 0.99"),
         (1, {"exact": "exp(-t)*atan(tan(pi*x))"}, "`exact` must be without jumps, got a relative defect of 1.7"),
