@@ -324,12 +324,16 @@ def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
 
 def _date_coordinate(raws: Sequence[Any]) -> list[Any]:
     """Return dates or durations as NumPy's in nanoseconds.  Raises ValueError if these do not hold all of them."""
-    made = [to_numpy_date(raw) for raw in raws]
-    cast = [each.astype(f"{each.dtype.kind}8[ns]") for each in made]
-    for one, each in zip(cast, made, strict=True):
-        # there and back: a cast beyond the range wraps around
-        if not (np.isnat(each) or one.astype(each.dtype) == each == one):
-            raise ValueError(f"dates from 1678 to 2261 and durations below 292 years, in nanoseconds, got {each}")
+    cast = []
+    for made in map(to_numpy_date, raws):
+        try:
+            one = made.astype(f"{made.dtype.kind}8[ns]")
+            is_exact = np.isnat(made) or one.astype(made.dtype) == made == one
+        except OverflowError:  # before NumPy 2.5, a cast beyond the range wraps around
+            is_exact = False
+        if not is_exact:
+            raise ValueError(f"dates from 1678 to 2261 and durations below 292 years, in nanoseconds, got {made}")
+        cast.append(one)
     return cast
 
 

@@ -74,6 +74,9 @@ def call(evogt, line, folder):
         assert (out, list_files(folder)) == ("", before)
         assert len(err.splitlines()) == 1 or err.startswith("Usage: ")
     lines = [*out.splitlines(), *(f"! {each}".rstrip() for each in err.splitlines())]
+    lines = [
+        each for each in lines if not re.fullmatch(r"! +[~^]+", each)
+    ]  # not every Python underlines in a traceback
     return [each.replace(str(folder), "FOLDER") for each in lines] + [f"[{code}]"] * (code != 0)
 
 
