@@ -141,9 +141,10 @@ def probability_of(name: str) -> float | None:
 
 
 def _scale(samples: Array) -> tuple[Array, Array, Counts]:
-    """Return a scale for each row, the finite values divided by it, with zero for the others, and their number.
+    """Return the scale, the scaled values and the number of finite values of each row.
 
-    A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
+    A value that is not finite becomes zero.  The scale is a power of two, so that scaling does not round, and squares
+    of large values do not overflow.
     """
     ok = np.isfinite(samples)
     known = np.where(ok, samples, 0.0)

@@ -55,7 +55,7 @@ def fit_blocks(values: Array) -> tuple[Array, Array]:
 
 
 def _setup_equations(y: Array, weights: Array, there: Bools) -> tuple[Array, Array]:
-    """Return equations of the setup effects, which add up to zero, without the unit effects."""
+    """Return the normal equations of the setup effects, whose sum is zero.  The unit effects are eliminated."""
     matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float) + 1.0 / len(y)
     return matrix, y.sum(axis=1) - weights @ y.sum(axis=0)
 

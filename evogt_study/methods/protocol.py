@@ -149,7 +149,7 @@ class TextCache(Generic[T]):
         self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
 
     def __call__(self, values: Values) -> list[T]:
-        """Return the texts of the names with these values."""
+        """Return the text of each name with its value in `values`."""
         try:
             return [known[id(values[name])] for name, known in self._known.items()]
         except KeyError:

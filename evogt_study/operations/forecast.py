@@ -153,7 +153,7 @@ def _rank(plan: Plan, index: int) -> float:
 
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
-    """Run the smallest, the median and the largest case within `_BUDGET`; return the seconds of each stage by size.
+    """Measure the seconds of each stage by size, with the smallest, the median and the largest case in `_BUDGET`.
 
     The smallest case is run twice, so that imports do not count.  A failed case counts with its time.  User functions
     run in a process of their own, which can be stopped.

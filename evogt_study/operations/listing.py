@@ -43,7 +43,7 @@ class Condition:
             raise InputError(f"`{self.name}` must be compared with a number or a date, got {self.value!r}") from None
         if self.sign in COMPARE:
             if kind not in "iufM":
-                raise InputError(f"`{self.name}` has no order. Use = or !=, got {self.sign}")
+                raise InputError(f"`{self.name}` has no order, got {self.sign}. Use = or !=")
             return np.asarray(COMPARE[self.sign](values, value))
         if kind in "iuf":
             same = np.isclose(values, value, rtol=NEAR, atol=0.0)

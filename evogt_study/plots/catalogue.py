@@ -156,7 +156,9 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
         raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.variable_dimensions(data, name))}" for name in arrays)
-        raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
+        raise InputError(
+            f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over}). Return a number too"
+        )
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
     raise InputError(f"`FILE` must have runs with numbers to draw, got none ({counts}); `evogt status` tells why")
 

@@ -445,7 +445,7 @@ class Packed:
         return made
 
     def _read(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Read the arrays of rows that lie together."""
+        """Read the arrays of rows that are contiguous in the file or share a piece."""
         first, shape = self.pieces[rows[0], 0], tuple(self.shapes[rows[0]].tolist())
         dtype, stored, chunk = self.forms[self.form[rows[0]]]
         if not math.prod(shape):

@@ -108,8 +108,8 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     kept, divisor, times = _in_modes(integrator, eigenvalues, grid)
     cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
 
-    def measured(u: Array, state: Array) -> Array | None:
-        """Return F'(u) of a potential, and add nu/2 |grad_h u|^2 (Parseval) and F(u) to the energies."""
+    def measure_energy(u: Array, state: Array) -> Array | None:
+        """Return F'(u) of a potential.  Append the energy, nu/2 |grad_h u|^2 (Parseval) plus F(u), to `energies`."""
         energy = 0.5 * cell * float(np.vdot(eigenvalues, state**2))
         if potential is None:
             energies.append(energy)
@@ -122,7 +122,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
     u = problem.initial(nodes).reshape(shape)
     state, observed, fields = sine_transform(u), set(grid.observed), {0: u}
-    slope = measured(u, state)  # u is never written to: a new array at each step
+    slope = measure_energy(u, state)  # u is never written to: a new array at each step
     for step, forcing in enumerate(_transform_sources(problem, nodes, shape, times), start=1):
         state *= kept
         if forcing is not None:
@@ -135,7 +135,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
             u = sine_transform(state)  # a linear problem is advanced in the sine modes alone
         if step in observed:
             fields[step] = u
-        slope = measured(u, state)
+        slope = measure_energy(u, state)
     return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
 
 

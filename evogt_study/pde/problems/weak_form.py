@@ -79,7 +79,9 @@ def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, .
 
 
 def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]) -> float:
-    """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux; zero without a jump."""
+    """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux.
+
+    The result is zero if the defect is not due to a jump."""
     with np.errstate(all="ignore"):
         tested = [_test_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
