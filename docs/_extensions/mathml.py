@@ -17,17 +17,18 @@ ACCENTS = ("~", "˙", "^", "¯")
 ENTITY = re.compile(r"&(?!lt;|gt;|amp;)\w+;")  # names that HTML has, and XML has not
 ElementTree.register_namespace("", MATHML)
 LOGGER = logging.getLogger(__name__)
-OTHER_WORDS = (
+REPLACEMENTS = (
     (re.compile(r"\{\\rm\s+(\w+)\}"), r"{\\mathrm{\1}}"),
     (re.compile(r"\\dots(?![a-z])"), r"\\ldots"),
+    (re.compile(r"\\([td]?frac)(\d)(\d)"), r"\\\1{\2}{\3}"),  # the converter reads the number 12, and the next letter
 )
-"""Replacements for commands that the converter does not know."""
+"""Replacements for LaTeX that the converter does not know or reads in another way."""
 
 
-def converted(node: nodes.Element, block: bool) -> str:
+def convert_formula(node: nodes.Element, block: bool) -> str:
     """Return the formula of a node as MathML.  A formula that cannot be converted gives a warning."""
     formula = node.astext()
-    for known, other in OTHER_WORDS:
+    for known, other in REPLACEMENTS:
         formula = known.sub(other, formula)
     try:
         tree = latex2mathml.tex2mathml(formula, as_block=block)
@@ -54,13 +55,13 @@ def with_accents(text: str) -> str:
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
     """Write an inline formula."""
-    translator.body.append(converted(node, block=False))
+    translator.body.append(convert_formula(node, block=False))
     raise nodes.SkipNode
 
 
 def visit_block(translator: Any, node: nodes.math_block) -> None:
     """Write a displayed formula."""
-    translator.body.append(converted(node, block=True))
+    translator.body.append(convert_formula(node, block=True))
     raise nodes.SkipNode
 
 

@@ -1,5 +1,6 @@
 """The built documentation as its readers meet it: `.ci/run` builds it, and runs this."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,12 @@ def test_pages_fit_their_windows(running, theme):
 def test_search_finds(running, words, page):
     load(running, (SITE / "search.html").as_uri() + f"?q={words}")
     assert any(page in found for found in running.execute_async_script(READY))
+
+
+def test_a_fraction_of_two_digits_has_one_digit_above_the_other(monkeypatch):
+    nodes = pytest.importorskip("docutils.nodes")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "_extensions")
+    mathml = importlib.import_module("mathml")
+    formulas = (r"\tfrac12\nabla\cdot b", r"\tfrac{1}{2}\nabla\cdot b")
+    short, long = (mathml.convert_formula(nodes.math("", formula), False) for formula in formulas)
+    assert short == long
