@@ -100,8 +100,8 @@ def concat(
     with ExitStack() as opened:
         given = {label: _read(label, result, opened) for label, result in results.items()}
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
-        taken = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
-        if reason := explain_reserved_name(dim) or taken:
+        conflict = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
+        if reason := explain_reserved_name(dim) or conflict:
             raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
         joined = _join(given, dim)
         if output is None:
@@ -239,8 +239,7 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
-    """Convert variables to integers, which are floats in memory if some are missing, if they are integers in all
-    results."""
+    """Store a variable as integers if all results have integers.  In memory, missing values make it floats."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return joined

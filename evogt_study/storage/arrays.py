@@ -147,7 +147,7 @@ def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def chunk_starts(shape: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return where the chunks of an array begin, in C order."""
+    """Return the starts of the chunks of an array, in C order."""
     return list(itertools.product(*(range(0, length, step) for length, step in zip(shape, chunk, strict=True))))
 
 

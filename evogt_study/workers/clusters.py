@@ -164,7 +164,7 @@ async def _wait_for_greeting(address: str) -> None:
 
 @contextmanager
 def quiet_dask_logging() -> Iterator[None]:
-    """Yield let Dask log only critical messages: the study reports a lost connection in one line."""
+    """Let Dask log only critical messages: the study reports a lost connection in one line."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -22,7 +22,7 @@ PAPER = Path(__file__).parents[2] / "studies" / "paper"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """The working folder, with a study of twelve runs of which two fail."""
+    """The working folder, with a study of twelve runs.  Two of them fail."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(FUNCTION)
     (tmp_path / "own.toml").write_text(STUDY)

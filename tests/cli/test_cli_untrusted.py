@@ -273,7 +273,7 @@ def many_strings(file):
 
 
 def refused_at_once(evogt, command, *arguments):
-    """What is message of a file that is refused: the work takes no time, whatever the file declares."""
+    """Return the message for a refused file.  The command needs little time for any declared size."""
     start = time.process_time()
     code, out, err = evogt(command, *arguments)
     assert time.process_time() - start < 2

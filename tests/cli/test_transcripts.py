@@ -39,7 +39,7 @@ seed = { count = 3 }
 
 
 def add_result(folder):
-    """`own.nc`: a result of twelve runs of which two failed."""
+    """`own.nc`: a result of twelve runs.  Two of them failed."""
     write_computed_result(Study.from_file(folder / "own.toml"), folder / "own.nc")
 
 

@@ -63,20 +63,22 @@ CHANGES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("old", "new", "computed", "unasked", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_line_is_changed_and_changed_back(executed, small_study, path, old, new, computed, unasked, told):
+@pytest.mark.parametrize(("old", "new", "computed", "n_unplanned", "expected_message"), CHANGES.values(), ids=CHANGES)
+def test_a_line_is_changed_and_changed_back(
+    executed, small_study, path, old, new, computed, n_unplanned, expected_message
+):
     known = read_study(path)
     changed = evs.Study.from_text(small_study.replace(old, new))
-    count, *lines = executed(changed, path, warns=unasked > 0)
-    assert (count, len(lines), read_store(path).runs) == (computed, int(unasked > 0), unasked)
+    count, *lines = executed(changed, path, warns=n_unplanned > 0)
+    assert (count, len(lines), read_store(path).runs) == (computed, int(n_unplanned > 0), n_unplanned)
     for line in lines:
-        assert told in line
-        assert line.startswith(f"moved {unasked} finished runs to {store_folder(path)} because")
+        assert expected_message in line
+        assert line.startswith(f"moved {n_unplanned} finished runs to {store_folder(path)} because")
     assert executed(evs.Study.from_text(small_study), path, warns=computed > 0)[0] == 0
     same_numbers(read_study(path).sel(mode=known.mode), known)  # other ranks leave their padding
-    assert read_store(path).runs == computed  # what the change brought, and nothing of what is asked for again
+    assert read_store(path).runs == computed  # the runs of the change, and no planned run
     if computed:
-        assert executed(changed, path, warns=unasked > 0)[0] == 0
+        assert executed(changed, path, warns=n_unplanned > 0)[0] == 0
         assert executed(evs.Study.from_text(small_study), path, warns=True)[0] == 0
         assert read_store(path).runs == computed  # the store does not grow with the number of changes
 

@@ -85,7 +85,7 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "axes", "told"),
+    ("source", "axes", "message"),
     [
         ("def method(seed, gamma):\n    return {'error': gamma}", "[axes]\nseed = [0]\n[constants]\ngamma = 1",
          "`N` is an axis of 'heat', but is no parameter of 'other'. Select one value of it there"),
@@ -98,15 +98,15 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
          "`N` cannot be joined: numbers in 'heat', strings in 'other'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, source, axes, told):
+def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, source, axes, message):
     other = result_of(own_study(source, axes, "other"), tmp_path / "other.nc")
     with pytest.raises(InputError) as refused:
         evs.concat({"heat": files["heat"], "other": other})
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("a=heat.nc",), "`results` must be two results or more by their labels"),
         (("a=heat.nc", "a=waves.nc"), "`FILES` must have different labels, got a twice"),
@@ -120,11 +120,11 @@ def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, s
         ),
     ],
 )
-def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, told):
+def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
     code, out, err = evogt("merge", "--along", "problem", *arguments, "-o", "joined.nc")
     assert (code, out) == (2, "")
-    assert err.startswith(f"evogt: {told}")
+    assert err.startswith(f"evogt: {message}")
     assert not (tmp_path / "joined.nc").exists()
 
 

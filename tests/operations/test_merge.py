@@ -236,10 +236,10 @@ def test_no_file_whose_study_includes_all_runs(part, tmp_path):
 def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
     study, a = part("a", [0, 1])
     _, b = part("b", [2])
-    told = refused(
+    message = refused(
         "b.nc holds 2 runs of the main that .*own.toml does not ask for", [a, b], tmp_path / "c.nc", study=study
     )
-    assert "e.g. family=a, seed=2" in told
+    assert "e.g. family=a, seed=2" in message
 
 
 def test_other_constants_are_named(part, tmp_path):
@@ -261,8 +261,8 @@ def test_one_bit_of_one_value_is_a_conflict(part, tmp_path):
     _, a = part("a", [0, 1])
     _, b = part("b", [1])
     rewritten(a, flip)
-    told = refused("main run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
-    assert f"trace[1]: 0.10000000000000002 in {a}, 0.10000000000000001 in {b}, relative difference 1" in told
+    message = refused("main run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
+    assert f"trace[1]: 0.10000000000000002 in {a}, 0.10000000000000001 in {b}, relative difference 1" in message
 
 
 def test_ok_and_diverged_are_a_conflict(part, tmp_path):

@@ -77,11 +77,11 @@ def test_what_is_computed_again(executed, folder, name):
     file, old, new, count = CHANGES[name]
     assert executed(folder, LISTED) == (3, {})
     edit(folder / file, old, new)
-    computed, told = executed(folder, LISTED)
+    computed, expected_message = executed(folder, LISTED)
     assert computed == count
-    assert set(told) == ({StoreWarning} if count else set())
+    assert set(expected_message) == ({StoreWarning} if count else set())
     if count:
-        assert "code of the method" in told[StoreWarning]
+        assert "code of the method" in expected_message[StoreWarning]
         fresh = read_study(folder / "own.nc").error.values
         edit(folder / file, new, old)
         assert executed(folder, LISTED)[0] == 0  # the store has them
@@ -103,8 +103,8 @@ def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     executed(folder)
     before = read_study(folder / "own.nc").error.values
     edit(folder / "method.py", "* seed", "* 1 * seed")
-    computed, told = executed(folder, reuse_old_code=True)
-    assert (computed, told) == (0, {})
+    computed, expected_message = executed(folder, reuse_old_code=True)
+    assert (computed, expected_message) == (0, {})
     data = read_study(folder / "own.nc")
     assert data.error.values.tobytes() == before.tobytes()
     edit(folder / "own.toml", "[0, 1, 2]", "[0, 1, 2, 3]")
@@ -125,9 +125,9 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_in_depends(folder, name):
-    line, told = MISTAKES[name]
+    line, expected_message = MISTAKES[name]
     text = STUDY.replace("depends = {depends}", line)
-    with pytest.raises(StudyError, match=told):
+    with pytest.raises(StudyError, match=expected_message):
         evs.Study.from_text(text, str(folder / "own.toml"))
 
 

@@ -181,8 +181,8 @@ def test_results_of_two_goals_are_joined_to_that_of_the_stricter_one(own_study, 
     tighter = own_study(SOURCE, REST.replace("30 %", "20 %"))
     narrow = evs.run(tighter, client=client, output=tmp_path / "narrow.nc")
     files = (tmp_path / "wide.nc", tmp_path / "narrow.nc")
-    code, _, told = evogt("merge", *files, "-o", tmp_path / "joined.nc", "--study", tighter.file)
-    assert code == 0, told  # failed runs are data
+    code, _, message = evogt("merge", *files, "-o", tmp_path / "joined.nc", "--study", tighter.file)
+    assert code == 0, message  # failed runs are data
     with evs.open(tmp_path / "joined.nc") as joined:
         xr.testing.assert_equal(joined["precision_seeds"], narrow["precision_seeds"])
         xr.testing.assert_equal(joined["error"].reset_coords(drop=True), narrow["error"].reset_coords(drop=True))

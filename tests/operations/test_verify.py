@@ -98,9 +98,9 @@ def test_a_change_by_another_program_is_named_by_variable(result):
     with netCDF4.Dataset(result, "a") as file:
         file["error"][0, 0] = 0.125
         file["rank"].units = "m"
-    told = findings(result)
-    assert told[:3] == [CHANGED, "main: `error` is not as it was written", "main: `rank` is not as it was written"]
-    assert not any("is not as it was written" in line for line in told[3:])
+    messages = findings(result)
+    assert messages[:3] == [CHANGED, "main: `error` is not as it was written", "main: `rank` is not as it was written"]
+    assert not any("is not as it was written" in line for line in messages[3:])
 
 
 @pytest.mark.parametrize("text", [None, "[" * 100_000, "[", "[1]", "7"])
@@ -206,9 +206,9 @@ def test_a_library_that_takes_its_process_with_it(tmp_path):
     """Reading a pipe without a writer lasts until it is killed."""
     os.mkfifo(tmp_path / "own.nc")
     with ThreadPoolExecutor(1) as thread:
-        told = thread.submit(inspect, tmp_path / "own.nc")
+        messages = thread.submit(inspect, tmp_path / "own.nc")
         eventually(lambda: reading(tmp_path / "own.nc"))[0].kill()
-        assert told.result(60).broken == ["the file is damaged: reading it crashed (SIGKILL)"]
+        assert messages.result(60).broken == ["the file is damaged: reading it crashed (SIGKILL)"]
 
 
 def test_a_truncated_file_and_one_that_is_none(result, tmp_path):
@@ -288,9 +288,9 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_wrong_is_named(result, name):
     change, wanted = CHANGES[name]
-    told = findings(rewritten(result, change), rerun=1)
+    messages = findings(rewritten(result, change), rerun=1)
     for fragment in wanted:
-        assert any(fragment in line for line in told), told
+        assert any(fragment in line for line in messages), messages
 
 
 def test_coordinates_have_to_be_the_studys(result):
@@ -325,9 +325,9 @@ def test_a_choice_that_is_not_the_pilots(piloted):
     def change(data):
         data["gamma"].values[0] = 6
 
-    told = findings(rewritten(piloted, change))
-    assert "the pilot's runs choose gamma = 1 for target=2, the file has 6" in told
-    assert any("2 of 4 run keys differ" in line for line in told)
+    messages = findings(rewritten(piloted, change))
+    assert "the pilot's runs choose gamma = 1 for target=2, the file has 6" in messages
+    assert any("2 of 4 run keys differ" in line for line in messages)
 
 
 def test_a_pilot_that_is_missing(piloted):
@@ -362,9 +362,9 @@ def test_a_run_that_fails_now(own_study, result_of, tmp_path):
     """
     path = result_of(own_study(method, "[axes]\nseed = [0, 1]\n"), tmp_path / "own.nc")
     (tmp_path / "data.txt").write_text("1")
-    told = findings(path, rerun=1)
-    assert len(told) == 1
-    assert "is ok in the file, but computed again: AssertionError" in told[0]
+    messages = findings(path, rerun=1)
+    assert len(messages) == 1
+    assert "is ok in the file, but computed again: AssertionError" in messages[0]
 
 
 # --- other software ---------------------------------------------------------------------------------------------------
@@ -384,9 +384,9 @@ def test_other_software_is_judged_by_the_relative_difference(result):
     made = verify(rewritten(result, by_other_software(1 + 1e-10)), rerun=1)
     assert made.findings == ()
     assert "relative difference at most 1.0e-10 with other software (numpy 1.0.0, here " in made.recomputed[0]
-    told = findings(rewritten(result, by_other_software(1 + 1e-7)), rerun=1)
-    assert len(told) == 1
-    assert "error: " in told[0]
+    messages = findings(rewritten(result, by_other_software(1 + 1e-7)), rerun=1)
+    assert len(messages) == 1
+    assert "error: " in messages[0]
 
 
 def test_what_rounding_decides_is_not_judged_with_other_software(small_study, result_of, tmp_path):

@@ -28,12 +28,12 @@ def test_a_computation_seen_from_outside(tmp_path):
 
     ended = subprocess.Popen(["true"])
     ended.wait()
-    told = json.loads(lock) | {"process": ended.pid}
-    lock_file(path).write_text(json.dumps(told))  # what a killed process leaves
+    content = json.loads(lock) | {"process": ended.pid}
+    lock_file(path).write_text(json.dumps(content))  # what a killed process leaves
     assert f"not running: process {ended.pid} on " in computation_of(path).describe()
     assert "which is gone" in computation_of(path).describe()
 
-    lock_file(path).write_text(json.dumps(told | {"host": "elsewhere", "machine": "another", "process": 1}))
+    lock_file(path).write_text(json.dumps(content | {"host": "elsewhere", "machine": "another", "process": 1}))
     assert computation_of(path).runs
     silent = time.time() - SILENT_SECONDS - 1
     os.utime(lock_file(path), (silent, silent))
@@ -44,9 +44,9 @@ def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(
     path = tmp_path / "own.nc"
     progress_file(path).parent.mkdir()
     with_progress_file(path, None)(EVENT)
-    told = json.loads(progress_file(path).read_text())
+    content = json.loads(progress_file(path).read_text())
     with only_writer(path):
         assert computation_of(path).event == EVENT
-        for wrong in ({"process": 1}, {"event": {}}, {"event": told["event"] | {"done": "many"}}, {"at": "then"}):
-            progress_file(path).write_text(json.dumps(told | wrong))
+        for wrong in ({"process": 1}, {"event": {}}, {"event": content["event"] | {"done": "many"}}, {"at": "then"}):
+            progress_file(path).write_text(json.dumps(content | wrong))
             assert computation_of(path).event is None

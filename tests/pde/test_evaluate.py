@@ -46,13 +46,13 @@ def test_a_run_is_evaluated_anywhere_from_a_file_too(dimension, formulas, points
 
 
 @pytest.mark.parametrize(
-    ("points", "told"),
+    ("points", "message"),
     [([1.5], "must lie in the domain, got [1.5]"), ([[0.1, 0.2]], "numbers of shape (points, 1)"), ("a", "of shape")],
 )
-def test_points_outside_are_refused(points, told):
+def test_points_outside_are_refused(points, message):
     with pytest.raises(InputError) as caught:
         pde.evaluate(solved({"exact": WAVE}), points)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_what_is_no_run_is_refused(tmp_path):
@@ -135,7 +135,7 @@ def test_assessment_and_coefficient_reference_are_measured_for_every_term():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
         ({"reference": "finite_elements"}, ParameterError, "`reference_points` must be given for finite_elements"),
         ({"reference": "truth"}, ParameterError, "`reference` must be one of exact"),
@@ -145,7 +145,7 @@ def test_assessment_and_coefficient_reference_are_measured_for_every_term():
         ({"reference": "finite_difference", "reference_points": 9}, ProblemError, "got one with advection"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(options, error, told):
+def test_what_cannot_be_measured_is_refused(options, error, message):
     with pytest.raises(error) as caught:
         solved({"initial": "sin(pi*x)", "advection": ["1"]}, **options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -59,8 +59,8 @@ def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
     arrays.write_bytes(flipped(content, int(pieces["large"]["offset"][0]) + 100))
     assert inspect(arrays).broken == ["main: `large` of the run seed=3 is damaged: its checksum does not hold"]
     arrays.write_bytes(flipped(content, int(pieces["small"]["offset"][0]) + 100))
-    told = "main: `small` of 6 runs, for example seed=0, is damaged: its checksum does not hold"
-    assert inspect(arrays).broken == [told]
+    message = "main: `small` of 6 runs, for example seed=0, is damaged: its checksum does not hold"
+    assert inspect(arrays).broken == [message]
 
 
 def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):

@@ -78,11 +78,11 @@ def judged(path, standard):
     )
     assert report.exists(), ran.stderr
     (found,) = json.loads(report.read_text()).values()
-    told = {
+    report_text = {
         level: [message for result in found[f"{level}_priorities"] for message in result["msgs"]]
         for level in ("high", "medium", "low")
     }
-    return told, ran.stdout + ran.stderr
+    return report_text, ran.stdout + ran.stderr
 
 
 @pytest.fixture
@@ -105,16 +105,16 @@ def ragged_result(own_study, result_of, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("result", ["scalar_result", "renamed_result", "ragged_result"])
 def test_the_cf_checker_finds_no_error(result, request):
-    told, printed = judged(request.getfixturevalue(result), "cf:1.11")
-    assert told["high"] == told["medium"] == []
+    report_text, printed = judged(request.getfixturevalue(result), "cf:1.11")
+    assert report_text["high"] == report_text["medium"] == []
     assert "exceptions occurred" not in printed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("result", ["scalar_result", "full_result"])
 def test_the_acdd_checker_misses_standard_names_only(result, request):
-    told, _ = judged(request.getfixturevalue(result), "acdd:1.3")
-    assert set(told["high"]) <= {NO_STANDARD_NAME}
+    report_text, _ = judged(request.getfixturevalue(result), "acdd:1.3")
+    assert set(report_text["high"]) <= {NO_STANDARD_NAME}
 
 
 # --- what the checker looks at, without it ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The result file: what a disk refuses is told, and results of another schema are refused."""
+"""The result file: errors of the disk have a message, and results of another schema are refused."""
 
 import json
 import os
@@ -43,8 +43,8 @@ def small_disk(request, tmp_path):
 def test_a_disk_that_refuses_what_is_written_is_told(small_disk):
     folder, reason = small_disk
     values = np.random.default_rng(1).normal(size=(600, 1000))
-    told = rf"^cannot write {folder}/r.nc: {reason} are free there. Make room, or choose another file.$"
-    with pytest.raises(ResultError, match=told):
+    message = rf"^cannot write {folder}/r.nc: {reason} are free there. Make room, or choose another file.$"
+    with pytest.raises(ResultError, match=message):
         write_result(folder / "r.nc", {"main": xr.Dataset({"values": (("i", "j"), values)})})
     assert os.listdir(folder) == []
 

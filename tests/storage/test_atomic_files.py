@@ -26,11 +26,11 @@ def synced(monkeypatch):
     """The files and folders that this process has waited for."""
     found, wait = [], os.fsync
 
-    def told(descriptor):
+    def record_sync(descriptor):
         found.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
         wait(descriptor)
 
-    monkeypatch.setattr(os, "fsync", told)
+    monkeypatch.setattr(os, "fsync", record_sync)
     return found
 
 
@@ -53,13 +53,13 @@ def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
     pipe, link = tmp_path / "pipe.nc", tmp_path / "link.png"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
-    told = "must be a file, got a pipe or a device"
+    expected_message = "must be a file, got a pipe or a device"
     for path in (pipe, link):
-        with pytest.raises(ResultError, match=told), write_atomically(path):
+        with pytest.raises(ResultError, match=expected_message), write_atomically(path):
             raise AssertionError("nothing is to be written")
     assert pipe.is_fifo()
     for command in ("status", "summary", "verify"):
-        assert evogt(command, pipe) == (2, "", f"evogt: {pipe} {told}. Name another\n")
+        assert evogt(command, pipe) == (2, "", f"evogt: {pipe} {expected_message}. Name another\n")
 
 
 def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):

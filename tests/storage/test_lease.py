@@ -117,12 +117,12 @@ def is_free(folder):
             check()
     except ResultError as error:
         refusal = str(error)
-    taken = claims.take(0, int(is_lost)), open_claims(folder / "claims/plan").take(0, int(is_lost))
+    are_claimed = claims.take(0, int(is_lost)), open_claims(folder / "claims/plan").take(0, int(is_lost))
     if refusal is None:
-        assert (is_lost, alive, writer is not None and writer.lives, taken) == (True, 0, False, (True, False))
+        assert (is_lost, alive, writer is not None and writer.lives, are_claimed) == (True, 0, False, (True, False))
         return True
     assert f"a.nc is being written by {writer.describe()}: wait" in refusal
-    assert (is_lost, alive, writer.lives, taken) == (False, 1, True, (False, False))
+    assert (is_lost, alive, writer.lives, are_claimed) == (False, 1, True, (False, False))
     return False
 
 

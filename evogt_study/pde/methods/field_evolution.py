@@ -139,8 +139,8 @@ class FieldMethod(ProblemMethod):
     solves_fields = True
 
     def __post_init__(self) -> None:
-        if taken := set(self.field_names) & set(self.parameters):
-            raise StudyError(f"a field must have another name than a parameter, got {min(taken)!r}")
+        if shared_names := set(self.field_names) & set(self.parameters):
+            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
 
     @property
     def field_names(self) -> tuple[str, ...]:

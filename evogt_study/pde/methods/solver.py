@@ -109,8 +109,8 @@ class UserSolverCase(FunctionCase):
         rule = make_quadrature(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
-        taken = {name: each for name, each in made.items() if name in method.names}
-        solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, taken))
+        supplied = {name: each for name, each in made.items() if name in method.names}
+        solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, supplied))
         record = to_record(rest) if rest or solution is None else Record({}, {})
         if solution is not None:
             record = self.add_errors(record, np.asarray(solution, dtype=float), problem, rule)
@@ -118,9 +118,11 @@ class UserSolverCase(FunctionCase):
 
     def add_errors(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
         """Return the record with the errors of `u`.  Raises ReturnError if `u` has another shape than the nodes."""
-        taken = [name for name in JUDGED if name in record.variables]
-        if taken:
-            raise ReturnError(f"the method returned `{taken[0]}` beside `u`, from which it follows. Leave it out")
+        computed_names = [name for name in JUDGED if name in record.variables]
+        if computed_names:
+            raise ReturnError(
+                f"the method returned `{computed_names[0]}` beside `u`, from which it follows. Leave it out"
+            )
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
         if u.shape not in shapes:
             raise ReturnError(

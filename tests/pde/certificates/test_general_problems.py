@@ -195,20 +195,20 @@ def test_a_bound_that_is_no_number_is_infinite():
 
 
 @pytest.mark.parametrize(
-    ("dimension", "diffusion", "told"),
+    ("dimension", "diffusion", "message"),
     [
         # not positive in an interval that has a node of the certificates, and none of the assembly
         (1, "1 - 3*exp(-((x - 1/3)*3000)**2)", "positive on the nodes of the certificates"),
         (2, [["1", "2*exp(-((x - 0.61)*40)**2)"], ["2*exp(-((x - 0.61)*40)**2)", "1"]], "positive definite"),
     ],
 )
-def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, diffusion, told):
+def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, diffusion, message):
     exact = "exp(-t)*" + "*".join(f"sin(pi*{name})" for name in "xy"[:dimension])
     problem = FormulaProblem(dimension=dimension, exact=exact, diffusion=diffusion)()
     solution = solve_arrays(
         problem, replace(run_of(problem, 10, 8), quadrature=QuadratureRule("gauss_legendre", {1: 60, 2: 12}[dimension]))
     )
-    with pytest.raises(ProblemError, match=told):
+    with pytest.raises(ProblemError, match=message):
         certify(solution, ("error_bound",), compute_stage, "", None)
 
 

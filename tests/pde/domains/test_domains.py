@@ -81,8 +81,8 @@ def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimensi
 
 def test_baselines_refuse_what_they_have_no_mesh_for():
     problem = mode(Stretched(1, 2.0), 2.0)
-    told = r"must have a problem on (the unit cube|a box), got one on Stretched\(dimension=1, length=2.0\)$"
-    with pytest.raises(ProblemError, match=f"^finite differences {told}"):
+    message = r"must have a problem on (the unit cube|a box), got one on Stretched\(dimension=1, length=2.0\)$"
+    with pytest.raises(ProblemError, match=f"^finite differences {message}"):
         finite_differences(problem, 9, GRID, ImplicitMidpoint())
-    with pytest.raises(ProblemError, match=f"^p1_fem {told}"):
+    with pytest.raises(ProblemError, match=f"^p1_fem {message}"):
         p1_fem(problem, 9, GRID)

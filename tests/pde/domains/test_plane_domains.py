@@ -118,11 +118,11 @@ def test_a_mesh_is_read_from_a_file(tmp_path):
     read = Mesh.read(str(path))
     assert read.quadrature(TriangleRule(1, 4)).weights.sum() == pytest.approx(12.0)
     (tmp_path / "broken.msh").write_text("no mesh")
-    for wrong, told in (
+    for wrong, message in (
         (path.with_name("none.msh"), "an existing file"),
         (tmp_path / "broken.msh", "that meshio reads"),
     ):
-        with pytest.raises(ParameterError, match=f"`domain.mesh` must be .*{told}"):
+        with pytest.raises(ParameterError, match=f"`domain.mesh` must be .*{message}"):
             Mesh.read(str(wrong))
 
 
@@ -162,7 +162,7 @@ def test_a_face_has_the_rule_of_one_direction_less():
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Box(2, (0.0, 0.0), (1.0, 0.0)), "`lower` below `upper`"),
         (lambda: Box(2, (0.0,), (1.0, 1.0)), "2 numbers as its `lower`"),
@@ -179,7 +179,7 @@ def test_a_face_has_the_rule_of_one_direction_less():
         (lambda: L_SHAPE.quadrature(TriangleRule(10, 60)), "`refinements` must be so few"),
     ],
 )
-def test_what_is_no_domain_or_rule_of_it_is_refused(make, told):
+def test_what_is_no_domain_or_rule_of_it_is_refused(make, message):
     with pytest.raises((ParameterError, ProblemError)) as caught:
         make()
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -35,7 +35,7 @@ LIFTED = {"lifting": Lifting(X, ZERO, (ONE,), (ONE,))}
 
 
 @pytest.mark.parametrize(
-    ("problem", "told"),
+    ("problem", "message"),
     [
         (heat(cosine, cosine), "`exact` must vanish on the boundary, got a value of 1 there"),
         (heat(cosine, cosine, parameters={"k": 2.0}),
@@ -50,15 +50,15 @@ LIFTED = {"lifting": Lifting(X, ZERO, (ONE,), (ONE,))}
     ],
     ids=["exact", "with its parameters", "lifted", "start", "from zero", "consistent", "consistent, lifted"],
 )  # fmt: skip
-def test_functions_are_checked_as_formulas_are(problem, told):
+def test_functions_are_checked_as_formulas_are(problem, message):
     """A dictionary can have no boundary values: the run would end with an error of 0.1 and nothing to say why."""
     dictionary = pde.Dictionary("transnet", N=10, gamma=3)
-    if told is None:
+    if message is None:
         assert np.isfinite(pde.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02).error)
     else:
         with pytest.raises(ProblemError) as caught:
             pde.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02)
-        assert str(caught.value).startswith(told)
+        assert str(caught.value).startswith(message)
 
 
 def test_the_solution_is_looked_at_up_to_the_final_time_only():

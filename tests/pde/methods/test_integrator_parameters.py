@@ -88,11 +88,11 @@ def test_a_potential_is_refused_unless_the_scheme_says_otherwise():
 
 
 @pytest.mark.parametrize(
-    ("term", "told"), [({"reaction": "u**2"}, "a nonlinear reaction"), ({"advection": ["1"]}, "an advection")]
+    ("term", "message"), [({"reaction": "u**2"}, "a nonlinear reaction"), ({"advection": ["1"]}, "an advection")]
 )
-def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, told, monkeypatch):
+def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, message, monkeypatch):
     problem, dictionary = pde.FormulaProblem(1, initial="x*(1-x)", **term)(), pde.Dictionary("transnet", N=5, gamma=3)
-    with pytest.raises(ParameterError, match=f"must be one that admits {told}, got 'own_euler'"):
+    with pytest.raises(ParameterError, match=f"must be one that admits {message}, got 'own_euler'"):
         pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
     monkeypatch.setattr(OwnEuler, "GENERAL", True)
     assert pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"

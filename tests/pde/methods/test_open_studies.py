@@ -147,10 +147,10 @@ def test_errors_are_measured_against_a_run_in_a_file(tmp_path):
         "times": (text + section("output", {"times": "5", "record": '["error_history"]'}), "got none at t = 0.025"),
         "domain": (text + "domain = { lower = [0], upper = [2] }\n", "`reference` must be on the problem's domain"),
     }
-    for wrong, told in mistakes.values():
+    for wrong, message in mistakes.values():
         with pytest.raises(StudyError) as caught:
             Study.from_text(wrong.replace("sin(pi*x)", "sin(pi*x/2)") if "upper" in wrong else wrong, study.file)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_other_norms_are_recorded_where_they_are_asked_for():
@@ -278,7 +278,7 @@ def test_a_divergent_reaction_is_a_run_that_diverged_with_its_last_change():
     blow_up = {"dimension": 1, "initial": '"50*x*(1-x)"', "reaction": '"u**3"'}
     status, messages, _ = computed(toml(blow_up))
     assert status.tolist() == [Status.diverged] * 2
-    assert all("Newton's method did not converge" in told and "last change" in told for told in messages)
+    assert all("Newton's method did not converge" in message and "last change" in message for message in messages)
 
 
 START = """

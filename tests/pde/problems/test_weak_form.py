@@ -20,7 +20,7 @@ def step(of):
 
 
 @pytest.mark.parametrize(
-    ("dimension", "formulas", "told"),
+    ("dimension", "formulas", "message"),
     [
         (1, {"exact": "exp(-t)*sin(pi*x)**2*cos(pi*x)", "diffusion": f"1 + {step('x - 1/2')}/2"},
          "the flux `diffusion` . grad.`exact`. must be without jumps, got a relative defect of 0.79 in the weak form."),
@@ -38,9 +38,9 @@ def step(of):
         (3, {"exact": "asin(sin(pi*y))*sin(pi*x)*sin(pi*z)"}, "the flux .* or state `initial` and `source` instead"),
     ],
 )  # fmt: skip
-def test_what_a_derived_source_would_lack_is_measured_and_refused(dimension, formulas, told):
+def test_what_a_derived_source_would_lack_is_measured_and_refused(dimension, formulas, message):
     """Each method would converge to another function than `exact`: errors of 0.5 to 2 for every N."""
-    with pytest.raises(ProblemError, match=told) as caught:
+    with pytest.raises(ProblemError, match=message) as caught:
         FormulaProblem(dimension, **formulas)()
     assert "\n" not in str(caught.value)
 
