@@ -1,8 +1,7 @@
 """The paper's Algorithm 1, transcribed line by line: one run, NumPy only, nothing shared and nothing clever.
 
-This is the executable specification that the package is compared with, in value and in time (benchmarks/naive.py). It
-was written from the paper and the sampling conventions alone and knows nothing of the package. Labels such as
-eq:im_retained are the paper's own. The paper's other computations are in specification_experiments.py.
+This is the executable specification that the package is compared with. It was written from the paper and the sampling
+conventions alone and knows nothing of the package. Labels such as eq:im_retained are the paper's own.
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 SCRIPTS = {
     "arrays.py": ["large", "trajectories", "--scale", "0.001"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
-    "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
+    "reproduction.py": [f"studies/paper/{name}.toml" for name in ("temporal_autonomous", "p1_fem_target")],
     "sweep.py": ["200"],
     "scaling.py": ["studies/paper/space_time_evolution.toml", "--workers", "1"],
 }
