@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 EPS = np.finfo(float).eps

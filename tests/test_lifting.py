@@ -16,8 +16,7 @@ from evogt_study.pde.galerkin.retained_space import retain, trial_functions, wei
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.methods.parameters import make_integrator
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 EPS = np.finfo(float).eps

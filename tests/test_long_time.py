@@ -10,8 +10,7 @@ import scipy.fft
 from evogt_study import pde
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 TIMES = (20.0, 40.0, 60.0, 80.0, 100.0)

@@ -9,12 +9,10 @@ import pytest
 
 from evogt_study import pde
 from evogt_study.errors import FormulaError, ProblemError
-from evogt_study.pde.baselines.element_space import element_space
-from evogt_study.pde.baselines.finite_elements import FiniteElementReference, finite_elements
+from evogt_study.pde.baselines.finite_elements import FiniteElementReference, element_space, finite_elements
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 WAVE, BUBBLE = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(pi*y)"

@@ -25,7 +25,7 @@ from evogt_study.formulas import parse
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.sequential import Goal
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import TimeGrid
 
 FILE = Path(__file__).with_name("mistakes.txt")
 MISTAKES = dict(re.findall(r"^>>> (.*)\n((?!>>>|#).+)?", FILE.read_text(encoding="utf-8"), re.MULTILINE))

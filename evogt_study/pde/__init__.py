@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         Separable,
         Tensor,
     )
-    from evogt_study.pde.numerics.quadrature import QuadratureRule
+    from evogt_study.pde.numerics import QuadratureRule
     from evogt_study.pde.problems.fields import Field, FieldTerms
     from evogt_study.pde.problems.formula_problem import FormulaProblem
     from evogt_study.pde.single_run import evaluate, solve
@@ -64,7 +64,7 @@ _named = lazy_names(
         "evogt_study.pde.galerkin.problem": (
             "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
         ),
-        "evogt_study.pde.numerics.quadrature": "QuadratureRule",
+        "evogt_study.pde.numerics": "QuadratureRule",
         "evogt_study.pde.problems.fields": "Field FieldTerms",
         "evogt_study.pde.problems.formula_problem": "FormulaProblem",
         "evogt_study.pde.single_run": "evaluate solve",

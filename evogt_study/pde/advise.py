@@ -14,7 +14,7 @@ from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
 from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
 from evogt_study.pde.methods.recording import share_reference
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.values import Value, Values

@@ -12,9 +12,6 @@ import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin import validation
-from evogt_study.pde.galerkin.assembly import StiffnessTerm
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
-from evogt_study.pde.galerkin.cross_grid import CrossGridDefects, cross_grid_defects, evaluate_basis, mass_defect_on
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import (
     DECOMPOSITIONS,
@@ -24,12 +21,17 @@ from evogt_study.pde.galerkin.retained_space import (
     retain,
     trial_functions,
 )
-from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, nodal_data
+from evogt_study.pde.galerkin.system import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
+from evogt_study.pde.galerkin.validation import (
+    CoefficientReference,
+    CrossGridDefects,
+    cross_grid_defects,
+    evaluate_basis,
+    mass_defect_on,
+)
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, Rule
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics import Array, Quadrature, Rule, TimeGrid, Trajectory
 
 NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
 """Norms of the error besides the relative L2 norm at the final time."""

@@ -12,28 +12,26 @@ import xarray as xr
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import find_named_code
-from evogt_study.pde.baselines.references import FunctionReference, make_reference
-from evogt_study.pde.baselines.stored_solution import (
+from evogt_study.pde.baselines.references import (
     COEFFICIENTS,
+    FunctionReference,
     StoredSolution,
     describe_solution,
     feature_coefficients,
+    make_reference,
 )
+from evogt_study.pde.certificates.bound import knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, find_certificates
-from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import Domain, domain_content
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
-from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.problem_checks import check_data
+from evogt_study.pde.galerkin.problem import Problem, check_data
+from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods import recording
 from evogt_study.pde.methods.parameters import PARAMETERS, make_integrator
 from evogt_study.pde.methods.problem_method import formula_parameter
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum

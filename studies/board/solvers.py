@@ -14,11 +14,10 @@ from scipy.integrate import solve_ivp
 from scipy.sparse.linalg import splu
 
 from evogt_study import pde
-from evogt_study.pde.baselines.element_space import element_space
-from evogt_study.pde.baselines.finite_elements import SDIRK_4
+from evogt_study.pde.baselines.finite_elements import SDIRK_4, element_space
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods.field_evolution import solve_fields
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.pipeline import Discretisation
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from evogt_study.errors import StudyError
 from evogt_study.methods.problem_kind import ProblemKind
 from evogt_study.methods.protocol import BoundCase, Method
+from evogt_study.pde.dictionaries.base import TensorProducts, by_total_degree
 from evogt_study.pde.dictionaries.sine import Sine, sines
-from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
 from evogt_study.pde.domains.box import UnitCube
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.numerics.time_grid import Trajectory
+from evogt_study.pde.numerics import Trajectory
 from evogt_study.schema.parameters import Parameter, integer, parameter_field, real
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json

@@ -6,7 +6,7 @@ import pytest
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.methods.parameters import quadrature_rule
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.schema.parameters import Parameter, anything, choice, integer, one_or_several, real, several
 
 UNIT = Parameter("tau", "in (0, 1)", real(0.0, 1.0), remedy="use e.g. 1e-12")

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.schema.values import canonical, content_hash, find_value, labels, text_label
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)

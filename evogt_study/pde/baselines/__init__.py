@@ -1,9 +1,7 @@
 """Methods for comparison with the paper's method, and references for errors.
 
-- `element_space`: finite element spaces on any domain, as sparse matrices
-- `finite_elements`: finite elements, linear as a baseline, quadratic as a reference; POD-Galerkin
+- `finite_elements`: finite elements on any domain, linear as a baseline, quadratic as a reference; POD-Galerkin
 - `finite_difference`: finite differences, and a reference made of them
 - `space_time_regression`: time as an additional input, by least squares; collocation in stages of an IMEX scheme
-- `references`: references by name; the method itself, refined
-- `stored_solution`: a solution stored as coefficients of features
+- `references`: references by name; the method itself, refined; a solution stored as coefficients of features
 """

@@ -18,12 +18,10 @@ import scipy  # which imports its parts when they are first used: workers start 
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.box import check_domain, tensor_points
-from evogt_study.pde.galerkin.assembly import split_times
-from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.problem import Problem, check_terms
+from evogt_study.pde.galerkin.system import split_times
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Array, TimeGrid
 
 _MAX_POINTS = 4_000_000
 """Largest number of unknowns of a grid.  A field of this size takes 32 MB."""

@@ -26,12 +26,9 @@ from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.pde.dictionaries.base import Dictionary, Jet, SmoothFeatures, node_blocks
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
-from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
-from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, space_time_function
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
 

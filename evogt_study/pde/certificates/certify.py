@@ -21,19 +21,16 @@ import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import StudyError
-from evogt_study.pde.certificates.bound import EnergyBound
-from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
+from evogt_study.pde.certificates.bound import SMALLEST, EnergyBound, RunBound, bound_run, find_knots
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.pde.certificates.reference import SpectralReference, march_semidiscrete
-from evogt_study.pde.certificates.run_bound import SMALLEST, RunBound, bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
+from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, TensorGrid, UnitBox
 from evogt_study.pde.domains import Box, Domain, UnitCube
 from evogt_study.pde.domains.box import DIRECTIONS
-from evogt_study.pde.galerkin.assembly import weighted_gram
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import Trajectory
+from evogt_study.pde.galerkin.system import weighted_gram
+from evogt_study.pde.numerics import Array, Trajectory
 from evogt_study.pde.pipeline import Discretisation, Share, Solution
 
 _PARTS = ("error_bound_absolute", "error_bound_initial", "error_bound_residual", "error_bound_estimated")

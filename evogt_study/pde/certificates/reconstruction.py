@@ -14,11 +14,9 @@ from functools import lru_cache
 import numpy as np
 import scipy  # imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
-from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.pde.certificates.spectral_space import TensorGrid, evaluate_interpolants
+from evogt_study.pde.certificates.spectral_space import ProblemData, TensorGrid, UnitBox, evaluate_interpolants
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import Array, QuadratureRule
 
 DEGREE = 5
 """Degree of the spline.  The error of a cubic spline would show in references of 100 knots."""

@@ -20,16 +20,14 @@ import scipy  # which imports its parts when they are first used: workers would 
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.certificates.bound import bound_energy, bound_growth
-from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, is_seen_in_space, is_seen_in_time
-from evogt_study.pde.certificates.spectral_space import SampledBasis, SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, SpectralSpace, TensorGrid, UnitBox
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.runge_kutta import advance
 from evogt_study.pde.integrators.tableaus import RadauIIA3
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Array, TimeGrid
 
 OVERSAMPLED = 1.25
 """Nodes for each mode in the integrals of the Galerkin system."""

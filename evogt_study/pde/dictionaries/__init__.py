@@ -1,9 +1,7 @@
 """Dictionaries of prescribed features, by name.
 
-- `base`: the contract of a dictionary and of its features; dictionaries by name
-- `first_layer`: tanh of affine functions, on tensor grids by products of exponentials
+- `base`: the contract of a dictionary and of its features; products of functions of one coordinate
 - `tanh_dictionaries`: random layers of tanh: transnet, gtransnet, gaussian_rf and uniform_elm
-- `tensor_products`: products of functions of one coordinate
 - `legendre`: Legendre polynomials
 - `sine`: Fourier sines, and Fourier series on periodic boxes
 """

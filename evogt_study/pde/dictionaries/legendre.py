@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_total_degree
+from evogt_study.pde.numerics import Array
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.pde.dictionaries.base import Dictionary, Features, FirstOrder
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
+from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule
 
 OPTIONAL = {"optional": True}
 """Metadata of a field that identifies the domain only if it differs from its default."""

@@ -13,8 +13,7 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
+from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, QuadratureRule, Rule
 
 DIRECTIONS = ("x", "y", "z")
 # No number is a multiple of another, so that no usual frequency vanishes at all of them.

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.base import OPTIONAL
 from evogt_study.pde.domains.triangulated import EDGE, Triangulated, constant_factor
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, TriangleRule
+from evogt_study.pde.numerics import Array, Quadrature, TriangleRule
 
 _LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
 """Angles of boundary points: on the axes, where formulas vanish by symmetry, and irregular ones."""

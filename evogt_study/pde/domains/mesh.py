@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.triangulated import Segmented, triangulate
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics import Array
 from evogt_study.storage.untrusted import open_file
 
 MAX_MESH_BYTES = 64 * 2**20

@@ -12,8 +12,7 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.base import OPTIONAL
 from evogt_study.pde.domains.triangulated import Segmented, distances, triangulate
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, TriangleRule
+from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, TriangleRule
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9

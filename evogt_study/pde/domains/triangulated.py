@@ -18,8 +18,7 @@ from scipy.special import roots_jacobi
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
+from evogt_study.pde.numerics import MAX_NODES, Array, Quadrature, Rule, TriangleRule
 
 EDGE = 1e-9
 """Distance from the boundary, relative to the size of the domain, within which points are on the boundary."""

@@ -23,8 +23,7 @@ import numpy as np
 import scipy  # imports scipy.sparse when it is first used: workers start sooner
 
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics import Array, Quadrature
 
 Values = Callable[[Mapping[str, Any]], list[Any]]
 """Function from values of slots, coordinates and time by name to values of several functions."""

@@ -13,8 +13,7 @@ from evogt_study.errors import EmptySpaceError
 from evogt_study.pde.dictionaries.base import Features, FirstOrder
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.base import WithConstant
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics import Array, Quadrature
 
 _NODES_AT_ONCE = 512
 """Nodes of a block that stays in cache: 1 MB for each array of some 240 features."""

@@ -1,8 +1,11 @@
-"""Errors on a validation rule, and norms and energies of a run.
+"""What a run is measured by: errors on a validation rule, norms and energies, and two second looks.
 
 The relative L2 errors (eq:validation_error) at all times come from one matrix product:
 
     || u_{N,r} - u ||_w / || u ||_w,    u_{N,r} = u_b + D psi . (T_r alpha)
+
+The second looks are the retained basis on another rule than the assembly rule (app:cross_grid), and the final
+coefficients of the same system without the error of time steps (tab:temporal_convergence).
 """
 
 from __future__ import annotations
@@ -12,14 +15,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy  # which imports its parts when they are first used: workers start sooner
 
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.galerkin.retained_space import RetainedSpace
-from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature
-from evogt_study.pde.numerics.time_grid import Trajectory
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, trial_values
+from evogt_study.pde.galerkin.system import (
+    DenseBasis,
+    GalerkinSystem,
+    StiffnessTerm,
+    basis_on_face,
+    compute_term,
+    operator_matrix,
+    weighted_gram,
+)
+from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
 CELLS = 16
 """Cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells have 14 to 27 % fewer
@@ -183,3 +195,144 @@ def relative_difference(vector: Array, reference: Array) -> float:
     """Return || vector - reference ||_2 / || reference ||_2, or NaN for a reference of zero."""
     norm = float(np.linalg.norm(reference))
     return float(np.linalg.norm(vector - reference)) / norm if norm else float("nan")
+
+
+_NODES_AT_ONCE = 512
+"""Nodes of a block of features, gradients and products: 1 MB for each array of some 240 features."""
+FEATURE_NODES_AT_ONCE = 4096
+"""Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
+blocks of 512."""
+QUARTERS = 4
+"""Parts of the final time at which the stiffness is compared."""
+
+
+@dataclass(frozen=True)
+class CrossGridDefects:
+    """mass: || Phi~_a^T W_a Phi~_a - I_r ||_2.  stiffness: the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2."""
+
+    mass: float
+    stiffness: float
+
+
+@dataclass(frozen=True, eq=False)
+class AssessedBasis:
+    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass."""
+
+    quadrature: Quadrature
+    gradients: Array
+    mass_defect: float
+
+
+def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
+    """Return phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
+    count, dimension = assessment.nodes.shape
+    mass = np.zeros((space.rank, space.rank))
+    gradients = np.empty((dimension, count, space.rank))
+    for start in range(0, count, _NODES_AT_ONCE):
+        block = slice(start, start + _NODES_AT_ONCE)
+        nodes = assessment.nodes[block]
+        psi = space.features.first_order(nodes)
+        values, gradients[:, block] = evaluate_retained(space.domain, psi, nodes, space.transform)
+        mass += weighted_gram(values[None], assessment.weights[block])
+    return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
+
+
+def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
+    """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b.  It is large if the assembly rule is too coarse."""
+    mass = np.zeros((space.rank, space.rank))
+    (D,) = space.domain.boundary_factor(rule.nodes)
+    weights = rule.weights * D * D  # with D in the weights, N-wide arrays need not be made conforming
+    for start in range(0, len(weights), FEATURE_NODES_AT_ONCE):
+        block = slice(start, start + FEATURE_NODES_AT_ONCE)
+        mass += weighted_gram((space.features.values(rule.nodes[block]) @ space.transform)[None], weights[block])
+    return _spectral_norm(mass - np.eye(space.rank))
+
+
+def cross_grid_defects(
+    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float,
+    term: StiffnessTerm = compute_term,
+) -> CrossGridDefects:  # fmt: skip
+    """Compare mass and stiffness of the retained basis on the assessment rule a and on the assembly rule q."""
+    rule = basis.quadrature
+    # `basis` has gradients only, which the stiffness of a plain problem is made of
+    nodes = rule.nodes[:0] if problem.plain else rule.nodes
+    values = trial_values(space.domain, space.features, nodes) @ space.transform
+    faces = {face.face: basis_on_face(space, rule, face.face) for face in problem.faces}
+    assessed, _ = operator_matrix(DenseBasis(rule, values, basis.gradients), problem, faces, None, term)
+    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
+
+    # in the spectral norm, as the paper's defects (app:cross_grid)
+    def measure_difference(t: float) -> float:
+        matrix, reference = assessed(t), system.stiffness(t)
+        symmetric = np.array_equal(reference, reference.T)
+        norm = _spectral_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
+        return norm(matrix - reference) / norm(reference)
+
+    return CrossGridDefects(basis.mass_defect, max(map(measure_difference, times)))
+
+
+def _spectral_norm(symmetric: Array) -> float:
+    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
+
+
+COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
+_NOT_STEADY = (
+    "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
+    "on t. Use dop853"
+)
+
+
+@dataclass(frozen=True)
+class CoefficientReference:
+    """A reference by name.  Only dop853 uses rtol, atol and max_step (0 for none)."""
+
+    name: str
+    # the paper's tolerances (tab:temporal_convergence): tightened to 1e-13 and 1e-15 they change the coefficients by
+    # 9e-14, six orders below the smallest error that is measured against them
+    rtol: float = 1e-12
+    atol: float = 1e-14
+    max_step: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in COEFFICIENT_REFERENCES:
+            raise ParameterError("coefficient_reference", f"one of {', '.join(COEFFICIENT_REFERENCES)}", self.name)
+
+    def check(self, problem: Problem) -> None:
+        """Raise ProblemError if the problem of an eigendecomposition is not steady and linear."""
+        steady = problem.has_steady_operator and problem.has_steady_load
+        if self.name == "eigendecomposition" and not (steady and problem.is_linear and problem.advection is None):
+            raise ProblemError(_NOT_STEADY)
+
+    def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
+        """Return alpha(T) of the system, (r,).  Raises ProblemError."""
+        if self.name == "eigendecomposition":
+            return _by_eigendecomposition(system, final_time)
+        solution = scipy.integrate.solve_ivp(
+            system.rate,
+            (0.0, final_time),
+            system.initial,
+            method="DOP853",
+            # else it keeps each of its own steps, and an explicit method takes many if K is stiff
+            t_eval=[final_time],
+            rtol=self.rtol,
+            atol=self.atol,
+            max_step=self.max_step or np.inf,
+        )
+        if not solution.success:
+            raise ProblemError(f"dop853 gave up before t = {final_time:g}: {solution.message}")
+        return np.asarray(solution.y[:, -1])
+
+
+# expm1 keeps the digits of (e^z - 1)/z for small z; for z = 0 the limit 1 is used
+def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
+    """Return exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for constant K and b."""
+    if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
+        raise ProblemError(_NOT_STEADY)
+    # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
+    eigenvalues, basis = system.modes
+    exponents = -final_time * eigenvalues
+    weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
+    decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (
+        system.load(np.zeros(1))[0] @ basis
+    )
+    return np.asarray(basis @ decayed)

@@ -1,8 +1,7 @@
 """Time integrators of the retained system, by name.
 
 - `base`: the contract of an integrator; a start by half steps of the implicit Euler rule
-- `runge_kutta`: implicit Runge-Kutta methods by their tableau
-- `newton`: steps of implicit Runge-Kutta methods, by Newton's method if the stages are nonlinear
+- `runge_kutta`: implicit Runge-Kutta methods by their tableau, and their steps, by Newton's method if nonlinear
 - `field_steps`: time steps of fields with nonlinear fluxes
 - `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
 - `implicit_midpoint`: the implicit midpoint rule

@@ -9,8 +9,7 @@ import scipy  # which imports its parts when they are first used: workers start 
 from evogt_study.errors import DivergedError
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from evogt_study.errors import ParameterError
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import Parametrised
 
 

@@ -11,12 +11,10 @@ import numpy as np
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.galerkin.flux_system import FluxSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.newton import ImplicitSteps, factorise
-from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, RungeKutta, Tableau
+from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, ImplicitSteps, RungeKutta, Tableau, factorise
 from evogt_study.pde.integrators.semi_implicit import ImexBDF2
 from evogt_study.pde.integrators.tableaus import RadauIIA2
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,8 @@ import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.integrators.newton import factorise
-from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, factorise, recurrence
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
-from evogt_study.pde.galerkin.assembly import TIMES_AT_ONCE
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.system import GalerkinSystem
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.newton import factorise
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.integrators.runge_kutta import factorise
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
 Side = Callable[[Array, Array, Array], float]

@@ -14,8 +14,7 @@ from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemCase, ProblemMethod, check_finite, estimate_seconds
 from evogt_study.pde.methods.recording import sample_fields, scalar_data
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.numerics import Array, Rule
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_parameters, same_as
 from evogt_study.schema.records import Datum, Record

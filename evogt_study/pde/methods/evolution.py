@@ -14,14 +14,14 @@ from evogt_study.methods.code import UserCode
 from evogt_study.methods.protocol import MAX_CACHED_TEXTS, Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
-from evogt_study.pde.baselines.stored_solution import StoredSolution
+from evogt_study.pde.baselines.references import StoredSolution
+from evogt_study.pde.certificates.bound import knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, select_certificates
-from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.retained_space import SVD
 from evogt_study.pde.galerkin.system import check_diffusion
+from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.methods import recording
 from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
@@ -36,7 +36,7 @@ from evogt_study.pde.methods.problem_method import (
     report_user_errors,
 )
 from evogt_study.pde.methods.variables import warn_of_reach
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
 from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Record

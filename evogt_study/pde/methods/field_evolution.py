@@ -30,8 +30,7 @@ from evogt_study.pde.methods.problem_method import (
     make_time_grid,
 )
 from evogt_study.pde.methods.recording import scalar_data
-from evogt_study.pde.numerics.quadrature import Rule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Rule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, Share, compute_stage, estimate_error
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import choice, integer, parameter_field, same_as

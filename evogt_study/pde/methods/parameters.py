@@ -9,12 +9,12 @@ from typing import Any
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.pde.baselines.references import NAMES as REFERENCES
-from evogt_study.pde.baselines.stored_solution import StoredSolution, resolve_reference
+from evogt_study.pde.baselines.references import StoredSolution, resolve_reference
 from evogt_study.pde.dictionaries import FAMILIES
-from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.galerkin.retained_space import DECOMPOSITIONS
+from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
-from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.numerics import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.parameters import (
     Parameter,
     Parametrised,
@@ -113,7 +113,7 @@ class EvolutionParameters:
         _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
     coefficient_reference: str | None = parameter_field(
-        f"one of {', '.join(coefficient_reference.NAMES)}", choice(coefficient_reference.NAMES),
+        f"one of {', '.join(COEFFICIENT_REFERENCES)}", choice(COEFFICIENT_REFERENCES),
         "reference of the final coefficients", "tab:temporal_convergence", optional=True,
     )  # fmt: skip
     coefficient_rtol: float | None = parameter_field(

@@ -33,12 +33,10 @@ from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
 from evogt_study.pde.domains import UnitCube, domain_content
-from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.problem_checks import check_data
+from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.methods.parameters import list_kinds, with_kinds
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
-from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem

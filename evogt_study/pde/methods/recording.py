@@ -16,7 +16,7 @@ from evogt_study.pde.certificates.reference import SpectralReference, find_refer
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.methods.variables import VARIABLES, measure_reach
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash

@@ -25,8 +25,7 @@ from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics import Array, Quadrature
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Datum, Record

@@ -10,15 +10,13 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines import space_time_regression as regression
 from evogt_study.pde.domains.box import check_domain
-from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.problem import Problem, check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.methods.baseline import BaselineCase
 from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.methods.problem_method import make_dictionary
 from evogt_study.pde.methods.variables import measure_reach, warn_of_reach
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.numerics import Array, Quadrature, Rule
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import integer, parameter_field, real, same_as
 from evogt_study.schema.records import Record

@@ -12,7 +12,7 @@ import sympy
 
 from evogt_study.formulas import SPACE, evaluate_formula, prepare, symbol
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics import Array
 
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)

@@ -22,9 +22,16 @@ from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare,
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.flux_system import FaceTerm
-from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable, Problem
-from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.galerkin.problem import (
+    Lifting,
+    NaturalFace,
+    NonSeparable,
+    Problem,
+    check_boundary,
+    check_fluxes,
+    check_periodic,
+)
+from evogt_study.pde.numerics import Array
 from evogt_study.pde.problems.terms import (
     PERIODIC,
     Boundary,

@@ -18,8 +18,18 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, parameters_of, parse
-from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, Potential, Problem, Separable, SpaceTimeFunction
-from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, describe_parameters
+from evogt_study.pde.galerkin.problem import (
+    Lifting,
+    NaturalFace,
+    Potential,
+    Problem,
+    Separable,
+    SpaceTimeFunction,
+    check_boundary,
+    check_fluxes,
+    check_periodic,
+    describe_parameters,
+)
 from evogt_study.pde.problems import expressions
 from evogt_study.pde.problems.fields import as_field_problem
 from evogt_study.pde.problems.terms import (

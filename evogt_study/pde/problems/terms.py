@@ -18,7 +18,7 @@ from evogt_study.formulas import SPACE, parse, symbol
 from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_content, domain_from
 from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NonlinearReaction, NonSeparable, Separable, SpaceTimeFunction, Tensor
-from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics import Array
 from evogt_study.pde.problems.expressions import COORDINATES, nodal_function
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable

@@ -21,8 +21,7 @@ import sympy
 
 from evogt_study.formulas import SPACE, evaluate_all
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import Array, QuadratureRule
 from evogt_study.pde.problems.expressions import COORDINATES
 
 _BOUND = 1e-4

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.pde.baselines.element_space import element_space
+from evogt_study.pde.baselines.finite_elements import element_space
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
 from evogt_study.pde.domains.disk import Disk

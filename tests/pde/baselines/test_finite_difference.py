@@ -13,9 +13,9 @@ from evogt_study.pde.baselines.finite_difference import (
     finite_differences,
     sine_transform,
 )
-from evogt_study.pde.galerkin.assembly import TIMES_AT_ONCE
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps

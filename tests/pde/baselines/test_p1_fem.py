@@ -15,8 +15,7 @@ from evogt_study.pde.baselines.finite_elements import MAX_DEGREE, check_mesh_siz
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.triangulated import simplex_rule
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.problems import oscillatory_1d, target_1d
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "p1_fem.csv"

@@ -16,8 +16,7 @@ from evogt_study.pde.baselines.space_time_regression import (
 )
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "space_time_diagnostic.csv"

@@ -17,8 +17,7 @@ from evogt_study.pde.certificates.certify import certify, check_certificates
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 

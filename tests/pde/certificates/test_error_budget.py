@@ -9,9 +9,8 @@ from evogt_study.pde.certificates.certify import BUDGET, Certified, certify
 from evogt_study.pde.certificates.reference import march_semidiscrete, solve_reference
 from evogt_study.pde.certificates.spectral_space import SpectralSpace
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.galerkin.validation import CoefficientReference
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 

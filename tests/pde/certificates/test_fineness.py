@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from manufactured import VALIDATION, Manufactured, energy_error
 
+from evogt_study.pde.certificates.bound import bound_run, find_knots
 from evogt_study.pde.certificates.certify import certify
-from evogt_study.pde.certificates.problem_data import ProblemData
 from evogt_study.pde.certificates.reconstruction import TimeRule, is_seen_in_space, is_seen_in_time
 from evogt_study.pde.certificates.reference import solve_reference
-from evogt_study.pde.certificates.run_bound import bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.spectral_space import ProblemData, SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 

@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 from evogt_study.errors import ProblemError, StudyError
-from evogt_study.pde.certificates.bound import bound_growth
+from evogt_study.pde.certificates.bound import RunFunctions, bound_growth, bound_run, find_knots
 from evogt_study.pde.certificates.certify import (
     BUDGET,
     CONSTANTS,
@@ -16,14 +16,11 @@ from evogt_study.pde.certificates.certify import (
     check_certificates,
     find_certificates,
 )
-from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import TimeRule
 from evogt_study.pde.certificates.reference import find_reference
-from evogt_study.pde.certificates.run_bound import RunFunctions, bound_run, find_knots
-from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
+from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, TensorGrid, UnitBox
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.dictionaries.first_layer import AffineMap, Direct, Products
+from evogt_study.pde.dictionaries.tanh_dictionaries import AffineMap, Direct, Products
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 
 extended = pytest.mark.skipif(np.finfo(np.longdouble).eps > 2e-19, reason="no numbers longer than doubles here")
 

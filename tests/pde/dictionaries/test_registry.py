@@ -9,8 +9,7 @@ from helpers import cases
 from evogt_study import pde
 from evogt_study.errors import InputError, StudyError
 from evogt_study.pde.dictionaries import FAMILIES
-from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
+from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_total_degree
 from evogt_study.study.study import Study
 
 STUDY = """

@@ -8,7 +8,7 @@ from numpy.polynomial import legendre
 
 from evogt_study import pde
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.dictionaries.tensor_products import by_total_degree
+from evogt_study.pde.dictionaries.base import by_total_degree
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.problems import FormulaProblem
 

@@ -14,8 +14,7 @@ from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import DOMAINS, Box, Disk, Mesh, Polygon, UnitCube, domain_content, domain_from
 from evogt_study.pde.methods.problem_method import ProblemSource
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, stage_keys
 from evogt_study.schema.values import content_hash
 

@@ -14,8 +14,7 @@ from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.methods.recording import sample_fields
-from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import Quadrature, QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 GRID = TimeGrid.of(0.25, 0.0025, 2)

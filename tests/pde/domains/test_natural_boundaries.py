@@ -7,8 +7,7 @@ from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.pde.baselines.references import make_reference
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 ROUND = "exp(-t)*cos(x)*sin(y) + 2"

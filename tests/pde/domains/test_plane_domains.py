@@ -8,7 +8,7 @@ import pytest
 from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
-from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
+from evogt_study.pde.numerics import QuadratureRule, TriangleRule
 
 L_SHAPE = Polygon.of([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])
 DISK = Disk(2, (1.0, -2.0), 1.5)

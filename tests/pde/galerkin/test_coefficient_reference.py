@@ -8,16 +8,15 @@ import pytest
 from evogt_study.errors import ProblemError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.coefficient_reference import NAMES, CoefficientReference
 from evogt_study.pde.galerkin.problem import Potential
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES, CoefficientReference
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
-EIGEN, DOP853 = (CoefficientReference(name) for name in NAMES)
+EIGEN, DOP853 = (CoefficientReference(name) for name in COEFFICIENT_REFERENCES)
 
 
 def space_of(dimension=1, N=16, tau=1e-8, points=24):
@@ -83,7 +82,7 @@ def test_dop853_says_where_it_gave_up():
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COEFFICIENT_REFERENCES)
 def test_the_coefficient_error_of_a_run_is_the_distance_from_the_reference(name):
     statement = FormulaProblem(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20")
     rule = QuadratureRule("gauss_legendre", 24)

@@ -7,17 +7,16 @@ import pytest
 
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.cross_grid import (
+from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import assemble
+from evogt_study.pde.galerkin.validation import (
     CrossGridDefects,
     cross_grid_defects,
     evaluate_basis,
     mass_defect_on,
 )
-from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import assemble
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 FINAL_TIME = 0.7

@@ -7,7 +7,7 @@ from evogt_study.errors import ProblemError
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 
 both_forms = pytest.mark.parametrize("split", [True, False], ids=["separable", "general"])
 

@@ -5,8 +5,7 @@ import pytest
 
 from evogt_study import pde
 from evogt_study.errors import ProblemError
-from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.problem_checks import check_data
+from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Problem, Separable, check_data
 
 ONE = Separable(lambda nodes: np.ones((1, len(nodes))))
 

@@ -12,7 +12,7 @@ from evogt_study.pde.galerkin.retained_space import (
     trial_functions,
     weighted_svd,
 )
-from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.pde.numerics import Quadrature, QuadratureRule
 
 EPS = np.finfo(float).eps
 

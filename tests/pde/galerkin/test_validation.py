@@ -9,7 +9,7 @@ from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
 from evogt_study.pde.galerkin.validation import AtNodes, Interpolated, Target, feature_sums, relative_errors
-from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics import QuadratureRule
 
 MIDPOINTS = QuadratureRule("composite_midpoint", 4096)
 FAMILIES = {"transnet": {}, "gtransnet": {"N1": 120}, "gaussian_rf": {}, "uniform_elm": {}}

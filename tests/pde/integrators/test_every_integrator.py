@@ -9,7 +9,7 @@ from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import TimeGrid
 
 EPS = np.finfo(float).eps
 SCHEMES = {name: INTEGRATORS[name]() for name, kind in INTEGRATORS.items() if issubclass(kind, RungeKutta)}

@@ -7,13 +7,11 @@ from evogt_study import pde
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.assembly import TIMES_AT_ONCE
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Potential, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import assemble
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, assemble
 from evogt_study.pde.integrators import StabilizedSemiImplicit
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 

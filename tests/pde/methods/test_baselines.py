@@ -15,8 +15,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import estimate_peak_memory, study_plan
 from evogt_study.study.study import Study

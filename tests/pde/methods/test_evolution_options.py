@@ -9,10 +9,9 @@ from evogt_study import pde
 from evogt_study.errors import StudyError
 from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
+from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import StabilizedSemiImplicit
-from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import count_shared_work, study_plan

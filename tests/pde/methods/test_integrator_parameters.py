@@ -9,7 +9,7 @@ from helpers import computed, keys, section
 from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
-from evogt_study.pde.numerics.time_grid import Trajectory
+from evogt_study.pde.numerics import Trajectory
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 

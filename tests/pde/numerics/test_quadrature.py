@@ -9,7 +9,7 @@ from numpy.polynomial.legendre import legval
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.numerics.quadrature import RULES, QuadratureRule
+from evogt_study.pde.numerics import RULES, QuadratureRule
 
 EPS = np.finfo(float).eps
 

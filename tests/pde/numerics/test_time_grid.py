@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ParameterError
-from evogt_study.pde.numerics.time_grid import TimeGrid, count_steps
+from evogt_study.pde.numerics import TimeGrid, count_steps
 
 EPS = np.finfo(float).eps
 
