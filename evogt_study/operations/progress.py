@@ -23,6 +23,7 @@ from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import escape_text, format_duration
 
 Listener = Callable[["ProgressEvent"], None]
+"""Function that receives each progress event of a study."""
 DISPLAY_SECONDS = 0.2
 """Seconds between two updates of the display.  Each update is a message to the page."""
 MIN_BATCHES, MIN_SECONDS = 3, 1.0

@@ -234,7 +234,7 @@ class NonlinearReaction:
 
 @dataclass(frozen=True, eq=False)
 class NaturalFace:
-    """Natural boundary condition n . (A grad u) = flux - transfer u on one face.
+    """Natural boundary condition on one face: n . (A grad u) = flux - transfer u.
 
     Parameters
     ----------
@@ -258,7 +258,9 @@ class NaturalFace:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Parabolic problem u_t = div(A grad u) - b . grad u + g(u) + f, given by functions.
+    """Parabolic problem given by functions.
+
+    The equation is u_t = div(A grad u) - b . grad u + g(u) + f.
 
     Parameters
     ----------
