@@ -19,5 +19,5 @@ figure, axes = plt.subplots(figsize=(4.5, 3), layout="constrained")
 axes.step(pareto.run_seconds, pareto.error, where="post", color="lightgrey", linewidth=4)
 for name in median.dictionary.values:
     axes.plot("run_seconds", "error", "o", data=median.sel(dictionary=name), label=name)
-axes.set(xlabel="time for a run (s)", ylabel="relative error", xscale="log", yscale="log")
+axes.set(xlabel="time for a run (s)", ylabel="relative error", xscale="log", yscale="log", xlim=(1e-3, 2e-2))
 axes.legend()
