@@ -20,4 +20,5 @@ axes.step(pareto.run_seconds, pareto.error, where="post", color="lightgrey", lin
 for name in median.dictionary.values:
     axes.plot("run_seconds", "error", "o", data=median.sel(dictionary=name), label=name)
 axes.set(xlabel="time for a run (s)", ylabel="relative error", xscale="log", yscale="log", xlim=(1e-3, 2e-2))
+axes.xaxis.set_minor_formatter("")
 axes.legend()
