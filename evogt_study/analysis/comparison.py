@@ -421,9 +421,8 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
     if decided < fewest:
-        reach = f"{decided} {unit}s that differ give p = {2.0 ** (1 - decided):.2g} at least"
-        few = f"Too few {unit}s: {first} is {score}; {chance} ({level} interval)"
-        return f"{few}; {reach}, {fewest} are needed for {alpha:.2g}."
+        units = f"{decided} {unit}{'' if decided == 1 else 's'}{' that differ' if ties else ''}"
+        return f"{units}: too few for an interval; use at least {fewest}. {first} is {score}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
         every = f"; probability against each of the others at least {found['least']:.2f}" if count > 2 else ""

@@ -55,10 +55,10 @@ def win_interval(wins: int, n: int, alpha: float) -> Ends:
 
 
 def median_interval(differences: Array, alpha: float) -> Ends:
-    """Return the interval of the median from order statistics.  It inverts the sign test at `alpha`."""
+    """Return the interval of the median from order statistics, which inverts the sign test; NaN of too few numbers."""
     n, ordered = len(differences), np.sort(differences)
     k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
-    return (-np.inf, np.inf) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
+    return (np.nan, np.nan) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
 def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | None:

@@ -294,7 +294,7 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
             place = declared.place(section).at(number)
             axis = read(design, declared, place)
             if not NAME.fullmatch(axis.name):
-                raise place.at("name").mistake("a word of letters, digits and _", axis.name)
+                raise place.at("name").mistake("made of letters, digits and _, and begin with a letter", axis.name)
             if axis.name in declared.method.parameters:
                 message = f"`{axis.name}` must be a new name for the dimension, got the name of a parameter"
                 raise place.at("name").error(message)

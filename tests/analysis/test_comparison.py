@@ -47,7 +47,7 @@ def differences(found):
     if np.isfinite(found.probability):
         ends = found.probability_ci.values
         message["probability"] = bool(ends[0] > 0.5 or ends[1] < 0.5)
-    message["sentence"] = not text.startswith(("No ", "Too few", "Fewer")) and "are equal" not in text
+    message["sentence"] = not re.match("No |Fewer|.*: too few|.* are equal", text)
     for kind in ("ratio", "difference", "wins"):
         for a, b in re.findall(rf"{kind} [\d.e+-]+ \((-?[\d.e+-]+|inf|-inf) to (-?[\d.e+-]+|inf)\)", text):
             message[f"printed {kind}"] = not float(a) <= neutral <= float(b)
@@ -243,15 +243,30 @@ def test_every_setup_has_its_comparison_and_the_note_says_that_p_values_are_not_
         xr.testing.assert_equal(evs.compare(x.transpose(*order), "method"), evs.compare(x, "method"))
 
 
-def test_few_seeds_margin_and_ties_are_in_the_sentence():
-    few = conclude(make_array(draw_separated(2, 5)))
-    assert few.startswith("Too few seeds: a is lower than b on 5 of 5 seeds; probability on a fresh seed ")
-    assert few.endswith("5 seeds that differ give p = 0.062 at least, 6 are needed for 0.05.")
+@pytest.mark.parametrize(("seeds", "confidence", "units", "least"), [
+    (1, 0.95, "1 seed", 6), (3, 0.95, "3 seeds", 6), (5, 0.95, "5 seeds", 6), (6, 0.99, "6 seeds", 8),
+])  # fmt: skip
+def test_too_few_seeds_have_a_sentence_instead_of_an_interval(seeds, confidence, units, least):
+    found = evs.compare(make_array(draw_separated(2, seeds)), "method", confidence=confidence)
+    text = f"{units}: too few for an interval; use at least {least}. a is lower than b on {seeds} of {units[:1]} seeds."
+    assert found.conclusion.item() == text
+    assert np.isnan(found.effect_ci).all()
+    assert np.isnan(found.over_leader_ci).all()
+    assert found.over_leader[1] > 1.0
+    enough = evs.compare(make_array(draw_separated(2, least)), "method", confidence=confidence)
+    assert np.isfinite(enough.effect_ci).all()
+    assert "too few" not in enough.conclusion.item()
+
+
+def test_margin_and_ties_are_in_the_sentence():
     x = 1.0 + 0.001 * np.random.default_rng(0).standard_normal((2, 30))
     assert conclude(make_array(x), margin=0.05).split(":")[0].endswith("are equal within 5 %")
     tied = draw_separated()
     tied[1, :2] = tied[0, :2]
     assert "on 8 of 10 seeds, equal on 2" in conclude(make_array(tied))
+    tied[1, :7] = tied[0, :7]
+    text = "3 seeds that differ: too few for an interval; use at least 6. a is lower than b on 3 of 10 seeds, equal on 7."
+    assert conclude(make_array(tied)) == text
     assert evs.compare(make_array(draw_separated(2, 4)), "method", estimand="geometric_mean").significant
 
 
