@@ -12,7 +12,7 @@ from evogt_study.plots.canvas import FigureOptions, PlotRequest
 from evogt_study.plots.catalogue import draw_kind
 from evogt_study.plots.groups import PlotRoles
 from evogt_study.results.dataset import dataset, global_attributes
-from evogt_study.study.plan import provisional_plans, study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 FAILING = """
@@ -83,7 +83,7 @@ def write_study(folder, axes, source=FAILING, name="own"):
 
 def compute_runs(study):
     """Compute the runs of a study in this process."""
-    table = compute_table(study_plan(study))
+    table = compute_table(plan_study(study)[-1])
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "main"), **data.attrs}
     return data
@@ -91,7 +91,7 @@ def compute_runs(study):
 
 def compute_pilot_runs(study):
     """Compute the runs of the pilot of a study."""
-    return dataset(compute_table(provisional_plans(study)[0]), study)
+    return dataset(compute_table(plan_study(study)[0]), study)
 
 
 def small_result(dimension=1):

@@ -7,7 +7,7 @@ import xarray as xr
 
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.run_metadata import with_status_codes
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -37,7 +37,7 @@ def section(name, entries):
 
 def cases(text):
     """Return the cases of a study in the order of its axes."""
-    return sorted(study_plan(Study.from_text(text)).cases(), key=lambda case: case.index)
+    return sorted(plan_study(Study.from_text(text))[-1].cases(), key=lambda case: case.index)
 
 
 def keys(text):

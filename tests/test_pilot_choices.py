@@ -8,7 +8,7 @@ from conftest import compute_table
 
 from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.results.dataset import dataset
-from evogt_study.study.plan import provisional_plans
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[1] / "studies" / "paper"
@@ -20,7 +20,7 @@ def pilot_of(name):
     text = (PAPER / f"{name}.toml").read_text(encoding="utf-8")
     head, _ = text.split("[output]")
     study = Study.from_text(f"{head}[output]\nrecord = {list(RECORDED)}\n")
-    return dataset(compute_table(provisional_plans(study)[0]), study)
+    return dataset(compute_table(plan_study(study)[0]), study)
 
 
 def distances(pilots, minimise):

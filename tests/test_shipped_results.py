@@ -14,7 +14,7 @@ from evogt_study.schema.records import VARIABLE
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.case_space import ParameterTable
-from evogt_study.study.plan import Plan, study_plan
+from evogt_study.study.plan import Plan, plan_phase, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -36,7 +36,7 @@ def plan_of(name, data) -> Plan:
     """The study's plan; what its pilot chose is read from the result."""
     study = study_of(name)
     if study.pilot is None:
-        return study_plan(study)
+        return plan_study(study)[-1]
     (parameter,) = study.pilot.parameters
     gamma = data[parameter].transpose(*study.pilot.by)
     table = {
@@ -45,7 +45,7 @@ def plan_of(name, data) -> Plan:
         )
         for at, value in np.ndenumerate(gamma.values)
     }
-    return study_plan(study, ParameterTable((parameter,), study.pilot.by, table))
+    return plan_phase(study, study.phases[-1], [ParameterTable((parameter,), study.pilot.by, table)])
 
 
 def test_there_is_a_result_for_each_study_and_nothing_else():

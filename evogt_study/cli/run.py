@@ -165,13 +165,13 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     from evogt_study.operations.forecast import START_SECONDS, forecast_phase
     from evogt_study.results.finished import read_finished_runs
     from evogt_study.study.phases import join_values
-    from evogt_study.study.plan import provisional_plans
+    from evogt_study.study.plan import plan_study
 
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     workers = options.workers or CPU_COUNT
     done = read_finished_runs(study, path, others=tuple(map(Path, options.reuse_from)))
     found, lines = [], [f"study {study.name}" + (f": {study.title}" if study.title else "")]
-    for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
+    for phase, plan in zip(study.phases, plan_study(study), strict=True):
         table = None if done is None else done.tables.get(phase.name)
         found.append(forecast_phase(plan if table is None else table.plan, None if table is None else done))
         lines += _describe_forecast(found[-1])

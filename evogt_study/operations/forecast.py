@@ -24,7 +24,7 @@ from evogt_study.study.plan import (
     count_shared_work,
     estimate_peak_memory,
     estimate_work,
-    provisional_plans,
+    plan_study,
 )
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch
@@ -232,7 +232,7 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
         sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
         return plan.count * sum(case.size for case in sample) / len(sample) if is_rough and sample else np.inf
 
-    return sorted(studies, key=lambda study: -sum(map(estimate_seconds, provisional_plans(study))))
+    return sorted(studies, key=lambda study: -sum(map(estimate_seconds, plan_study(study))))
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD

@@ -20,7 +20,7 @@ from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
 from evogt_study.schema.values import Value, canonical, find_value, text_label
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.study.case_space import CaseSpace, join_names
-from evogt_study.study.plan import provisional_plans
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -157,7 +157,7 @@ def try_case(
     if isinstance(source, Study):
         axes = {axis.name: axis.values for axis in source.space.axes}
         new = {name: value for name, value in at.items() if name not in axes or _position(axes[name], value) is None}
-        plan = provisional_plans(source.replace(constants=new) if new else source)[-1]
+        plan = plan_study(source.replace(constants=new) if new else source)[-1]
         known = {name: value for name, value in at.items() if name in plan.space.names}
         index = _index_at(plan.space, known, source.file)
         case = plan.case(index)

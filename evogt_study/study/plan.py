@@ -237,19 +237,14 @@ def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()
 def count_needs(study: Study) -> dict[Needs, int]:
     """Return the classes of needs, the smallest first, each with its largest number of runs in a phase."""
     found: dict[Needs, int] = {}
-    for plan in provisional_plans(study) if study.resources is not None else ():
+    for plan in plan_study(study) if study.resources is not None else ():
         for needs, count in Counter(case.needs for case in plan.cases()).items():
             found[needs] = max(count, found.get(needs, 0))
     return dict(sorted(found.items()))
 
 
-def study_plan(study: Study, *chosen: ParameterTable) -> Plan:
-    """Plan the last phase of the study."""
-    return plan_phase(study, study.phases[-1], chosen)
-
-
 # memory, order and rough work are needed before anything runs
-def provisional_plans(study: Study) -> list[Plan]:
+def plan_study(study: Study) -> list[Plan]:
     """Plan all phases before any has run, with stand-ins for their choices."""
     spaces = study.provisional_spaces()
     return [plan_phase(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]

@@ -7,7 +7,7 @@ import fingerprint_table as table
 import pytest
 
 import evogt_study as evs
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 
 WAYS = {
     "file": lambda name, source: f"{name}.py:f",
@@ -38,7 +38,7 @@ def study_of(tmp_path, monkeypatch):
 def test_a_function_has_one_fingerprint_and_one_key(study_of, name, way):
     study, by_file = study_of(table.FUNCTIONS[name], way), study_of(table.FUNCTIONS[name], "file")
     assert study.spec.method.fingerprint[:16] == table.FINGERPRINTS[name]
-    assert study_plan(study).keys.tolist() == study_plan(by_file).keys.tolist()
+    assert plan_study(study)[-1].keys.tolist() == plan_study(by_file)[-1].keys.tolist()
 
 
 @pytest.mark.parametrize("way", ["file", "module", "object"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.schema.values import canonical, canonical_json, text_label
-from evogt_study.study.plan import provisional_plans, study_plan
+from evogt_study.study.plan import plan_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
 LONG = ("large/", "board/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")
@@ -17,7 +17,7 @@ LONG = ("large/", "board/", "examples/advection_layer", "paper/nonseparable_3d",
 
 def keys_of(study):
     """The keys of each phase, as its plan makes them together; "" for a point that is not planned."""
-    return [plan.keys.astype(str).tolist() for plan in provisional_plans(study)]
+    return [plan.keys.astype(str).tolist() for plan in plan_study(study)]
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,7 @@ def test_keys_of_a_plan_equal_the_keys_of_its_cases_bound_one_by_one(name):
 
 def check_one_by_one(study):
     one_by_one = [
-        [case.key if case else "" for case in map(plan.case, range(plan.space.size))]
-        for plan in provisional_plans(study)
+        [case.key if case else "" for case in map(plan.case, range(plan.space.size))] for plan in plan_study(study)
     ]
     assert keys_of(study) == one_by_one
 
@@ -148,7 +147,7 @@ def test_keys_made_together_are_those_made_one_by_one_for_any_study_of_a_functio
         study = evs.Study("any.py:f", **arguments)
     check_one_by_one(study)
     # different values have different keys, and equal ones equal keys
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     cases = [case for case in map(plan.case, range(plan.space.size)) if case]
     texts = {canonical_json(case.values) for case in cases}
     assert len({case.key for case in cases}) == len(texts)

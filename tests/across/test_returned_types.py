@@ -9,7 +9,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 HEAD = """
@@ -131,7 +131,7 @@ def journey(own_study, tmp_path):
 
     def travel(expression):
         study, other = own_study(f"{HEAD}def method(seed):\n    return {expression}\n", SEEDS), tmp_path / "other.nc"
-        records = compute_here(Batch.of(study.spec, list(study_plan(study).cases())))
+        records = compute_here(Batch.of(study.spec, list(plan_study(study)[-1].cases())))
         write_shard(shard_folder(tmp_path / "own.nc"), records)
         events = []
         first = evs.run(study, output=tmp_path / "own.nc", listener=events.append)

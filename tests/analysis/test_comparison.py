@@ -265,7 +265,9 @@ def test_margin_and_ties_are_in_the_sentence():
     tied[1, :2] = tied[0, :2]
     assert "on 8 of 10 seeds, equal on 2" in conclude(make_array(tied))
     tied[1, :7] = tied[0, :7]
-    text = "3 seeds that differ: too few for an interval; use at least 6. a is lower than b on 3 of 10 seeds, equal on 7."
+    text = (
+        "3 seeds that differ: too few for an interval; use at least 6. a is lower than b on 3 of 10 seeds, equal on 7."
+    )
     assert conclude(make_array(tied)) == text
     assert evs.compare(make_array(draw_separated(2, 4)), "method", estimand="geometric_mean").significant
 

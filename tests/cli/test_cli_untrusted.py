@@ -21,7 +21,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.results.run_metadata import SCHEMA_VERSION
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -56,7 +56,7 @@ def imported(folder):
 
 def started(study, path, which):
     """What is there of a result while some of its cases are finished."""
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     describe(path, study)
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import InputError, StudyError
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 
 ECHO = f"""#!{sys.executable}
 import json, pathlib, sys
@@ -231,7 +231,7 @@ def assert_ended(numbers):
 
 
 def keys(**given):
-    return study_plan(evs.Study(axes={"i": [1]}, **given)).keys.tolist()
+    return plan_study(evs.Study(axes={"i": [1]}, **given))[-1].keys.tolist()
 
 
 def test_content_of_programs_and_named_files_decides_reuse(program):
@@ -256,7 +256,7 @@ def test_python_and_files_give_one_key(program, tmp_path):
     evs.run(study, output="a.nc", workers=0)
     study.to_file("say.toml")
     again = evs.Study.from_file("say.toml")
-    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
+    assert plan_study(again)[-1].keys.tolist() == plan_study(study)[-1].keys.tolist()
     assert evs.open("a.nc").x.values.tolist() == [1, 2]
     (tmp_path / "sub").mkdir()
     with pytest.raises(StudyError, match="in the folder of the command"):

@@ -10,7 +10,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 
 WALK = """
 import os, time
@@ -74,7 +74,7 @@ def test_a_checkpoint_is_no_part_of_the_run_key(walk):
     study = walk()
     assert "checkpoint" not in study.space.constants
     given = study.replace(constants={"checkpoint": "somewhere"})
-    assert study_plan(given).keys.tolist() != study_plan(study).keys.tolist()
+    assert plan_study(given)[-1].keys.tolist() != plan_study(study)[-1].keys.tolist()
 
 
 def test_a_checkpoint_with_a_default_is_a_folder_too(tmp_path, monkeypatch):

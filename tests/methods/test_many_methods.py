@@ -11,7 +11,7 @@ from evogt_study import pde
 from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 SOLVERS = """
@@ -71,7 +71,7 @@ k = [1, 2]
 
 
 def test_each_case_is_one_of_a_study_of_its_own(study, tmp_path):
-    plan = study_plan(study(FOUR + PROBLEMS))
+    plan = plan_study(study(FOUR + PROBLEMS))[-1]
     keys = plan.keys.reshape(plan.space.shape)
     assert plan.space.names == ("method", "seed", "k", "problem")
     assert [len(np.unique(keys[number])) for number in range(4)] == [8, 4, 4, 4]  # a seed is for ours alone
@@ -79,11 +79,11 @@ def test_each_case_is_one_of_a_study_of_its_own(study, tmp_path):
         "seed = [0, 1]\nk = [1, 2]",
         CONSTANTS.replace("unknowns = 20\n", "") + '[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n',
     )
-    assert study_plan(alone).keys.tolist() == keys[0, :, :, 0].ravel().tolist()
+    assert plan_study(alone)[-1].keys.tolist() == keys[0, :, :, 0].ravel().tolist()
     few = "[constants]\nunknowns = 20\nvalidation = 50\nfinal_time = 0.1\ndt = 0.05\n"
     plain = '[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
     fem = study("k = [1, 2]", few + plain, 'method = "p1_fem"')
-    assert study_plan(fem).keys.tolist() == keys[1, 0, :, 0].tolist()
+    assert plan_study(fem)[-1].keys.tolist() == keys[1, 0, :, 0].tolist()
     assert plan.trials(plan.order).tolist() == [16, 24]
 
 
@@ -120,8 +120,8 @@ def test_histories_and_values_of_a_returned_solution(study, result_of, tmp_path)
                                             ("twice", "`error` beside `u`, from which it follows")])  # fmt: skip
 def test_what_is_no_solution_is_refused(study, name, message):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
-    plan = study_plan(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
-                            f'method = "solvers.py:{name}"'))  # fmt: skip
+    plan = plan_study(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
+                            f'method = "solvers.py:{name}"'))[-1]  # fmt: skip
     records = compute_here(Batch.of(plan.spec, list(plan.cases())))
     assert message in records.messages[0]
 

@@ -15,7 +15,7 @@ import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.methods.streams import hash_words, isolate_global_draws
 from evogt_study.operations.trial import try_case
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 VALUES = st.one_of(
@@ -66,7 +66,7 @@ AXES = {"a": [1, 2], "b": [1, 2, 3], "seed": [5, 0, 7]}
 
 def record_of(study, numbers=None):
     """The records of cases in this process, in this order."""
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     cases = [plan.case(number) for number in (range(plan.space.size) if numbers is None else numbers)]
     return compute_here(Batch.of(plan.spec, cases))
 
@@ -80,7 +80,7 @@ def values_of(records, name):
 @given(st.one_of(st.sampled_from(["all", "none"]), st.lists(st.sampled_from("abc"), unique=True)))
 def test_draws_are_equal_exactly_where_streams_are_common(common):
     study = evs.Study(draw, axes=AXES, common=common)
-    cases = list(study_plan(study).cases(np.arange(18)))
+    cases = list(plan_study(study)[-1].cases(np.arange(18)))
     drawn = values_of(record_of(study), "uniform")
     shared = {"all": "abc", "none": ""}.get(common, common) if isinstance(common, str) else common
     for i, one in enumerate(cases):
@@ -239,7 +239,7 @@ def test_the_figures_of_the_documentation(capsys):
 
 
 def keys(study):
-    return study_plan(study).keys.tolist()
+    return plan_study(study)[-1].keys.tolist()
 
 
 def test_the_key_of_a_function_with_a_generator_has_what_is_common():

@@ -15,7 +15,7 @@ from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_metadata import SCHEMA_VERSION
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"
@@ -33,7 +33,7 @@ def batch_of(own_study):
 
     def run(body, rest=AXES, arguments="seed"):
         source = body if "def method" in body else f"def method({arguments}):\n" + textwrap.indent(body, "    ")
-        plan = study_plan(own_study(HEAD + source, rest))
+        plan = plan_study(own_study(HEAD + source, rest))[-1]
         return compute_here(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
 
     return run
@@ -185,7 +185,7 @@ def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
     (tmp_path / "table.csv").write_text("7")
     source = "from __future__ import annotations\nfrom pathlib import Path\n"
     source += "def method(seed, table: Path):\n    return float(table.read_text())\n"
-    plan = study_plan(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))
+    plan = plan_study(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))[-1]
     assert only(compute_here(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
 
 
@@ -290,7 +290,7 @@ KEPT = {
 def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     """Whatever a run is `ok` with has to reach the file: hours of runs are lost where writing it raises."""
     study = own_study(f"{HEAD}def method(seed):\n    return {KEPT[name]}\n", AXES)
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)

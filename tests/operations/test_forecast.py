@@ -15,7 +15,7 @@ import pytest
 
 from evogt_study.operations import forecast
 from evogt_study.operations.forecast import forecast_phase, predict, sample_cases, worker_memory
-from evogt_study.study.plan import OWN, count_shared_work, study_plan
+from evogt_study.study.plan import OWN, count_shared_work, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import stage_cache
 from evogt_study.workers.batch import Batch, compute_here
@@ -122,7 +122,7 @@ def measure(plan):
 @pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_half_to_twice_the_predicted_seconds(name, cpu_seconds):
-    plan = study_plan(Study.from_text(STUDIES[name]))
+    plan = plan_study(Study.from_text(STUDIES[name]))[-1]
     measure(plan)  # libraries are loaded, caches filled
     found, made = [], []
     for _ in range(4):  # other load on the machine makes both longer for a while: the least of each counts
@@ -140,7 +140,7 @@ def predict_of(monkeypatch):
     monkeypatch.setattr(forecast, "time_cases", lambda *_, **__: times)
 
     def call(text, numbers=None, **options):
-        plan = study_plan(Study.from_text(text))
+        plan = plan_study(Study.from_text(text))[-1]
         numbers = plan.runs if numbers is None else numbers
         return predict(plan, count_shared_work(plan, numbers=numbers, **options), numbers)
 
@@ -164,7 +164,7 @@ def test_shared_stages_count_once(predict_of):
 
 def test_missing_cases_are_predicted(predict_of):
     """Half of the seeds take half of the time; one case shares nothing, and takes as long as the longest."""
-    plan, whole = study_plan(Study.from_text(ONE_D)), predict_of(ONE_D)
+    plan, whole = plan_study(Study.from_text(ONE_D))[-1], predict_of(ONE_D)
     seeds = np.array([case.values["seed"] for case in sorted(plan.cases(), key=lambda case: case.index)])
     half = np.flatnonzero(seeds < np.median(seeds))
     assert predict_of(ONE_D, half).seconds == pytest.approx(whole.seconds / 2, rel=0.1)
@@ -187,7 +187,7 @@ AXES = '[axes]\nn = [1, 40, 10]\nkind = ["a"]\nseed = { count = 40 }\n'
 
 
 def test_a_user_function_is_timed_at_its_smallest_median_and_largest_case(own_study, tmp_path, capfd):
-    plan = study_plan(own_study(SLOW, AXES))
+    plan = plan_study(own_study(SLOW, AXES))[-1]
     made = forecast_phase(plan, None)
     calls = [json.loads(line)[0] for line in (tmp_path / "calls").read_text().splitlines()]
     assert calls == [1, 1, 10, 40]  # the first call imports
@@ -209,12 +209,12 @@ def test_a_user_function_that_does_not_end_has_no_forecast(own_study, evogt, mon
 
 @pytest.mark.parametrize("body", ["raise ValueError(seed)", "import os; os._exit(3)"])
 def test_failed_cases_count_with_their_time(own_study, body):
-    plan = study_plan(own_study(f"def method(seed):\n        {body}", "[axes]\nseed = [0, 1]"))
+    plan = plan_study(own_study(f"def method(seed):\n        {body}", "[axes]\nseed = [0, 1]"))[-1]
     assert 0.0 <= forecast_phase(plan, None).prediction.seconds < 5.0
 
 
 def test_cases_are_ordered_by_the_values_of_all_axes(own_study):
-    plan = study_plan(own_study(SLOW, AXES.replace('["a"]', '["a", "b", "c"]')))
+    plan = plan_study(own_study(SLOW, AXES.replace('["a"]', '["a", "b", "c"]')))[-1]
     sample, is_rough = sample_cases(plan, plan.runs)
     values = [plan.case(case.number).values for case in (sample[0], sample[-1])]
     assert not is_rough
@@ -246,5 +246,5 @@ def test_a_worker_takes_about_the_predicted_memory(name, tmp_path):
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         found = peak_bytes(process)
     study = Study.from_text(STUDIES[name])
-    assert 0.7 * found < worker_memory(study_plan(study)) < 1.7 * found
+    assert 0.7 * found < worker_memory(plan_study(study)[-1]) < 1.7 * found
     assert np.isfinite(found)

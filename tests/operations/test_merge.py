@@ -19,7 +19,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
@@ -61,7 +61,7 @@ def test_unfinished_runs_keep_the_types_that_they_returned(own_study, result_of,
     studies = [own_study(TYPED, f"[axes]\nseed = {seeds}\n") for seeds in ([0], [0, 1, 2], [3])]
     a, b = (result_of(study, tmp_path / name) for study, name in ((studies[0], "a.nc"), (studies[2], "b.nc")))
     describe(a, studies[1])
-    plan = study_plan(studies[1])
+    plan = plan_study(studies[1])[-1]
     write_shard(shard_folder(a), compute_here(Batch.of(plan.spec, [plan.case(1), plan.case(2)])))
     whole = own_study(TYPED, "[axes]\nseed = [0, 1, 2, 3]\n")
     assert merge([a, b], tmp_path / "m.nc", study=whole)["value"].values.tolist() == [0, 1, 2**40, 2**40]

@@ -23,7 +23,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.clusters import local_client
 
@@ -194,7 +194,7 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     path = tmp_path / "own.nc"
     study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
     evs.run(study, client=client, output=path)
-    failed = next(case for case in study_plan(study).cases() if case.values["seed"] == 3)
+    failed = next(case for case in plan_study(study)[-1].cases() if case.values["seed"] == 3)
     ok = compute_here(Batch.of(study.spec, [failed]))
     stack = Stack("error", (), np.array([0]), np.array([30.0]))
     retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
@@ -341,7 +341,7 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
     source = "def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n"
     study = own_study(source, "[axes]\ni = { count = 3000 }")
     whole = evs.run(study, client=client)
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     cases, path = list(plan.cases()), tmp_path / "own.nc"
     for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
         write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, cases[start : start + 500])))
@@ -369,7 +369,7 @@ def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_
     source = "def method(seed):\n    assert seed != 1, 'no luck'\n    return {'error': 1.0}\n"
     study, path = own_study(source, "[axes]\nseed = [0, 1, 2]"), tmp_path / "own.nc"
     evs.run(study, client=client, output=path)
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
     evs.run(study, client=client, output=path, retry_failed=retry)
     assert read_study(path).run_attempts.values.tolist() == [1, 2 if retry else 1, 1]
@@ -378,7 +378,7 @@ def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_
 
 def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client, tmp_path):
     study = own_study("def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n", "[axes]\ni = { count = 400 }")
-    cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"
+    cases, path = list(plan_study(study)[-1].cases()), tmp_path / "own.nc"
     starts = (0, 100, 200, 300)
     shards = [
         write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases[start : start + 100])))

@@ -8,7 +8,7 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.trial import try_case
 from evogt_study.publishing.contents import files_beside
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 OWN = """
@@ -219,7 +219,7 @@ def test_a_function_as_reference_is_code_of_the_study(tmp_path, result_of):
         with pytest.raises(ResultError, match=r"exact.py changed since .*r.nc was computed, so nothing was executed"):
             try_case(result)
     file.write_text(FUNCTION % "2 * ")
-    assert study_plan(Study.from_file(study)).keys[0].decode() != made.stored.key
+    assert plan_study(Study.from_file(study))[-1].keys[0].decode() != made.stored.key
 
 
 DESIGNS = {
@@ -239,8 +239,8 @@ def test_a_reference_in_a_design_is_code_of_the_study(design, tmp_path, result_o
     gamma = "" if design == "sample" else "gamma = 4\n"
     study.write_text(REFERENCED.replace(gamma, "").replace('reference = "exact.py:u"\n', "") + DESIGNS[design])
     stated = Study.from_file(study)
-    key = study_plan(stated).keys[0]
-    assert key == study_plan(Study.from_file(alone)).keys[0]
+    key = plan_study(stated)[-1].keys[0]
+    assert key == plan_study(Study.from_file(alone))[-1].keys[0]
     result_of(stated, result)
     assert try_case(result, {"level": 0}).equal
     assert {"exact.py"} <= set(files_beside(result, stated)) <= {"exact.py", "levels.csv"}
@@ -248,8 +248,8 @@ def test_a_reference_in_a_design_is_code_of_the_study(design, tmp_path, result_o
         (tmp_path / "deeper").mkdir()
         moved = Study.from_file(stated.to_file(tmp_path / "deeper/study.toml"))
         assert [code.reference for code in moved.spec.codes] == ["../exact.py:u"]
-        assert study_plan(moved).keys[0] == key
+        assert plan_study(moved)[-1].keys[0] == key
     (tmp_path / "exact.py").write_text(FUNCTION % "2 * ")
     with pytest.raises(ResultError, match=r"exact.py changed since .*r.nc was computed, so .*--code"):
         try_case(result, {"level": 0})
-    assert study_plan(Study.from_file(study)).keys[0] != key
+    assert plan_study(Study.from_file(study))[-1].keys[0] != key

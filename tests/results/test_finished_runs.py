@@ -10,7 +10,7 @@ from evogt_study.errors import PilotError, ResultError
 from evogt_study.results.decisions import choose
 from evogt_study.results.finished import describe, read_finished_runs
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
-from evogt_study.study.plan import provisional_plans, study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
@@ -57,14 +57,14 @@ def write_runs(path, plan, which):
 def test_numbers_are_not_read(own_study, result):
     """Of a result of fields they are most of the file."""
     study = own_study(OWN, GROWN)
-    write_runs(result, study_plan(study), [3, 4])
+    write_runs(result, plan_study(study)[-1], [3, 4])
     assert not read_finished_runs(study, result).tables["main"].columns
 
 
 def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):
     path = folder / "results" / "own.nc"
     study = own_study(PARABOLA, PILOTED)
-    pilot = provisional_plans(study)[0]
+    pilot = plan_study(study)[0]
     write_runs(path, pilot, range(3))
     waiting = read_finished_runs(study, path)
     assert (count(waiting, "pilot"), count(waiting, "main")) == (3, None)
@@ -102,7 +102,7 @@ def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study,
 def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
     describe(path, study)
-    write_runs(path, provisional_plans(study)[0], range(3))
+    write_runs(path, plan_study(study)[0], range(3))
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "evogt: results/own.nc is not finished. These are its runs so far.\n")
     assert out.splitlines()[:2] == [
@@ -115,7 +115,7 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
 def test_what_is_finished_can_be_opened(own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
     describe(path, study)
-    write_runs(path, provisional_plans(study)[0], range(3))
+    write_runs(path, plan_study(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
         assert (pilot["run_status"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
     with pytest.raises(ResultError, match="has no runs of the main: its pilot has not chosen yet; open it with pilot"):
@@ -173,4 +173,4 @@ def test_failed_runs_of_a_pilot_are_printed(evogt, own_study, result_of, folder,
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):
     study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
     with pytest.raises(PilotError, match=f"cannot minimise `error`: it is {said}"):
-        choose(study.pilot, compute_table(provisional_plans(study)[0]))
+        choose(study.pilot, compute_table(plan_study(study)[0]))

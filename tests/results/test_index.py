@@ -21,7 +21,7 @@ from evogt_study.results import index, netcdf
 from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index
 from evogt_study.results.shards import ResultFile, read_shard, shard_folder, write_shard
 from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, slabs, unpack
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 ARRAYS = """
@@ -64,7 +64,7 @@ def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
 
 
 def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
-    plan = study_plan(own_study(ARRAYS, SEEDS % 3))
+    plan = plan_study(own_study(ARRAYS, SEEDS % 3))[-1]
     path = write_shard(tmp_path, compute_here(Batch.of(plan.spec, list(plan.cases()))))
     content = path.read_bytes()
     for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
@@ -80,7 +80,7 @@ def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
     before, packed = arrays.read_bytes(), []
     monkeypatch.setattr(netcdf, "pack", lambda values: packed.append(values.shape) or pack(values))
     study = own_study(ARRAYS, SEEDS % 7)
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     write_shard(shard_folder(arrays), compute_here(Batch.of(plan.spec, [plan.case(6)])))
     data = evs.run(study, output=arrays, workers=1)
     assert packed == [(7, 30)]  # of the small arrays, which share a chunk
@@ -109,7 +109,7 @@ def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypa
     path, printed = tmp_path / "own.nc", ["é" * 100 * number + "\n" for number in range(4)]
     for count in (3, 4):
         study = own_study("def method(seed):\n    return seed\n", SEEDS % count)
-        records = compute_here(Batch.of(study.spec, list(study_plan(study).cases())[3 * (count - 3) :]))
+        records = compute_here(Batch.of(study.spec, list(plan_study(study)[-1].cases())[3 * (count - 3) :]))
         new = printed[3 * (count - 3) : count]
         shard = write_shard(shard_folder(path), replace(records, outputs=tuple(new)))
         assert read_shard(shard).outputs == tuple(new)
@@ -219,7 +219,7 @@ def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_
             x = np.random.default_rng(0).normal(size=50_000)
             return xr.Dataset({"v": ("x", x.astype("i1"))}, {"x": x})
     """
-    plan = study_plan(own_study(source, SEEDS % 8))
+    plan = plan_study(own_study(source, SEEDS % 8))[-1]
     records = pack_records(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     assert sum(stack.values.nbytes for stack in records.stacks if stack.name == "x") == 400_000
     path = result_of(own_study(source, SEEDS % 8), tmp_path / "own.nc")
@@ -249,7 +249,7 @@ def test_any_sequence_of_seeds_leaves_the_values_of_its_last(
     folder, source = tmp_path_factory.mktemp("grown"), GROWN.format(dtype=dtype, failing=failing, offset=offset)
     for seeds in steps:
         study = own_study(source, f"[axes]\nseed = {seeds}\n")
-        plan = study_plan(study)
+        plan = plan_study(study)[-1]
         write_shard(shard_folder(folder / "own.nc"), compute_here(Batch.of(plan.spec, list(plan.cases()))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)

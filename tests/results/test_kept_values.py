@@ -18,7 +18,7 @@ from evogt_study.methods.returned import to_record
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.records import RunRecords, stack_records
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 SEEDS = 4
@@ -156,7 +156,7 @@ def test_any_container_comes_back_equal(own_study, tmp_path_factory, example, fa
     objects = {number: CONTAINERS[container](run, labels) for number, run in enumerate(runs)}
     path, first = folder / "own.nc", own_study(SOURCE, AXES % (SEEDS - 1))
     for number in order:
-        write_shard(shard_folder(path), of_runs(study_plan(first), {number: objects[number]}, failed))
+        write_shard(shard_folder(path), of_runs(plan_study(first)[-1], {number: objects[number]}, failed))
     data = evs.run(first, output=path)
     assert_kept(container, runs, data, failed, is_decoded=True)
     assert_labelled(container, data, labels)
@@ -167,7 +167,7 @@ def test_any_container_comes_back_equal(own_study, tmp_path_factory, example, fa
         with xr.open_dataset(path, engine=engine) as read:
             assert_kept(container, runs, read, failed, is_decoded=False)
     more = own_study(SOURCE, AXES % SEEDS)
-    write_shard(shard_folder(path), of_runs(study_plan(more), {SEEDS - 1: objects[SEEDS - 1]}, failed))
+    write_shard(shard_folder(path), of_runs(plan_study(more)[-1], {SEEDS - 1: objects[SEEDS - 1]}, failed))
     data = evs.run(more, output=path)
     assert_kept(container, runs, data, failed, is_decoded=True)
     assert_labelled(container, data, labels)
@@ -198,7 +198,7 @@ def test_runs_of_other_labels_keep_their_values_at_them(own_study, tmp_path_fact
     own = [labels[sorted(places)] for places in chosen]
     values = [(np.arange(len(each)) + 1).astype(dtype) for each in own]
     objects = {n: xr.Dataset({"v": ("k", values[n])}, {"k": own[n]}) for n in range(SEEDS)}
-    write_shard(shard_folder(path), of_runs(study_plan(study), objects, failed))
+    write_shard(shard_folder(path), of_runs(plan_study(study)[-1], objects, failed))
     for data in (evs.run(study, output=path), evs.run(study.replace(name="b"), output=path.with_name("b.nc"))):
         for number in set(range(SEEDS)) - {failed}:
             run = data.isel(seed=number)
@@ -234,7 +234,7 @@ PLACES = {
 
 def ran(study, path, seeds):
     """The result after the runs of these seeds, which are in shards, are added to the file."""
-    cases = [case for case in study_plan(study).cases() if case.values["seed"] in seeds]
+    cases = [case for case in plan_study(study)[-1].cases() if case.values["seed"] in seeds]
     write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases)))
     return evs.run(study, output=path)
 

@@ -12,7 +12,7 @@ from evogt_study.results.dataset import dataset, records_of
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -22,7 +22,7 @@ from evogt_study.workers.batch import Batch, compute_here
 @pytest.fixture
 def plan(own_study):
     """Six cases, numbered as their seeds."""
-    return study_plan(own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
+    return plan_study(own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))[-1]
 
 
 def records(plan, runs, coordinates=()):
@@ -163,7 +163,7 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
         axes = { dictionary = ["transnet", "gtransnet"], N1 = [5, 6, 7], seed = [0] }
         constants = { N = 4, gamma = 3, epsilon = 1, quadrature = 8, validation = 8, final_time = 1, dt = 0.5 }
     """
-    plan = study_plan(Study.from_text(text))
+    plan = plan_study(Study.from_text(text))[-1]
     table = RunTable(plan)
     assert plan.count == 6
     assert len(table.missing()) == 4
@@ -211,7 +211,7 @@ def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
     """A result repeats it for each of them; taking the result up again must not count them as tries."""
     text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")
     study = Study.from_text(text)
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     table = RunTable(plan)
     table.add(records(plan, {0: Status.failed}))
     assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1

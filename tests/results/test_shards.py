@@ -11,14 +11,14 @@ from evogt_study.results.index import pack_records
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import ShardFolder, read_shard, remove_shards, write_shard
 from evogt_study.storage.atomic import check_writable
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
 
 @pytest.fixture
 def records(small_study):
-    plan = study_plan(Study.from_text(small_study))
+    plan = plan_study(Study.from_text(small_study))[-1]
     return pack_records(compute_here(Batch.of(plan.spec, list(plan.cases()))))
 
 

@@ -17,7 +17,7 @@ from evogt_study.results.finished import describe, description_path, read_partia
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import check_writable, process_mark, remove_unfinished, write_atomically
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_not_utf_8_is_refused_before_anything_runs(own_study, evo
 def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tmp_path, monkeypatch, of):
     """The result appears and the shards go between the two looks."""
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
-    plan, path = study_plan(study), tmp_path / "r.nc"
+    plan, path = plan_study(study)[-1], tmp_path / "r.nc"
     describe(path, study)
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
     look = run_sources.shard_files

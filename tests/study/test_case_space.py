@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, matches
-from evogt_study.study.plan import count_shared_work, estimate_peak_memory, longest_first, provisional_plans, study_plan
+from evogt_study.study.plan import count_shared_work, estimate_peak_memory, longest_first, plan_phase, plan_study
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -124,7 +124,7 @@ DICTIONARIES = '["transnet", "uniform_elm"]'
 
 
 def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
-    plan, _ = provisional_plans(
+    plan, _ = plan_study(
         piloted('["dictionary"]', "{ transnet = [2, 4, 6], uniform_elm = [3] }", dictionary=DICTIONARIES, seed="[0, 1]")
     )
     cases = list(plan.cases())
@@ -141,11 +141,11 @@ def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
 def test_the_provisional_choice_is_the_first_candidates():
     candidates = "{ transnet = [5, 6], uniform_elm = [3] }"
     study = piloted('["dictionary", "tau"]', candidates, dictionary=DICTIONARIES, tau="[0.1, 0.2]", seed="[0, 1]")
-    (choice,) = provisional_plans(study)[-1].space.chosen
+    (choice,) = plan_study(study)[-1].space.chosen
     first = {"transnet": (5.0,), "uniform_elm": (3.0,)}
     assert choice.table == {(name, tau): first[name] for name in first for tau in ("0.1", "0.2")}
     assert (choice.names, choice.over) == (("gamma",), study.pilot.by)
-    assert {case.values["gamma"] for case in study_plan(study, choice).cases()} == {5.0, 3.0}
+    assert {case.values["gamma"] for case in plan_phase(study, study.phases[-1], [choice]).cases()} == {5.0, 3.0}
 
 
 # --- shared work ------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def distinct(plan, **options):
     ],
 )
 def test_what_each_stage_depends_on(axes, expected):
-    found, cases = distinct(study_plan(tiny(seed="[0, 1]", **axes)))
+    found, cases = distinct(plan_study(tiny(seed="[0, 1]", **axes))[-1])
     assert cases == 4
     assert {stage: found[stage] for stage in expected} == expected
 
@@ -189,5 +189,5 @@ def test_what_each_stage_depends_on(axes, expected):
     ],
 )
 def test_peak_memory_is_that_of_the_largest_case(axes):
-    plan = study_plan(tiny(seed="[0, 1]", **axes))
+    plan = plan_study(tiny(seed="[0, 1]", **axes))[-1]
     assert estimate_peak_memory(plan) == max(plan.method.bind(case.values).memory for case in plan.cases())

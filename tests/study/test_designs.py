@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import AccuracyWarning
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.sampled import RULES
 from evogt_study.study.study import Study
 
@@ -50,11 +50,11 @@ def points(study, *names):
 
 
 def cases(study):
-    return sorted(study_plan(study).cases(), key=lambda case: case.index)
+    return sorted(plan_study(study)[-1].cases(), key=lambda case: case.index)
 
 
 def keys(study):
-    return study_plan(study).keys.astype(str).tolist()
+    return plan_study(study)[-1].keys.astype(str).tolist()
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_rules_exclusions_and_formulas_know_parameters_along_a_design(read):
         """
     )
     assert points(study, "N", "word", "tau", "N1") == [(20, "a", 0.1, 80.5), (40, "a", 0.5, 161), (40, "b", 0.5, 161)]
-    assert (len(study), study.space.size, study_plan(study).count) == (3, 4, 3)
+    assert (len(study), study.space.size, plan_study(study)[-1].count) == (3, 4, 3)
     assert keys(study)[1] == ""
     assert study.space.dependence("N1") == ("level",)
 

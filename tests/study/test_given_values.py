@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as npst
 
 import evogt_study as evs
 from evogt_study.errors import AccuracyWarning, StudyError
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 FIRST, LAST = datetime.datetime(1678, 1, 1), datetime.datetime(2261, 12, 31)
@@ -264,7 +264,7 @@ def test_values_that_differ_by_rounding_give_a_warning():
 
 
 def key_of(value):
-    return study_plan(evs.Study(received, axes={"seed": [0]}, constants={"x": value})).keys[0]
+    return plan_study(evs.Study(received, axes={"seed": [0]}, constants={"x": value}))[-1].keys[0]
 
 
 def test_keys_distinguish_kinds_and_values():
@@ -315,7 +315,7 @@ def test_a_file_has_the_keys_of_the_study_that_wrote_it(function, tmp_path, valu
     path = tmp_path / "s.toml"
     path.unlink(missing_ok=True)
     again = evs.Study.from_file(study.to_file(path))
-    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
+    assert plan_study(again)[-1].keys.tolist() == plan_study(study)[-1].keys.tolist()
     assert again.space.constants["x"] == study.space.constants["x"] or value != value
 
 
@@ -347,7 +347,7 @@ def test_dates_of_a_study_file(function, tmp_path, text):
     (tmp_path / "s.toml").write_text(f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\nx = [{text}]\n')
     study = evs.Study.from_file(tmp_path / "s.toml")
     assert study.axes["x"] == [D(text.removesuffix("Z"), "ns")]
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     records = compute_here(Batch.of(plan.spec, [plan.case(0)]))
     assert " ".join(str(stack.values[0]) for stack in records.stacks) == DATES_OF_TOML[text]
     written = study.replace(title="again").text
@@ -393,7 +393,7 @@ def test_objects_under_names(client, tmp_path):
     assert data.rate.values.tolist() == [[0.1, 0.1], [10.0, 10.0]]
     assert (data.seen == 1).all()  # each run receives a copy
     more = study.replace(axes={"seed": [0, 1, 2]})
-    assert study_plan(more).keys.reshape(2, 3)[:, :2].ravel().tolist() == study_plan(study).keys.tolist()
+    assert plan_study(more)[-1].keys.reshape(2, 3)[:, :2].ravel().tolist() == plan_study(study)[-1].keys.tolist()
     assert evs.run(more, client=client).rate.values.tolist() == [[0.1] * 3, [10.0] * 3]
     with evs.open(path) as opened:
         assert opened.model.values.tolist() == ["slow", "fast"]
@@ -401,7 +401,7 @@ def test_objects_under_names(client, tmp_path):
 
 def test_the_key_of_an_object_is_what_it_is_made_of():
     def key(model):
-        return study_plan(evs.Study(fitted, axes={"model": model, "seed": [0]})).keys[0]
+        return plan_study(evs.Study(fitted, axes={"model": model, "seed": [0]}))[-1].keys[0]
 
     assert key({"a": Model(1)}) == key({"b": Model(1)})
     assert key({"a": Model(1)}) != key({"a": Model(2)})

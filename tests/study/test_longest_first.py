@@ -7,7 +7,7 @@ import pytest
 import evogt_study as evs
 from evogt_study.operations import run as run_module
 from evogt_study.operations.run import run_all
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch
@@ -33,7 +33,7 @@ def study_of(extra="", name="long", without=(), **axes):
 
 def met(study, *names):
     """Values of these parameters in the order in which the study's cases are computed."""
-    return [tuple(case.values[name] for name in names) for case in study_plan(study).cases()]
+    return [tuple(case.values[name] for name in names) for case in plan_study(study)[-1].cases()]
 
 
 MANY_N = str(list(range(10, 201, 10)))
@@ -61,9 +61,9 @@ def test_cases_that_share_their_early_stages_stay_together():
 
 def test_seeds_are_not_in_turn_where_that_would_cost():
     """Runs of very different size, and sizes that follow the seed."""
-    assert not study_plan(study_of(N="[10, 200]", seed="[0, 1]")).in_turn
+    assert not plan_study(study_of(N="[10, 200]", seed="[0, 1]"))[-1].in_turn
     rules = "[[when]]\nmatch = { seed = 1 }\nset = { quadrature = 400 }\n"
-    assert not study_plan(study_of(rules, seed="[0, 1]")).in_turn
+    assert not plan_study(study_of(rules, seed="[0, 1]"))[-1].in_turn
 
 
 def test_costs_that_follow_other_axes_through_rules_count():
@@ -84,7 +84,7 @@ def test_seeds_come_in_turn_where_runs_take_about_the_same_time():
 
 def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
-    assert study_plan(study).work is None
+    assert plan_study(study)[-1].work is None
     assert met(study, "N", "seed") == [(1, 0), (1000, 0), (1, 1), (1000, 1)]  # the cells of a seed, as they stand
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.study.model import check_license, check_orcid
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 PUBLICATION = """
@@ -18,7 +18,7 @@ institution = "University of Examples"
 
 def test_it_is_in_the_attributes_and_not_in_the_keys(small_study, result_of, tmp_path):
     study = Study.from_text(small_study + PUBLICATION)
-    assert study_plan(study).keys.tolist() == study_plan(Study.from_text(small_study)).keys.tolist()
+    assert plan_study(study)[-1].keys.tolist() == plan_study(Study.from_text(small_study))[-1].keys.tolist()
     with netCDF4.Dataset(result_of(study, tmp_path / "small.nc")) as file:
         assert file.creator_name == "Doe, Jane; A Group"
         assert file.creator_email == "; group@example.org"

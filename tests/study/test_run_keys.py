@@ -5,7 +5,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import ParameterError
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 
@@ -38,7 +38,7 @@ FUNCTION = """
 def of_function(own_study, axes="", constants="", more="", function=FUNCTION):
     """The keys of a study of `FUNCTION`, by the values of a and seed."""
     text = f"{more}\n[axes]\n{axes or 'a = [1, 2]'}\nseed = [0, 1]\n[constants]\n{constants}\n"
-    plan = study_plan(own_study(function, text))
+    plan = plan_study(own_study(function, text))[-1]
     return {(case.values["a"], case.values["seed"]): case.key for case in plan.cases()}
 
 
@@ -61,7 +61,7 @@ def test_a_value_that_is_the_default_enters_no_key_and_another_kind_of_it_does(o
 
 
 def test_an_axis_that_holds_the_default_has_the_key_of_a_study_without_the_axis(own_study):
-    plan = study_plan(own_study(FUNCTION, "[axes]\na = [1, 2]\nb = [3, 1]\nseed = [0, 1]\n"))
+    plan = plan_study(own_study(FUNCTION, "[axes]\na = [1, 2]\nb = [3, 1]\nseed = [0, 1]\n"))[-1]
     keys = {(case.values["a"], case.values["seed"]): case.key for case in plan.cases() if case.values["b"] == 1}
     assert keys == of_function(own_study)
     assert plan.keys.astype(str).tolist() == keys_of(plan)
@@ -73,7 +73,7 @@ PDE = NUMBERS.replace("[constants]", '[axes]\ndictionary = ["gtransnet", "sine"]
 
 
 def of_problem(constants="", more="", text=PDE):
-    return keys_of(study_plan(Study.from_text(f"{text}{constants}\n{more}")))
+    return keys_of(plan_study(Study.from_text(f"{text}{constants}\n{more}"))[-1])
 
 
 TOLERANCES = PDE + 'coefficient_reference = "dop853"\n'
@@ -123,7 +123,7 @@ def test_keys_of_any_design_made_together_are_those_made_one_by_one(data):
         rule,
     ]
     problem = '[problem]\ndimension = 1\ninitial = "x*(1 - x)*k"\ndiffusion = "1/10"\n'
-    plan = study_plan(Study.from_text("\n".join(['name = "any"', problem, *lines])))
+    plan = plan_study(Study.from_text("\n".join(['name = "any"', problem, *lines])))[-1]
     assert plan.keys.astype(str).tolist() == keys_of(plan)
 
 
@@ -135,7 +135,7 @@ def test_values_that_do_not_fit_together_are_found_at_every_setup(monkeypatch):
     design = (
         f'[[table]]\nname = "case"\nrows = [\n{table}\n]\n[axes]\nseed = [0, 1]\n[constants]\ndictionary = "gtransnet"'
     )
-    plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", design)))
+    plan = plan_study(Study.from_text(NUMBERS.replace("[constants]", design)))[-1]
     with pytest.raises(
         ParameterError, match="`gamma` must be one number or 2, one per first-layer neuron, got '3 numbers'"
     ):

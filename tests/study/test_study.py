@@ -15,7 +15,7 @@ from evogt_study.errors import StudyError
 from evogt_study.pde.problems import BUILT_IN
 from evogt_study.study.designs import SECTIONS, StatedDesign
 from evogt_study.study.model import read_toml, write_toml
-from evogt_study.study.plan import provisional_plans, study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -96,7 +96,7 @@ def refusal(load, tmp_path):
 
 
 def cases(study):
-    return list(study_plan(study).cases())
+    return list(plan_study(study)[-1].cases())
 
 
 def keys(study):
@@ -139,14 +139,12 @@ def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_wr
     written = Study.from_file(in_python.to_file(tmp_path / path.name))
     for other in (in_python, written):
         assert other.axes == study.axes
-        assert [plan.keys.tolist() for plan in provisional_plans(other)] == [
-            plan.keys.tolist() for plan in provisional_plans(study)
-        ]
+        assert [plan.keys.tolist() for plan in plan_study(other)] == [plan.keys.tolist() for plan in plan_study(study)]
 
 
 def test_the_pilot_may_choose_a_parameter_that_has_a_default(load):
     study = load(toml(pilot={**PILOT, "parameter": '"tau"', "candidates": "[1e-12, 1e-6]"}))
-    assert {case.values["tau"] for case in provisional_plans(study)[0].cases()} == {1e-12, 1e-6}
+    assert {case.values["tau"] for case in plan_study(study)[0].cases()} == {1e-12, 1e-6}
 
 
 OWN = "def f(seed, width, depth=2, name='x', scale=None):\n    return {'error': float(seed)}\n"
@@ -225,7 +223,7 @@ def test_the_same_computation_has_the_same_keys(load, name):
 
 def test_the_pilots_choice_or_a_constant_is_the_same(load):
     study = load(with_pilot())
-    chosen = [case.key for case in provisional_plans(study)[-1].cases()]
+    chosen = [case.key for case in plan_study(study)[-1].cases()]
     assert chosen == keys(load(toml(constants={"gamma": "2"})))
 
 
@@ -373,7 +371,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(own_study, tmp_path):
     for name in ("own.toml", "method.py"):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (tmp_path / name).read_bytes())
     marked = Study.from_file(tmp_path / "own.toml")
-    assert (marked.text, study_plan(marked).keys.tolist()) == (study.text, study_plan(study).keys.tolist())
+    assert (marked.text, plan_study(marked)[-1].keys.tolist()) == (study.text, plan_study(study)[-1].keys.tolist())
     assert marked.method.parameters.keys() == {"seed"}
 
 

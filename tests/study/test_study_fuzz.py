@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evogt_study.errors import StudyError
 from evogt_study.study.model import write_toml
-from evogt_study.study.plan import provisional_plans
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarning")  # balls of all sizes
@@ -116,7 +116,7 @@ def check(text, folder):
     before, file, message = sorted(os.listdir(folder)), str(folder / "s.toml"), ""
     try:
         found = Study.from_text(text, file)
-        assert sum(1 for _ in provisional_plans(found)[-1].cases()) == found.space.size  # every case has an identity
+        assert sum(1 for _ in plan_study(found)[-1].cases()) == found.space.size  # every case has an identity
     except StudyError as error:
         message = str(error)
     assert sorted(os.listdir(folder)) == before

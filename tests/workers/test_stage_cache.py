@@ -11,7 +11,7 @@ import pytest
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.schema.records import NO_NEEDS, Case
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
@@ -50,7 +50,7 @@ def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
     lines = ['name = "shared"']
     for section, entries in sections.items():
         lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
-    return study_plan(Study.from_text("\n".join(lines)))
+    return plan_study(Study.from_text("\n".join(lines)))[-1]
 
 
 class Bindable:
@@ -220,7 +220,7 @@ def test_values_reach_the_method_as_they_were_written(own_study):
         "def method(seed, a, b=0):\n    return {'kind': f'{type(a).__name__} {type(b).__name__}'}",
         "[axes]\na = [1, true, 2]\nseed = [0]\n[[when]]\nmatch = { a = 2 }\nset = { b = 0.0 }\n",
     )
-    plan = study_plan(study)
+    plan = plan_study(study)[-1]
     cases = sorted(plan.cases(), key=lambda case: case.index)
     together = run_batch(Batch.of(plan.spec, cases)).stacks[0].values.tolist()
     alone = [run_batch(Batch.of(plan.spec, [case])).stacks[0].values.tolist()[0] for case in cases]
@@ -334,7 +334,7 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
         validation = 20
         dt = 0.1
     """
-    early = study_plan(Study.from_text(text.replace("[0.2, 0.6]", "[0.2]")))
+    early = plan_study(Study.from_text(text.replace("[0.2, 0.6]", "[0.2]")))[-1]
     case = early.case(0)
     late = Case(1, {**case.values, "final_time": 0.6}, "late")
     records = run_batch(Batch.of(early.spec, [case, late]))

@@ -14,7 +14,7 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import InputError, SweepError
 from evogt_study.schema.records import Needs
-from evogt_study.study.plan import count_needs, study_plan
+from evogt_study.study.plan import count_needs, plan_study
 from evogt_study.workers.executor import spread_classes
 
 WORK = """
@@ -53,7 +53,7 @@ def test_formulas_of_parameters_give_classes(work):
     assert classes(study) == [Needs(1500, 1, 11, "long"), Needs(3000, 2, 41, "long")]
     assert classes(work(memory="300 MB")) == [Needs(300, 1)]
     plain = work()
-    assert study_plan(study).keys.tolist() == study_plan(plain).keys.tolist(), "needs are no part of a run key"
+    assert plan_study(study)[-1].keys.tolist() == plan_study(plain)[-1].keys.tolist(), "needs are no part of a run key"
     study.to_file("work.toml")
     assert classes(evs.Study.from_file("work.toml")) == classes(study)
 
@@ -89,7 +89,7 @@ def test_a_run_that_needs_two_cores_takes_two_slots(work):
 
 
 def test_classes_are_spread_evenly_so_that_none_keeps_the_workers_from_another(work):
-    plan = study_plan(work(axes={"n": [1, 2], "seed": range(4)}, memory="n GB"))
+    plan = plan_study(work(axes={"n": [1, 2], "seed": range(4)}, memory="n GB"))[-1]
     needs = [case.values["n"] for case in plan.cases(spread_classes(plan, np.arange(2, 8)))]
     assert needs == [2, 1, 2, 2, 1, 2]
 

@@ -17,7 +17,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import estimate_peak_memory, study_plan
+from evogt_study.study.plan import estimate_peak_memory, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -88,7 +88,7 @@ def test_a_study_of_a_baseline_becomes_a_labelled_file(client, tmp_path, method)
 
 @pytest.mark.parametrize(("method", "name"), [*zip(METHODS, ("unknowns", "points", "points"), strict=True)])
 def test_the_estimate_of_memory_grows_with_the_size(method, name):
-    plans = [study_plan(Study.from_text(toml(method, {name: size}))) for size in ("9", "90")]
+    plans = [plan_study(Study.from_text(toml(method, {name: size})))[-1] for size in ("9", "90")]
     small, large = map(estimate_peak_memory, plans)
     assert 0.0 < 5.0 * small < large
 
@@ -196,7 +196,7 @@ def test_a_factorys_problem_is_solved_as_the_same_formulas_are(tmp_path):
     for method in ("p1_fem", "finite_difference"):
         text = toml(method, problem={}).replace("[problem]\n", "")
         text = text.replace("[axes]", 'problem = "own.py:heat"\n[axes]')
-        plan = study_plan(Study.from_text(text, str(tmp_path / "tiny.toml")))
+        plan = plan_study(Study.from_text(text, str(tmp_path / "tiny.toml")))[-1]
         records = compute_here(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
         errors = {stack.name: stack.values for stack in records.stacks}["error"]
         np.testing.assert_array_equal(errors, computed(toml(method))[2]["error"])

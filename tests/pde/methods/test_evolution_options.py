@@ -14,7 +14,7 @@ from evogt_study.pde.integrators import StabilizedSemiImplicit
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.study.plan import count_shared_work, study_plan
+from evogt_study.study.plan import count_shared_work, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.stage_cache import BoundedStageCache
@@ -277,7 +277,7 @@ def test_the_plan_counts_what_the_options_share():
     given = {**STABILISED, **DIFFERENCES, "assessment": "30", **DOP853}
     text = toml(given, axes={"stabilization": "[1, 2]", "tau": "[1e-12, 1e-6]"}, problem=FLOW)
     text = text.replace("stabilization = 2\n", "")
-    work = {each.stage: each.distinct for each in count_shared_work(study_plan(Study.from_text(text)))}
+    work = {each.stage: each.distinct for each in count_shared_work(plan_study(Study.from_text(text))[-1])}
     assert work["trial functions"] == work["weighted SVD"] == 2  # seeds
     assert work["assessed basis"] == work["assessment"] == work["coefficient reference"] == 4  # seeds and thresholds
     assert work["trajectory"] == 8
@@ -295,7 +295,7 @@ def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
     monkeypatch.setattr(FiniteDifferenceReference, "__call__", counted)
     given = {**STABILISED, **DIFFERENCES, "reference_dt": "0.125"}
     text = toml(given, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
-    spec = study_plan(Study.from_text(text)).spec
+    spec = plan_study(Study.from_text(text))[-1].spec
     stages = BoundedStageCache()
     alone = [compute_here(Batch.of(spec, [case]), stages) for case in cases(text)]
     assert calls == [31]
@@ -305,7 +305,7 @@ def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
         axes={"seed": "[0]"},
         problem=FLOW,
     )
-    compute_here(Batch.of(study_plan(Study.from_text(other)).spec, cases(other)), stages)
+    compute_here(Batch.of(plan_study(Study.from_text(other))[-1].spec, cases(other)), stages)
     assert calls == [31, 63]  # another reference is not taken for the first
     compute_here(Batch.of(spec, cases(text)), stages)
     assert calls == [31, 63]

@@ -6,7 +6,7 @@ import pytest
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.pde.methods.problem_method import check_finite
 from evogt_study.schema.records import Datum, Record
-from evogt_study.study.plan import study_plan
+from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
 TEXT = """
@@ -45,7 +45,7 @@ def records(text_study):
             kept[stage, key] = compute()
         return kept[stage, key]
 
-    plan = study_plan(text_study)
+    plan = plan_study(text_study)[-1]
     found = [plan.method.bind(case.values).run(share).variables for case in plan.cases()]
     return [{name: float(datum.values) for name, datum in record.items()} for record in found], kept
 
