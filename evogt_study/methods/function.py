@@ -47,12 +47,12 @@ class FunctionMethod(Method):
         return RNG in self.parameters
 
     @cached_property
-    def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]  # all of them
+    def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]  # all of them
         return frozenset(self.parameters)
 
-    def required(self, values: Values) -> tuple[str, ...]:
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         is_unused = RNG in values and SEED not in self.names
-        return tuple(name for name in super().required(values) if name != SEED or not is_unused)
+        return tuple(name for name in super().list_required_parameters(values) if name != SEED or not is_unused)
 
     # these are cached, since reading the signature takes as long as the rest of a short run
     @cached_property
@@ -121,7 +121,7 @@ class FunctionCase(BoundCase):
         return str(self.method.setup)
 
     @property
-    def plain(self) -> Values:
+    def key_only_values(self) -> Values:
         return self.values
 
     @property

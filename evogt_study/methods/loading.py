@@ -130,9 +130,9 @@ class MethodChoices(Method):
         method, own = self.part(values)
         return method.bind(own)
 
-    def required(self, values: Values) -> tuple[str, ...]:
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         method, own = self.part(values)
-        return tuple(name for name in method.required(own) if name not in own)
+        return tuple(name for name in method.list_required_parameters(own) if name not in own)
 
     @property
     def stage_parameters(self) -> tuple[str, ...] | None:  # type: ignore[override]
@@ -140,8 +140,8 @@ class MethodChoices(Method):
         return tuple(dict.fromkeys((*self.chosen, *known))) if known else None
 
     @cached_property
-    def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
-        """Parameters that are plain for every method that has them."""
+    def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
+        """Parameters that are key-only for every method that has them."""
         others = {name for method in self.methods.values() for name in method.setup_parameters}
         return frozenset(self.parameters) - others - {*self.chosen}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -22,9 +22,6 @@ from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
 Part = TypeVar("Part")
-MAX_CACHED_TEXTS = 1024
-"""Maximum number of texts, dictionaries or time grids in a cache of the planning.  Neighbouring cases share them.
-Without the cache, the keys of the cases take twice the time."""
 
 
 class Method(ABC):
@@ -41,7 +38,7 @@ class Method(ABC):
     """Keywords in the metadata of its results."""
     stage_parameters: tuple[str, ...] | None = None
     """Parameters of the early, expensive stages that cases share, outermost first.  None: nothing is shared."""
-    plain_parameters: Collection[str] = ()
+    key_only_parameters: Collection[str] = ()
     """Parameters that decide neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
@@ -50,7 +47,7 @@ class Method(ABC):
     def bind(self, values: Values) -> BoundCase:
         """Return the case with these values.  Raises InputError if they do not fit together."""
 
-    def required(self, values: Values) -> tuple[str, ...]:
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         """Return the names of the parameters that a case with at least these values needs."""
         return tuple(
             name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
@@ -58,10 +55,10 @@ class Method(ABC):
 
     @property
     def setup_parameters(self) -> tuple[str, ...]:
-        """All other parameters than the plain ones."""
-        return tuple(name for name in self.parameters if name not in self.plain_parameters)
+        """Parameters that decide the setup."""
+        return tuple(name for name in self.parameters if name not in self.key_only_parameters)
 
-    def scalars(self, values: Values) -> tuple[str, ...] | None:
+    def list_scalar_variables(self, values: Values) -> tuple[str, ...] | None:
         """Return the variables of a record that are single numbers, or None if only a run shows them."""
         return None
 
@@ -72,7 +69,7 @@ class BoundCase(ABC):
     @property
     @abstractmethod
     def setup(self) -> str:
-        """Canonical JSON of everything that decides the record, except `plain`.
+        """Canonical JSON of everything that decides the record, except `key_only_values`.
 
         It contains neither parameters that the case does not use nor parameters that have their default value.
         """
@@ -82,20 +79,20 @@ class BoundCase(ABC):
         """Compute the case.  Any exception makes the run fail.  RunError is for expected reasons."""
 
     @property
-    def plain(self) -> Values:
-        """Values of the method's `plain_parameters` that the case uses.  They enter the key unchanged."""
+    def key_only_values(self) -> Values:
+        """Values of the method's `key_only_parameters` that the case uses.  They enter the key unchanged."""
         return {}
 
     @property
     def defaults(self) -> Values:
-        """Default values of parameters in `plain`.  A value that equals its default does not enter the key."""
+        """Default values of the key-only parameters.  A value that equals its default does not enter the key."""
         return {}
 
     @property
     def key(self) -> str:
-        """Run key: hash of the hash of `setup`, and `plain`."""
-        plain, defaults = self.plain, self.defaults
-        entries = [make_entry(name, plain[name], defaults) for name in sorted(plain)]
+        """Run key: hash of the hash of `setup`, and `key_only_values`."""
+        values, defaults = self.key_only_values, self.defaults
+        entries = [make_entry(name, values[name], defaults) for name in sorted(values)]
         return hashlib.sha256(b"".join([hash_setup(self.setup), *entries])).hexdigest()[:KEY_DIGITS]
 
     def check(self) -> None:  # noqa: B027  # optional
@@ -135,32 +132,6 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
         return b""
     return f"{json_text(name)}:{json_text(value)};".encode()
-
-
-class TextCache(Generic[T]):
-    """Cache of the texts that `make` returns for names and values.  It identifies a value by its id.
-
-    Neighbouring cases share most of their values.  A cached text takes a tenth of the time of a new one.
-    """
-
-    def __init__(self, names: Iterable[str], make: Callable[[str, Value], T]) -> None:
-        self._make = make
-        self._known: dict[str, dict[int, T]] = {name: {} for name in names}
-        self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
-
-    def __call__(self, values: Values) -> list[T]:
-        """Return the text of each name with its value in `values`."""
-        try:
-            return [known[id(values[name])] for name, known in self._known.items()]
-        except KeyError:
-            if len(self._values) >= MAX_CACHED_TEXTS:
-                self._known = {name: {} for name in self._known}
-                self._values.clear()
-            for name, known in self._known.items():
-                if id(values[name]) not in known:
-                    known[id(values[name])] = self._make(name, values[name])
-                    self._values.append(values[name])
-            return self(values)
 
 
 @dataclass(frozen=True)

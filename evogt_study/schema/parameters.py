@@ -30,14 +30,6 @@ Reader = Callable[[Any], Value]
 """Convert a raw value to canonical form.  Raises ValueError if it is not valid."""
 DECLARES = "declares"
 """Key of the metadata of a field under which its declaration is."""
-OF_FORMULAS = "parameter of the problem's formulas"
-"""Comment of a parameter of formulas in a result."""
-_LETTERS = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
-    "psi omega"
-)
-GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
-"""Greek letters by their names, for long names in a result."""
 BITS = 64
 """Integers of a parameter are below 2 to this power: int64 or uint64 in the file."""
 
@@ -233,7 +225,7 @@ class Parametrised:
         return declared_parameters(kind)
 
     @classmethod
-    def required(cls, given: Collection[str]) -> tuple[str, ...]:
+    def list_required_parameters(cls, given: Collection[str]) -> tuple[str, ...]:
         """Return the names of the parameters that it needs beside those `given`, which may be among them."""
         return tuple(name for name, each in cls.parameters().items() if each.default is None and not each.optional)
 

@@ -113,7 +113,7 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
         ),
         {},
     )
-    known = declared.method.scalars(first)
+    known = declared.method.list_scalar_variables(first)
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
     candidates = _read_candidates(table, space, declared)

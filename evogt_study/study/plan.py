@@ -49,7 +49,7 @@ sized by the shortest run then takes 6 s instead of 0.7 s."""
 def run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the key of every case, by its number; empty if none is planned.
 
-    `BoundCase.key` is the key of one case.  Here a case is bound once for all points of the inner axes: axes of plain
+    `BoundCase.key` is the key of one case.  Here a case is bound once for all points of the inner axes: axes of
     parameters, such as the seed, on which nothing depends.
     """
     inner = [axis for axis in space.axes if _is_inner(axis, method, space)]
@@ -66,8 +66,8 @@ def run_keys(method: Method, space: CaseSpace) -> Keys:
 
 
 def _is_inner(axis: Axis, method: Method, space: CaseSpace) -> bool:
-    """Return True if the points of an axis differ in plain parameters only.  A list may not suit the setup."""
-    is_plain = set(axis.parameters) <= {*method.plain_parameters} and not space.decides(axis)
+    """Return True if the points of an axis differ in key-only parameters only.  A list may not suit the setup."""
+    is_plain = set(axis.parameters) <= {*method.key_only_parameters} and not space.decides(axis)
     return is_plain and not any(isinstance(value, tuple) for values in axis.parameters.values() for value in values)
 
 
@@ -82,7 +82,7 @@ def _make_texts(
             yield [b""] * math.prod(len(axis.values) for axis in inner)
             continue
         case = method.bind(values)
-        plain, defaults = case.plain, case.defaults
+        plain, defaults = case.key_only_values, case.defaults
         used = tuple(name for axis in inner for name in axis.parameters if name in plain)
         kind = (*used, *(str(make_entry(name, defaults[name], {})) for name in used if name in defaults))
         if kind not in known:

@@ -361,11 +361,12 @@ def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> S
 
 def _check_cases(study: Study) -> None:
     """Raise StudyError if a case lacks a parameter that it needs, or if its parameters do not fit together."""
-    method, few = study.method, {SEED} & {*study.method.plain_parameters}  # few seeds stand for all
+    method, few = study.method, {SEED} & {*study.method.key_only_parameters}  # few seeds stand for all
     for space in reversed([*study.provisional_spaces()]):
         for at in space.representatives(method.setup_parameters):
             values = space.resolve(at)
-            missing = [name for name in method.required(values) if name not in values] if values is not None else []
+            needed = () if values is None else method.list_required_parameters(values)
+            missing = [name for name in needed if name not in (values or {})]
             if missing:
                 point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
                 remedy = study.parameter(SEED).remedy if missing[0] == SEED else ""

@@ -37,12 +37,12 @@ class LeastMethod(Method):
 
 
 class SeededCase(LeastCase):
-    plain = property(lambda self: {name: self.values[name] for name in ("seed", "j")})
+    key_only_values = property(lambda self: {name: self.values[name] for name in ("seed", "j")})
     defaults = property(lambda self: {"j": 2})
 
 
 class SeededMethod(LeastMethod):
-    plain_parameters = ("j", "seed")
+    key_only_parameters = ("j", "seed")
 
     def __init__(self):
         self.parameters = {name: Parameter(name, "a number", anything) for name in ("i", "j", "seed")}
@@ -58,7 +58,8 @@ def digits(text):
 def test_a_method_must_have_four_members_at_most():
     assert BoundCase.__abstractmethods__ == {"setup", "run"}
     assert Method.__abstractmethods__ == {"bind"}
-    assert (Method.variables, Method.keywords, Method.stage_parameters, Method.plain_parameters) == ({}, (), None, ())
+    assert (Method.variables, Method.keywords, Method.stage_parameters) == ({}, (), None)
+    assert Method.key_only_parameters == ()
     assert LeastMethod().setup_parameters == ("i",)
 
 
@@ -88,7 +89,7 @@ def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     assert [int(record.variables["double"].values) for record in records] == [6, 2, 4]
     assert (plan.work, plan.longest, plan.group, estimate_peak_memory(plan)) == (None, 0.0, 1, 0.0)
     assert worker_memory(plan) == 0.0
-    assert plan.method.required({}) == ("i",)
+    assert plan.method.list_required_parameters({}) == ("i",)
 
 
 @pytest.mark.parametrize("value", [1, -3, 0.1, 1e-12, 2.0, True, "a", 'é"', (1, 2.5), 10**18, 1e300])

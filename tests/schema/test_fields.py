@@ -145,7 +145,7 @@ def test_a_declaration_has_the_attributes_of_its_coordinate():
     assert list(known) == ["scale", "count"]
     assert known["scale"].attributes(1.0) == {"long_name": "σ", "units": "m", "comment": "a comment", "label": "scale"}
     assert (known["scale"].default, known["scale"].optional, known["count"].default) == (None, False, 3)
-    assert Base.required(()) == ("scale",)
+    assert Base.list_required_parameters(()) == ("scale",)
 
 
 def test_a_subclass_inherits_the_declaration_and_may_have_another_default():
@@ -154,7 +154,7 @@ def test_a_subclass_inherits_the_declaration_and_may_have_another_default():
     assert (known["scale"].default, type(known["scale"].default)) == (2.0, float)
     assert (known["level"].default, known["level"].optional) == (None, True)
     assert known["other"].default == (1, 2)
-    assert Inherited.required(()) == ()
+    assert Inherited.list_required_parameters(()) == ()
     assert Inherited("x").values == {"scale": 2.0, "count": 3, "other": (1, 2)}
     with pytest.raises(ParameterError, match="`scale` must be a positive number, got 0"):
         Inherited("x", scale=0)

@@ -319,8 +319,12 @@ class LayeredDictionary(TanhDictionary):
         object.__setattr__(self, "N1", None)
 
     @classmethod
-    def required(cls, given: Collection[str]) -> tuple[str, ...]:
-        return super().required(given) if "hidden" in given else (*super().required(given), "N1")
+    def list_required_parameters(cls, given: Collection[str]) -> tuple[str, ...]:
+        return (
+            super().list_required_parameters(given)
+            if "hidden" in given
+            else (*super().list_required_parameters(given), "N1")
+        )
 
     @property
     def widths(self) -> tuple[int, ...]:

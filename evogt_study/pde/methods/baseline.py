@@ -36,7 +36,7 @@ class StepParameters:
 class Baseline(ProblemMethod):
     """A baseline method for one problem and one choice of outputs."""
 
-    def scalars(self, values: Values) -> tuple[str, ...]:
+    def list_scalar_variables(self, values: Values) -> tuple[str, ...]:
         exact = () if self.source.has_exact is False else ("error",)
         return (*exact, *self.kind.SCALARS)
 

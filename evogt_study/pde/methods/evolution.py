@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import MAX_CACHED_TEXTS, Method, MethodSpec
+from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import StoredSolution
@@ -26,6 +26,7 @@ from evogt_study.pde.methods import recording
 from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
 from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
 from evogt_study.pde.methods.problem_method import (
+    MAX_CACHED_TEXTS,
     ProblemCase,
     ProblemMethod,
     check_finite,
@@ -85,7 +86,7 @@ class Evolution(ProblemMethod):
     def bind(self, values: Values) -> EvolutionCase:
         return EvolutionCase(self, values)
 
-    def scalars(self, values: Values) -> tuple[str, ...]:
+    def list_scalar_variables(self, values: Values) -> tuple[str, ...]:
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
         if self.has_final_error(values.get("reference")):
             known.insert(0, "error")
@@ -109,9 +110,9 @@ class Evolution(ProblemMethod):
         code = self.references.get(str(value)) if name == "reference" else None
         return super().value_text(name, value) if code is None else _identify_function(code)
 
-    def required(self, values: Values) -> tuple[str, ...]:
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         more = ("reference_points",) if values.get("reference") in references.SIZED else ()
-        return super().required(values) + more
+        return super().list_required_parameters(values) + more
 
 
 class EvolutionCase(ProblemCase):

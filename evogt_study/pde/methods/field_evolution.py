@@ -153,15 +153,15 @@ class FieldMethod(ProblemMethod):
         dictionary = ("quadrature", "dictionary", *self.of_kinds.get("dictionary", ()), "seed", "tau")
         return tuple(name for name in dictionary if name in self.parameters)
 
-    def required(self, values: Values) -> tuple[str, ...]:
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         more = ("reference_points",) if values.get("reference") == references.ELEMENTS else ()
-        return super().required(values) + more
+        return super().list_required_parameters(values) + more
 
     def is_measured(self, reference: Value | None) -> bool:
         """Return True if errors are measured."""
         return bool(self.source.has_exact) or reference in (references.REFINED, references.ELEMENTS)
 
-    def scalars(self, values: Values) -> tuple[str, ...]:
+    def list_scalar_variables(self, values: Values) -> tuple[str, ...]:
         reference = values.get("reference")
         errors = ("error", *(f"error_{name}" for name in self.field_names)) if self.is_measured(reference) else ()
         own = ("reference_error",) if reference in (references.REFINED, references.ELEMENTS) else ()

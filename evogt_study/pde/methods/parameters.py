@@ -191,7 +191,7 @@ def make_integrator(values: Values) -> Integrator:
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
 def _make_integrator(kind: type[Integrator], name: str, *own: tuple[str, Value]) -> Integrator:
     given = dict(own)
-    for missing in kind.required(given):
+    for missing in kind.list_required_parameters(given):
         if missing not in given:
             raise ParameterError(missing, f"given for {name}", None)
     return kind(**given)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -19,15 +19,7 @@ import numpy as np
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, read_signature
 from evogt_study.methods.function import to_argument
-from evogt_study.methods.protocol import (
-    MAX_CACHED_TEXTS,
-    Alternatives,
-    BoundCase,
-    Method,
-    MethodSpec,
-    Output,
-    TextCache,
-)
+from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -41,19 +33,22 @@ from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.pde.problems.terms import GridTable
-from evogt_study.schema.parameters import (
-    GREEK,
-    OF_FORMULAS,
-    Parameter,
-    declared_parameters,
-    get_defaults,
-    make_typed,
-    real,
-)
+from evogt_study.schema.parameters import Parameter, declared_parameters, get_defaults, make_typed, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
 
+MAX_CACHED_TEXTS = 1024
+"""Maximum number of texts, dictionaries or time grids in a cache of the planning.  Neighbouring cases share them.
+Without the cache, the keys of the cases take twice the time."""
+OF_FORMULAS = "parameter of the problem's formulas"
+"""Comment of a parameter of formulas in a result."""
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
+    "psi omega"
+)
+GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+"""Greek letters by their names, for long names in a result."""
 MAY_BE_NAN = ("initial_error", "error_history", "field")
 """Variables that may be NaN: errors relative to zero, and fields outside of a domain."""
 MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "error_upper", "error_bound_estimated")
@@ -139,14 +134,40 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
     return make
 
 
+class TextCache:
+    """Cache of the texts that `make` returns for names and values.  It identifies a value by its id.
+
+    Neighbouring cases share most of their values.  A cached text takes a tenth of the time of a new one.
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str, Value], str]) -> None:
+        self._make = make
+        self._known: dict[str, dict[int, str]] = {name: {} for name in names}
+        self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
+
+    def __call__(self, values: Values) -> list[str]:
+        """Return the text of each name with its value in `values`."""
+        try:
+            return [known[id(values[name])] for name, known in self._known.items()]
+        except KeyError:
+            if len(self._values) >= MAX_CACHED_TEXTS:
+                self._known = {name: {} for name in self._known}
+                self._values.clear()
+            for name, known in self._known.items():
+                if id(values[name]) not in known:
+                    known[id(values[name])] = self._make(name, values[name])
+                    self._values.append(values[name])
+            return self(values)
+
+
 @dataclass(frozen=True, eq=False)
 class Usage:
     """The parameters that a case uses, their defaults, and the entries of its setup."""
 
-    plain: tuple[str, ...]
+    key_only: tuple[str, ...]
     defaults: Mapping[str, Value]
     opening: str
-    entries: TextCache[str]
+    entries: TextCache
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,12 +232,12 @@ class ProblemMethod(Method):
         case: BoundCase = self.kind(self, values)
         return case
 
-    def required(self, values: Values) -> tuple[str, ...]:
-        needed = [kind.required(values) for kind in list_kinds(self.parameters, values)]
-        return (*super().required(values), *(name for names in needed for name in names))
+    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
+        needed = [kind.list_required_parameters(values) for kind in list_kinds(self.parameters, values)]
+        return (*super().list_required_parameters(values), *(name for names in needed for name in names))
 
     @cached_property
-    def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
+    def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
         known = self.source.parameters
         plain = {name for name in self.parameters if name in PLAIN or name in self.of_kinds.get("time_integrator", ())}
         if "seed" in known:  # the problem is checked for each seed
@@ -243,11 +264,11 @@ class ProblemMethod(Method):
             texts = {name: json_text(value) for name, value in defaults.items()}
             fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": self.content_text}
             self.known_usages[key] = Usage(
-                tuple(name for name in used if name in self.plain_parameters),
+                tuple(name for name in used if name in self.key_only_parameters),
                 defaults,
                 f'{{"fixed":{json_object({**fixed, **self.output.texts})}',
                 TextCache(
-                    [name for name in used if name not in self.plain_parameters],
+                    [name for name in used if name not in self.key_only_parameters],
                     lambda name, value: self.make_entry(name, value, texts.get(name)),
                 ),
             )
@@ -392,9 +413,9 @@ class ProblemCase(BoundCase):
         return usage
 
     @property
-    def plain(self) -> Values:
+    def key_only_values(self) -> Values:
         values = self.values
-        return {name: values[name] for name in self.usage.plain}
+        return {name: values[name] for name in self.usage.key_only}
 
     @property
     def defaults(self) -> Values:
