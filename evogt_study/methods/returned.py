@@ -81,11 +81,7 @@ class _RecordBuilder:
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
         """Add a value.  of_object: it is a field of a result object.  An empty name is the returned object itself."""
         if hasattr(value, "to_xarray"):  # of pandas
-            try:
-                value = value.to_xarray()
-            except (ValueError, TypeError) as error:  # such as an index with equal rows
-                message = f"the function returned `{name or ALONE}`, which xarray cannot convert: {error}"
-                raise ReturnError(message) from None
+            value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""
         if hasattr(value, "data_vars"):
             for group, data in _iterate_groups(value):
@@ -231,6 +227,21 @@ def _split_pair(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+def _to_xarray(name: str, value: Any) -> Any:
+    """Return an object of pandas as an object of xarray.  Raises ReturnError if this would round an integer."""
+    try:
+        converted = value.to_xarray()
+    except (ValueError, TypeError) as error:  # such as an index with equal rows
+        raise ReturnError(f"the function returned `{name}`, which xarray cannot convert: {error}") from None
+    for label, column in value.items() if hasattr(converted, "data_vars") else [(name, value)]:
+        array = (converted if column is value else converted[label]).values
+        is_rounded = column.dtype.kind in "iu" and array.dtype.kind == "f"
+        if is_rounded and column.count() and not -EXACT <= column.min() <= column.max() <= EXACT:
+            message = f"with missing values and integers above {EXACT}, which no float can hold"
+            raise ReturnError(f"the function returned `{label}` {message}")
+    return converted
+
+
 def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
     """Return the values as an array of numbers, booleans, strings, dates or durations."""
     array = _to_array(name, value)
@@ -241,7 +252,12 @@ def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
         return array
     if kind in "Mm":
         return _to_nanoseconds(name, array)
-    found = f"type {type(array.ravel()[0]).__name__}" if kind == "O" and array.size else f"dtype {array.dtype}"
+    names = sorted({type(entry).__name__ for entry in array.ravel()}) if kind == "O" and array.size else []
+    found = (
+        f"type {names[0]}" if len(names) == 1 else "types " + " and ".join(names) if names else f"dtype {array.dtype}"
+    )
+    if any(getattr(entry, "tzinfo", None) is not None for entry in array.ravel() if isinstance(entry, datetime)):
+        raise ReturnError(f"the function returned `{name}` with a time zone. Return the date in UTC without a zone")
     raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
 
 
@@ -282,7 +298,8 @@ def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     kind = type(entries[0]) if entries else object
     if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
         numbers = np.array(entries)
-        return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" else array
+        is_exact = kind is not int or numbers.tolist() == entries  # NumPy rounds integers of more than 64 bits
+        return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" and is_exact else array
     return array
 
 

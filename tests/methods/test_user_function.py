@@ -103,10 +103,19 @@ REFUSED = {
     "a complex number of quadruple precision": ("{'v': np.clongdouble(1j)}", ["`v`", "complex256"]),
     "a date that nanoseconds cannot hold": ("{'v': np.datetime64('3000-01-01')}", ["`v`", "1678 to 2262"]),
     "a duration that nanoseconds cannot hold": ("{'v': np.timedelta64(10, 'Y')}", ["`v`", "cannot hold"]),
-    "a date with a time zone": ("{'v': pd.Timestamp('2020-01-01', tz='UTC')}", ["`v`", "Timestamp"]),
+    "a date with a time zone": ("{'v': pd.Timestamp('2020-01-01', tz='UTC')}", ["`v` with a time zone", "in UTC"]),
     "strings and numbers": ("{'v': ['a', 1]}", ["`v`", "strings and other values"]),
     "a string that a file cannot hold": ("{'v': ['a\\0']}", ["`v`", "cannot hold"]),
     "a list with an integer that no float holds": ("{'v': [2**60 + 1, 0.5]}", ["`v`", "1152921504606846977"]),
+    "an object array of integers that no type holds": ("{'v': np.array([1, 2**63 + 1], object)}", ["`v`", "int"]),
+    "a missing value beside an integer that no float holds": (
+        "{'v': pd.Series([2**60 + 1, None], dtype='Int64')}", ["`v` with missing values", "integers above"]
+    ),
+    "a table with such a column": ("pd.DataFrame({'v': pd.array([2**60 + 1, None], 'Int64')})", ["`v` with missing"]),
+    "an index of two levels that leaves gaps beside such an integer": (
+        "{'v': pd.Series([2**60 + 1, 2], pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')]))}", ["`v` with missing values"]
+    ),
+    "a number and None": ("{'v': [1, None]}", ["`v` of types NoneType and int"]),
     "a sparse matrix": ("{'v': __import__('scipy.sparse').sparse.eye(2)}", ["`v`", "x.toarray()"]),
     "bytes": ("{'v': b'x'}", ["`v`", "|S1"]),
     "an integer beyond 64 bits": ("{'v': 10**30}", ["`v`", "int"]),
