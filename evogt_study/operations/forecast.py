@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -29,7 +29,7 @@ from evogt_study.study.plan import (
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch
 from evogt_study.workers.runner import Runner, RunnerLimits, load
-from evogt_study.workers.stage_cache import KEPT_BYTES
+from evogt_study.workers.stage_cache import KEPT_BYTES, BoundedStageCache
 
 T = TypeVar("T")
 StageSeconds = Mapping[str, float]
@@ -85,9 +85,9 @@ class PhaseForecast:
 
 def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
     """Forecast the missing cases of a plan."""
-    n_finished = done.tables[plan.phase].n_finished if done is not None and plan.phase in done.tables else 0
-    places = done.places(plan.phase) if done is not None and n_finished else ""
-    missing = done.tables[plan.phase].missing() if done is not None and n_finished else plan.runs
+    n_finished, places, missing = 0, "", plan.runs
+    if done is not None and plan.phase in done.tables and (n_finished := done.tables[plan.phase].n_finished):
+        places, missing = done.places(plan.phase), done.tables[plan.phase].missing()
     if not len(missing):
         return PhaseForecast(plan, n_finished, places, 0, (), Prediction(0.0, 0.0), 0.0)
     stages = count_shared_work(plan, numbers=missing)
@@ -184,45 +184,20 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
 
 
 def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
-    """Return the seconds of each stage of one case, and of its unshared part, with one BLAS thread."""
-    case = plan.method.bind(planned.values)
-    stages = StageTimes(frozenset(case.stages))
-    with threadpool_limits(1), np.errstate(all="ignore"):
-        started = time.perf_counter()  # here: to limit the threads takes as long as a short run
-        try:
-            case.run(stages)
-        except Exception as error:  # noqa: BLE001  # running the study records any exception
-            del error
-        own = time.perf_counter() - started - stages.inside
-    return {**stages.seconds, OWN: own}
+    """Return the seconds of each stage of one case, and of its unshared part, with one BLAS thread.
 
-
-# caches the stages of this case only: `count_shared_work` counts the stages that cases share
-class StageTimes:
-    """A stage cache for one case: `seconds` of each stage in `names` without the others, `inside` of all.
-
-    A stage with another name counts for the stage that needs it.
+    A stage that `count_shared_work` does not count is part of the stage that needs it.
     """
+    case, stages, others = plan.method.bind(planned.values), BoundedStageCache(), BoundedStageCache()
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self.names, self.inside = names, 0.0
-        self.seconds: dict[str, float] = defaultdict(float)
-        self._known: dict[tuple[str, Hashable], Any] = {}
+    def share(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        return (stages if stage in case.stages else others)(stage, key, compute)
 
-    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of a stage, and time it."""
-        if (stage, key) not in self._known:
-            self._known[stage, key] = self._time(stage, compute) if stage in self.names else compute()
-        return self._known[stage, key]  # type: ignore[no-any-return]  # the key determines the stage's type
-
-    def _time(self, stage: str, compute: Callable[[], T]) -> T:
-        started, outside = time.perf_counter(), self.inside
-        self.inside = 0.0
-        result = compute()
-        taken = time.perf_counter() - started
-        self.seconds[stage] += taken - self.inside
-        self.inside = outside + taken
-        return result
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        stages.start(None)  # here: to limit the threads takes as long as a short run
+        with suppress(Exception):  # running the study records any exception
+            case.run(share)
+        return {**stages.seconds_of_stages(), OWN: stages.own_seconds()}
 
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:

@@ -152,6 +152,13 @@ class BoundedStageCache:
         """Return seconds since `start`, without finished stages."""
         return time.perf_counter() - self._started - self._inside
 
+    def seconds_of_stages(self) -> dict[str, float]:
+        """Return seconds by stage, each without the stages that it needed."""
+        seconds: dict[str, float] = defaultdict(float)
+        for each in self._computed:
+            seconds[each.stage] += each.seconds - each.inner
+        return seconds
+
     def shares(self) -> dict[Hashable, float]:
         """Return seconds of shared stages by user, each stage's cost divided evenly among its users."""
         seconds: dict[Hashable, float] = defaultdict(float)
