@@ -7,27 +7,27 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shorten
-from evogt_study.operations.compare import differences, read_runs
+from evogt_study.operations.compare import read_runs
 from evogt_study.operations.trial import StoredRun, Trial, repeat_run
-from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
+from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import choose
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_partial_result, open_phases
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
-from evogt_study.results.run_metadata import RECORDED, select_metadata
-from evogt_study.results.table import RunTable
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, status_codes
+from evogt_study.results.run_metadata import select_metadata
+from evogt_study.results.table import RunTable, equal
+from evogt_study.schema.records import RunRecords
+from evogt_study.schema.variables import MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import resolve_link
 from evogt_study.storage.paths import description_path
-from evogt_study.study.case_space import join_names
 from evogt_study.study.phases import join_values
 
 Announce = Callable[[Sequence[str]], None]
@@ -151,22 +151,23 @@ def _check(
             if code is not None:
                 raise
             rerun, left_out = 0, str(error)
-    phases = read_plans(path, groups, codes, folder=folder)
-    findings = _run_checks(phases, check_schema, check_keys, check_completeness)
-    unfit = _run_checks(phases, check_values)
+    phases, runs = read_plans(path, groups, codes, folder=folder), read_runs(path)
+    findings, unfit = list[str](), list[str]()
+    for phase, result in phases.items():
+        wrong_keys = list(check_keys(result))
+        findings += [f"{phase}: {line}" for line in (*wrong_keys, *check_completeness(result))]
+        unfit += [f"{phase}: {line}" for line in check_values(result)]
+        if not wrong_keys:  # runs of other keys are none of the plan
+            unfit += [f"{phase}: {line}" for line in check_contents(result, runs.get(phase))]
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
-    findings += [*_run_checks(phases, check_twins), *_check_choices(phases)]
-    runs, recomputed = read_runs(path) if rerun else {}, list[str]()
+    findings += _check_choices(phases)
+    recomputed = []
     for result, index in draw_runs(phases, rerun, seed):
         line, wrong = judge(repeat_run(result, index, runs), result)
         recomputed.append(line)
         findings += wrong
     return Verification(path, {}, tuple(findings), tuple(recomputed), left_out)
-
-
-def _run_checks(phases: Mapping[str, ResultWithPlan], *checks: Callable[[ResultWithPlan], Iterator[str]]) -> list[str]:
-    return [f"{result.phase}: {line}" for check in checks for result in phases.values() for line in check(result)]
 
 
 def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
@@ -235,137 +236,88 @@ def judge(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
     return line, [f"{line}: {each.describe()}" for each in wrong]
 
 
-# extra variables are allowed: a later minor version, or a user function, may record more
-def check_schema(result: ResultWithPlan) -> Iterator[str]:
-    """Check that dimensions, variables and attributes are as documented, and the coordinates as in the study."""
-    names, data = result.plan.space.names, result.data
-    expected = global_attributes(result.study, result.phase)
-    for key in (*expected, RECORDED):
+def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[str]:
+    """Check that attributes, coordinates and values are what the study and the runs of the file give.
+
+    Further attributes and variables are allowed.  runs: the runs by the index of the file, if it has one.
+    """
+    data, table = result.data, RunTable(result.plan)
+    table.add_all([runs or records_of(data)])
+    wanted = dataset(table, result.study)
+    wanted.attrs = {**global_attributes(result.study, result.phase), **wanted.attrs}
+    for key, value in wanted.attrs.items():
         if key not in data.attrs:
             yield f"the attribute `{key}` is missing"
-        elif key in SETTLED_ATTRIBUTES and data.attrs[key] != expected[key]:
-            yield f"the attribute `{key}` must be {shorten(expected[key])}, got {shorten(data.attrs[key])}"
-    yield from _check_coordinates(result)
-    for name, variable in data.data_vars.items():
-        if variable.dims[: len(names)] != names or (name in BOOKKEEPING and variable.dims != names):
-            yield f"`{name}` must be over the axes ({', '.join(names)}), got ({', '.join(map(str, variable.dims))})"
-        yield from _check_attributes(result, str(name), variable)
-    for dim in data.dims:
-        if dim not in data.coords:
-            yield f"the dimension `{dim}` has no coordinate"
+        elif key in SETTLED_ATTRIBUTES and data.attrs[key] != value:
+            yield f"the attribute `{key}` must be {shorten(value)}, got {shorten(data.attrs[key])}"
+    for name in wanted.variables:
+        if name not in data.variables:
+            yield f"`{name}` is missing"
+        else:
+            yield from _compare_variables(str(name), data, wanted)
 
 
-def _check_attributes(result: ResultWithPlan, name: str, variable: xr.DataArray) -> Iterator[str]:
-    declared: Mapping[str, Any] = {}
-    if name in BOOKKEEPING:
-        declared = BOOKKEEPING[name].attributes
-    elif name in result.study.method.variables:
-        declared = result.study.method.variables[name].attributes
-    for attribute, wanted in declared.items():
-        if variable.attrs.get(attribute) != wanted:
-            got = shorten(variable.attrs.get(attribute))
-            yield f"`{name}` must have the attribute {attribute} = {wanted!r}, got {got}"
-    if not variable.attrs.get("long_name"):
-        yield f"`{name}` must have a long_name, got none"
-    if name == "run_status":
-        flags = [int(value) for value in np.ravel(variable.attrs.get("flag_values", []))]
-        meanings = str(variable.attrs.get("flag_meanings", "")).split()
-        if flags != [int(status) for status in Status] or meanings != [status.name for status in Status]:
-            yield f"the flags of `run_status` must be {', '.join(status.name for status in Status)}, got {meanings}"
-
-
-def _check_coordinates(result: ResultWithPlan) -> Iterator[str]:
-    """Check the coordinates of the study.  `_check_choices` checks the choices of earlier phases."""
-    for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
-        found = result.data.coords.get(name)
-        wanted = np.asarray(values)
-        dims = (dims,) if isinstance(dims, str) else tuple(dims)
-        if found is None or found.dims != dims or not _equal(found.values, wanted):
-            got = "none" if found is None else f"{join_names(list(map(str, found.values.ravel())))} over {found.dims}"
-            yield f"the coordinate `{name}` must be {join_names(list(map(str, wanted.ravel())))}, got {got}"
-        elif any(found.attrs.get(key) != text for key, text in attributes.items()):
-            yield f"the attributes of the coordinate `{name}` must be {dict(attributes)}, got {found.attrs}"
-
-
-def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    words = [values.dtype.kind in "OU" for values in (one, other)]  # strings are not cast to numbers
-    if all(words):
-        return bool(one.astype(str).tolist() == other.astype(str).tolist())
-    return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
+def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Iterator[str]:
+    ours, theirs = data.variables[name], wanted.variables[name]
+    for attribute, value in theirs.attrs.items():
+        if not np.array_equal(ours.attrs.get(attribute), value):
+            yield f"`{name}` must have {attribute} = {shorten(value)}, got {shorten(ours.attrs.get(attribute))}"
+    if ours.sizes != theirs.sizes:
+        yield f"`{name}` must have the dimensions {dict(theirs.sizes)}, got {dict(ours.sizes)}"
+        return
+    for slab in slabs(ours.shape):  # a variable may be larger than memory
+        one, other = ours[slab].values, theirs[slab].values
+        if one.dtype.kind in "OUS" or other.dtype.kind in "OUS":
+            one, other = one.astype(str), other.astype(str)
+        if not (same := equal(one, other)).all():
+            at = tuple(np.argwhere(~same)[0])
+            places = (begin.start + i for begin, i in zip(slab, at, strict=True))
+            place = ", ".join(f"{dim}={data[dim].values[i]}" for dim, i in zip(ours.dims, places, strict=True))
+            yield f"`{name}` must be {other[at]}, got {one[at]}{f' at {place}' if place else ''}"
+            return
 
 
 def check_keys(result: ResultWithPlan) -> Iterator[str]:
     """Check that the run keys in the file are the run keys of the study."""
-    plan = result.plan
-    asked = plan.keys.astype(str)
-    found = result.data["run_key"].values.ravel().astype(str)
-    wrong = np.flatnonzero(asked != found)
+    wanted, found = result.plan.keys.astype(str), result.keys.astype(str)
+    wrong = np.flatnonzero(wanted != found)
     if wrong.size:
         first = int(wrong[0])
         yield (
-            f"{wrong.size} of {plan.space.size} run keys differ from the keys of the study, for example at "
-            f"{point(plan.space, first)}: {found[first] or 'none'} in the file, {asked[first] or 'none'} in the study; "
-            "the method's Python file, this package, or the result was changed"
+            f"{wrong.size} of {wanted.size} run keys differ from the keys of the study, for example at "
+            f"{point(result.plan.space, first)}: {found[first] or 'none'} in the file, {wanted[first] or 'none'} in "
+            "the study; the method's Python file, this package, or the result was changed"
         )
 
 
-# cases have equal keys if they differ only in parameters that they do not use: their values are copies of one run
-def check_twins(result: ResultWithPlan) -> Iterator[str]:
-    """Check that cases with equal keys, which share a run, have equal values."""
-    keys = result.keys[result.keys != ""]
-    if len(np.unique(keys)) == len(keys):
-        return
-    records = records_of(result.data)
-    first_of: dict[str, int] = {}
-    pairs = [
-        (first_of[key], row)
-        for row, key in enumerate(records.keys)
-        if first_of.setdefault(key, row) != row and records.status[row] == records.status[first_of[key]] == Status.ok
-    ]
-    for difference in differences(records, records, pairs) if pairs else ():
-        yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.describe('there')}"
-
-
-# this finds changes by another program, while `check_twins` and the sample compare numbers
 def check_values(result: ResultWithPlan) -> Iterator[str]:
-    """Check that status and values agree: only runs that are ok have values, and these have an error."""
-    data = result.data
-    status = status_codes(data["run_status"])
-    planned = data["run_key"].values != ""
-    ok = status == Status.ok
-    measured = [name for name in data.data_vars if name not in BOOKKEEPING]
+    """Check that the status and the run metadata agree.  This finds changes by another program."""
+    data, status = result.data, status_codes(result.data["run_status"])
+    ok, has_run = status == Status.ok, status != Status.not_run
+    wrong = {
+        "were run where none is planned": has_run & (data["run_key"].values == ""),
+        "have a `run_message` that is wrong": (data["run_message"].values == "") == (has_run & ~ok),
+        "have `run_attempts` that are wrong": has_run != (data["run_attempts"].values > 0),
+        "have `run_seconds` that are wrong": has_run != np.isfinite(data["run_seconds"].values),
+        "have a `run_software` that is wrong": has_run != (data["run_software"].values >= 0),
+    }
     # a user function may return a string of this name
-    if "error" in measured and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
-        yield from _where(
-            result, ok & ~np.isfinite(data["error"].values.astype(float)), "are ok without finite `error`"
-        )
-    for name in measured:
-        there = np.zeros_like(ok)
-        # an array variable may be larger than memory
-        for slab in slabs(data[name].shape):
-            found = data[name].variable[slab].values
-            present = (found != "") & (found == found) if found.dtype.kind in "OU" else ~np.isnan(found)
-            there[slab[: status.ndim]] |= present.any(axis=tuple(range(status.ndim, data[name].ndim)))
-        yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
-    run = status != Status.not_run
-    yield from _where(result, run & ~planned, "were run where none is planned")
-    yield from _where(result, (data["run_message"].values == "") == (run & ~ok), "have a `run_message` that is wrong")
-    yield from _where(result, run != (data["run_attempts"].values > 0), "have `run_attempts` that are wrong")
-    yield from _where(result, run != np.isfinite(data["run_seconds"].values), "have `run_seconds` that are wrong")
-    yield from _where(result, run != (data["run_software"].values >= 0), "have a `run_software` that is wrong")
-
-
-def _where(result: ResultWithPlan, wrong: npt.NDArray[np.bool_], text: str) -> Iterator[str]:
-    if wrong.any():
-        first = int(np.flatnonzero(wrong.ravel())[0])
-        yield f"{np.count_nonzero(wrong)} runs {text}, e.g. {point(result.plan.space, first)}"
+    if "error" in data and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
+        wrong["are ok without finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
+    yield from _count_wrong(result, wrong)
 
 
 def check_completeness(result: ResultWithPlan) -> Iterator[str]:
     """Check that every planned run has an outcome."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
-    status = status_codes(result.data["run_status"])
-    for state in Status:
-        if state not in ATTEMPTED:
-            text = f"of {np.count_nonzero(planned)} are {state.name}; `evogt run` computes them (--retry-failed)"
-            yield from _where(result, planned & (status == state), text)
+    status, count = status_codes(result.data["run_status"]), np.count_nonzero(planned)
+    text = "of {} are {}; `evogt run` computes them (--retry-failed)"
+    missing = {text.format(count, each.name): planned & (status == each) for each in Status if each not in ATTEMPTED}
+    yield from _count_wrong(result, missing)
+
+
+def _count_wrong(result: ResultWithPlan, wrong: Mapping[str, npt.NDArray[np.bool_]]) -> Iterator[str]:
+    for text, runs in wrong.items():
+        if runs.any():
+            example = point(result.plan.space, int(np.flatnonzero(runs.ravel())[0]))
+            yield f"{np.count_nonzero(runs)} runs {text}, e.g. {example}"
