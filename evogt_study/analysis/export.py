@@ -91,7 +91,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
                     csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in (columns, *rows))
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
-                raise InputError(f"{message}. Choose another file with -o.")
+                raise InputError(f"{message}. Choose another output file.")
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
     return len(set(columns["run_key"].tolist()))

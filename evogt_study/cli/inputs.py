@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.paths import description_path, store_folder
 from evogt_study.text import print_line
-from evogt_study.workers.options import RunOptions, as_option
+from evogt_study.workers.options import RunOptions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -82,6 +82,17 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "Sequence[str | Path]": {"type": PATH, "multiple": True},
 }
 """How the command line reads a field of `RunOptions`, by its annotation."""
+
+
+def as_option(name: str) -> str:
+    """Return the name of an option on the command line.
+
+    >>> as_option("run_timeout")
+    '--run-timeout'
+    """
+    return "--" + name.replace("_", "-")
+
+
 _FIELD_OPTIONS = {
     each.name: option(as_option(each.name), each.metadata["metavar"], each.metadata["help"], default=each.default,
                       **_TYPES.get(str(each.type), {}))
@@ -97,6 +108,17 @@ _SCHEDULERS = (
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the fields of `RunOptions` as options to a command."""
     return reduce(lambda made, add: add(made), reversed(_FIELD_OPTIONS.values()), command)
+
+
+def make_run_options(given: Mapping[str, Any]) -> RunOptions:
+    """Return the options of a run.  Raises InputError, which names the option of the command line."""
+    try:
+        return RunOptions(**given)
+    except InputError as error:
+        text = str(error)
+        for name in given:
+            text = text.replace(f"`{name}`", f"`{as_option(name)}`")
+        raise InputError(text) from None
 
 
 def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:

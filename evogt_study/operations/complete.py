@@ -13,7 +13,6 @@ from evogt_study.errors import EvogtError
 from evogt_study.methods.local_files import read_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
-from evogt_study.storage.atomic import remove_unfinished, resolve_link
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
@@ -39,7 +38,6 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
     except (OSError, ValueError, EvogtError):
         return None
     with only_writer(path):
-        remove_unfinished(resolve_link(path).parent, resolve_link(path).name)
         try:
             summary = read_summary(path)
         except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,7 +102,7 @@ def concat(
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
         conflict = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
         if reason := explain_reserved_name(dim) or conflict:
-            raise InputError(f"`dim` (--along) must be a new name, got {dim!r}: {reason}")
+            raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
         joined = _join(given, dim)
         if output is None:
             return with_status_names(joined.load())
@@ -130,34 +130,37 @@ def _join(given: Results, dim: str) -> xr.Dataset:
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
     parts = {label: _renumber_software(_over(axes, label, data, given), sets) for label, data in given.items()}
-    dims = dict.fromkeys(str(name) for data in parts.values() for name in data.dims)
-    labels = {name: _all_labels(name, parts, is_axis=name in axes) for name in dims}
+    found: dict[str, dict[Any, xr.Variable]] = {}
+    for label, data in parts.items():
+        for name, variable in data.variables.items():
+            found.setdefault(str(name), {})[label] = variable
+    for name, each in sorted(found.items(), key=lambda entry: entry[0] not in axes):
+        _check_same(f"`{name}`", {label: _describe(variable) for label, variable in each.items()})
+        if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
+            _check_same(f"`{name}`", {label: f"over ({', '.join(map(str, of.dims))})" for label, of in each.items()})
+    fill = {name: _missing(name, next(iter(each.values()))) for name, each in found.items()}
+    stored = {
+        name: [np.dtype(of.encoding.get("dtype", of.dtype)) for of in each.values()] for name, each in found.items()
+    }
     # a coordinate that differs, or that some results do not have, lies along the new dimension
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
-    along = [name for name in beside if _differs(name, parts)]
-    parts = {label: data.reset_coords([name for name in along if name in data.coords]) for label, data in parts.items()}
-    names = dict.fromkeys(str(name) for data in parts.values() for name in data.data_vars)
-    fill, stored = dict[str, Any](), dict[str, list[np.dtype[Any]]]()
-    for name in names:
-        found = {label: data[name].variable for label, data in parts.items() if name in data}
-        _check_same(f"`{name}`", {label: _describe(each) for label, each in found.items()})
-        if name not in (*BOOKKEEPING, *along):
-            _check_same(f"`{name}`", {key: f"over ({', '.join(map(str, each.dims))})" for key, each in found.items()})
-        fill[name] = _missing(name, next(iter(found.values())))
-        stored[name] = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in found.values()]
-    widened = []
+    along = [name for name in beside if len(found[name]) < len(parts) or _differs(found[name].values())]
+    wide = []
     for data in parts.values():
-        own = {name: each for name, each in labels.items() if name in data.dims}
-        room = {name: _with_room(data[name]) for name in data.data_vars if name not in NOT_PLANNED}
-        missing = {
-            str(name): _missing(str(name), each) for name, each in data.variables.items() if name not in data.dims
-        }
-        widened.append(data.assign(room).reindex(own, fill_value=missing))
+        moved = data.reset_coords([name for name in along if name in data.coords])
+        room = {name: _with_room(moved[name]) for name in moved.data_vars if name not in NOT_PLANNED}
+        wide.append(moved.assign(room))
     values = np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None)
     joined = xr.concat(
-        widened, xr.DataArray(values, dims=dim, name=dim, attrs={"long_name": dim}), data_vars="all",
-        coords="minimal", compat="override", join="outer", fill_value=fill, combine_attrs="override",
+        wide, xr.DataArray(values, dims=dim, name=dim, attrs={"long_name": dim}), data_vars="all", coords="minimal",
+        compat="override", join="outer", fill_value=fill, combine_attrs="override",
     )  # fmt: skip
+    # axes keep the order of their study; along other dimensions, such as time, values increase
+    labels = {
+        axis: dict.fromkeys(value for each in found[axis].values() for value in each.values.tolist()) for axis in axes
+    }
+    joined = joined.sel({axis: list(every) for axis, every in labels.items()})
+    names = list(map(str, joined.data_vars))
     joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
     returned = [name for name in names if name not in along]
     joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in BOOKKEEPING)]
@@ -181,17 +184,6 @@ def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) 
     return data.transpose(*axes, ...)
 
 
-def _all_labels(name: str, parts: Results, *, is_axis: bool) -> np.ndarray[Any, Any]:
-    """Return the labels of a dimension in all results, in their own order or sorted."""
-    found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
-    kinds = {label: "strings" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
-    _check_same(f"`{name}`", kinds)
-    every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
-    # axes keep the order of their study; along other dimensions, such as time, numbers increase
-    ordered = every if is_axis or "strings" in kinds.values() else sorted(every)
-    return np.array(ordered, dtype=object if "strings" in kinds.values() else None)
-
-
 def _check_same(what: str, facts: Mapping[Any, str]) -> None:
     """Raise InputError if `facts` differ between results."""
     labels = list(facts)
@@ -203,10 +195,9 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
         )
 
 
-def _differs(name: str, parts: Results) -> bool:
-    """Return True if a coordinate differs between results, or if a result does not have it."""
-    found = [data[name].variable for data in parts.values() if name in data.coords]
-    return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
+def _differs(found: Iterable[xr.Variable]) -> bool:
+    first, *others = found
+    return not all(each.equals(first) for each in others)  # type: ignore[no-untyped-call]
 
 
 def _describe(variable: xr.Variable) -> str:

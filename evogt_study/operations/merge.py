@@ -30,7 +30,7 @@ from evogt_study.results.table import RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN
-from evogt_study.storage.atomic import check_result_place, remove_unfinished, resolve_link
+from evogt_study.storage.atomic import check_result_place
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
@@ -155,7 +155,6 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
     """
     check_result_place(output)
     with only_writer(output) as check_alone:
-        remove_unfinished(resolve_link(output).parent, resolve_link(output).name)
         whole, tables = join()
         if not output.exists():
             check_alone()
@@ -171,7 +170,7 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:
-    return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another file with -o.")
+    return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another output file.")
 
 
 # --- the study that includes all runs ---------------------------------------------------------------------------------

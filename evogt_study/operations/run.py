@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import difflib
 import inspect
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from evogt_study.errors import (
     StudyError,
     StudyInterruptedError,
     SweepError,
+    suggest,
     warn,
 )
 from evogt_study.methods.code import check_no_import
@@ -51,7 +51,6 @@ from evogt_study.storage.atomic import (
     check_result_place,
     make_folder,
     remove_unfinished,
-    resolve_link,
     retry_if_replaced,
 )
 from evogt_study.storage.lease import count_active_claims, find_writer, make_temporary_folder, only_writer
@@ -61,10 +60,9 @@ from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Plan, count_needs
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
-from evogt_study.workers.executor import Executor, InProcess, LazyExecutor
+from evogt_study.workers.executor import Executor, InProcess, ParallelExecutor
 from evogt_study.workers.folder_executor import FolderExecutor
 from evogt_study.workers.options import DEFAULT, RunOptions
-from evogt_study.workers.runner import prestart
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -140,7 +138,10 @@ def run(
     """
     check_study(study)
     check_no_import("evs.run")
-    given = _options(options)
+    known = [each.name for each in fields(RunOptions)]
+    if unknown := [name for name in options if name not in known]:
+        raise InputError(f"evs.run has no option `{unknown[0]}`. {suggest(unknown[0], known)}")
+    given = RunOptions(**options)
     if client is not None:
         from evogt_study.workers.clusters import check_client
 
@@ -151,17 +152,6 @@ def run(
         data = with_text_keys(data) if output is None else open_written(path)
     warn_of_accuracy(data)
     return with_status_names(data)
-
-
-def _options(given: Mapping[str, Any]) -> RunOptions:
-    """Return the options.  Raises InputError for an unknown name."""
-    known = [each.name for each in fields(RunOptions)]
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean `{near[0]}`?" if near else f" Options are {', '.join(known)}."
-            raise InputError(f"evs.run has no option `{name}`.{hint}")
-    return RunOptions(**given)
 
 
 # for help() and completion: the names of the options are listed once
@@ -177,29 +167,12 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
-@contextmanager
 def open_executor(
     options: RunOptions, client: Client | None = None, print_line: PrintLine = _print_line
-) -> Iterator[Executor]:
-    """Yield the executor that the options describe.  A cluster is connected when it is first needed."""
-    if client is None and options.workers == 0:
-        yield InProcess()
-        return
-    executor = LazyExecutor(_on_dask(options, client, print_line))
-    try:
-        yield executor
-    finally:
-        executor.close()
-
-
-@contextmanager
-def _on_dask(options: RunOptions, client: Client | None, print_line: PrintLine) -> Iterator[Executor]:
-    if client is None:
-        prestart()  # it imports while this process imports Dask, which takes 0.3 s
-    from evogt_study.workers.clusters import dask_executor
-
-    with dask_executor(client, options, print_line) as executor:
-        yield executor
+) -> closing[Executor]:
+    """Return a context with the executor that the options describe."""
+    is_here = client is None and options.workers == 0
+    return closing(InProcess() if is_here else ParallelExecutor(client, options, print_line))
 
 
 @contextmanager
@@ -355,7 +328,7 @@ class StudyRun:
         self.n_computed = self.failed = 0
         self.summary = RunSummary({}, {})
         if self.shards.is_file():
-            raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another file with -o.")
+            raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
 
     def result(self) -> dict[str, xr.Dataset]:
         """Run the phases, write the file and remove the shards, as the only writer of the result.
@@ -366,10 +339,9 @@ class StudyRun:
             if tasks := count_active_claims(claims_folder(self.path)):
                 raise ResultError(
                     f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
-                    "wait for them, or choose another file with -o"
+                    "wait for them, or choose another output file"
                 )
-            remove_unfinished(resolve_link(self.path).parent, resolve_link(self.path).name)
-            # first: a file that is half written is not a result, and this process is the only writer now
+            # first: a file that is half written holds no runs, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
             if self.options.reuse_old_code:
@@ -510,7 +482,7 @@ class StudyRun:
         if most is not None and failed > most:
             message = table.commonest_message()
             raise SweepError(
-                f"stopped after {failed} failed runs (--max-failures {most})"
+                f"stopped after {failed} failed runs (the limit is {most})"
                 + (f", most often: {message}" if message else "")
                 + "; finished runs are kept, the same command goes on"
             )

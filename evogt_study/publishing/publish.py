@@ -53,9 +53,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     if missing:
         raise InputError(f"`evogt publish` needs {', '.join(missing)}: pip install 'evogt-study[publish]'")
     folder = Path(folder)
-    conflict = InputError(
-        f"`--output` must be a new folder, got {folder}, which exists. Choose another folder with -o."
-    )
+    conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists. Choose another output folder.")
     exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
     if exists and not (folder / TAG_MANIFEST).is_file():
         raise conflict
@@ -67,7 +65,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
             if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):
                 raise conflict
     except OSError as error:
-        raise ResultError(f"cannot write {folder}: {error.strerror or error}. Choose another folder with -o.") from None
+        raise ResultError(f"cannot write {folder}: {error.strerror or error}. Choose another output folder.") from None
     return made
 
 

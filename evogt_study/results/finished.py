@@ -217,7 +217,7 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
     if attributes.get("id", "") != study.name:
         raise ResultError(
             f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}. Choose another "
-            "file with -o."
+            "output file."
         )
     if inspected.changed:
         warn(f"{path}: {'; '.join(inspected.changed)}. Its runs are used as they are now", StoreWarning)
@@ -243,7 +243,7 @@ def _explain_conflict() -> Iterator[None]:
     try:
         yield
     except ResultError as error:
-        raise ResultError(f"{error}. Choose another file with -o.") from None
+        raise ResultError(f"{error}. Choose another output file.") from None
 
 
 # `retry_if_replaced`: the command may replace the result while `status` reads it

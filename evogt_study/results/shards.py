@@ -232,6 +232,4 @@ def source_at(path: Path) -> Iterator[RunSource]:
     elif path.is_file():
         yield ResultFile(path)
     else:
-        raise InputError(
-            f"`reuse_from` (--reuse-from) must be a result, or a folder of results, got {path}, which is neither"
-        )
+        raise InputError(f"`reuse_from` must be a result, or a folder of results, got {path}, which is neither")

@@ -177,10 +177,10 @@ def check_result_place(path: Path) -> None:
     """Raise ResultError if a result cannot be written at `path`, or if the suffix is not a suffix of NetCDF."""
     whole = os.path.abspath(resolve_link(path))
     if not is_utf8(whole):
-        raise ResultError(f"cannot write {whole!a}: the name must be UTF-8. Choose another file with -o.")
+        raise ResultError(f"cannot write {whole!a}: the name must be UTF-8. Choose another output file.")
     if path.suffix.lower() not in RESULT_SUFFIXES:
         raise ResultError(
-            f"cannot write {path}: a result is NetCDF, not {path.suffix}. Choose another file with -o, such as "
+            f"cannot write {path}: a result is NetCDF, not {path.suffix}. Choose another output file, such as "
             f"{path.with_suffix('.nc')}"
         )
     check_writable(path)
@@ -198,7 +198,7 @@ def check_writable(path: Path) -> None:
         probe.touch()
         probe.unlink(missing_ok=True)  # who holds the lock may have removed it
     except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}. Choose another file with -o.") from None
+        raise ResultError(f"cannot write {path}: {error.strerror or error}. Choose another output file.") from None
 
 
 def is_utf8(text: str) -> bool:

@@ -87,8 +87,8 @@ class Lease:
         here = self.signature["machine"] == atomic.process_identity()["machine"]
         gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
         return ResultError(
-            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another file "
-            f"with -o{'' if here else gone}"
+            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another "
+            f"output file{'' if here else gone}"
         )
 
     def remove(self) -> None:
@@ -200,7 +200,7 @@ def lock_file(result: Path) -> Path:
 
 @contextmanager
 def only_writer(result: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lease of `result`.  Yield a function that raises ResultError if the lease is lost.
+    """Hold the lease of `result`, without what killed writers left.  Yield a function that raises if the lease is lost.
 
     Call this function before each write: a process that is stopped for `SILENT_SECONDS` loses the lease.  Raises
     ResultError, with host and process, if another process holds it.
@@ -217,8 +217,9 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
                     raise ResultError(f"cannot lock {path}: another process is taking it over. Run the command again")
                 time.sleep(0.02)
         except OSError as error:
-            raise ResultError(f"cannot write {path}: {error.strerror}. Choose another file with -o.") from None
+            raise ResultError(f"cannot write {path}: {error.strerror}. Choose another output file.") from None
         try:
+            atomic.remove_unfinished(path.parent, path.stem)
             with _renew([lease]):
                 yield lease.check
         finally:
@@ -321,7 +322,7 @@ def open_claims(folder: Path) -> Claims:
     try:
         atomic.make_folder(folder)
     except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror}. Choose another file with -o.") from None
+        raise ResultError(f"cannot write in {folder}: {error.strerror}. Choose another output file.") from None
     return Claims(folder)
 
 

@@ -7,8 +7,9 @@ import operator
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,12 @@ from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_records
 from evogt_study.study.plan import Order, Plan
 from evogt_study.workers.batch import Batch, compute_here
+from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import prestart
 from evogt_study.workers.stage_cache import BoundedStageCache
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
@@ -63,6 +69,9 @@ class Executor(ABC):
         """Return True if the table lacks runs that other processes have computed since it was read."""
         return False
 
+    def close(self) -> None:  # noqa: B027  # optional
+        """End all runs."""
+
     @abstractmethod
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -102,23 +111,28 @@ class InProcess(Executor):
             yield records
 
 
-class LazyExecutor(Executor):
-    """An executor that is opened when it is first needed, since a complete result needs none.  Studies may share it."""
+class ParallelExecutor(Executor):
+    """Computes on Dask, which is imported and connected when it is first needed.  Several studies may share it."""
 
-    def __init__(self, context: AbstractContextManager[Executor]) -> None:
-        self._context, self._is_closed = context, False
+    def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
+        self.client, self.options, self.print_line = client, options, print_line
         self._executor: Executor | None = None
-        self._opening = threading.Lock()
+        self._closing, self._is_closed, self._lock = ExitStack(), False, threading.Lock()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
         """Yield the records; see `Executor.compute`."""
-        with self._opening:
+        with self._lock:
             if self._is_closed:
                 raise SweepError("stopped because another study could not go on; finished runs are kept")
             if self._executor is None:
-                self._executor = self._context.__enter__()
+                if self.client is None:
+                    prestart()  # it imports while this process imports Dask, which takes 0.3 s
+                from evogt_study.workers.clusters import dask_executor
+
+                opened = dask_executor(self.client, self.options, self.print_line)
+                self._executor = self._closing.enter_context(opened)
         return self._executor.compute_cases(plan, trials, cases, n_cases)
 
     @property
@@ -127,12 +141,10 @@ class LazyExecutor(Executor):
         return 1 if self._executor is None else self._executor.workers
 
     def close(self) -> None:
-        """Close the executor, also while others compute with it."""
-        with self._opening:
+        """Close the cluster, also while others compute with it."""
+        with self._lock:
             self._is_closed = True
-            if self._executor is not None:
-                # as after success, whatever was raised: finished runs are on disk already
-                self._context.__exit__(None, None, None)
+            self._closing.close()
 
 
 class BatchSize:

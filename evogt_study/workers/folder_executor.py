@@ -91,7 +91,7 @@ class FolderExecutor(Executor):
             return
         if writer is not None and is_written:
             raise ResultError(
-                f"{self.path} is being written by {writer.describe()}: wait for it, or choose another file with -o"
+                f"{self.path} is being written by {writer.describe()}: wait for it, or choose another output file"
             )
         if was_done:
             raise ResultError(

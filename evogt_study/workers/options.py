@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
@@ -50,20 +51,17 @@ class RunOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.workers is not None and not (_is_number(self.workers, Integral) and self.workers >= 0):
-            raise _mistake("workers", "an integer >= 0", self.workers, "the cores of this machine")
-        if self.run_timeout is not None and not (
-            _is_number(self.run_timeout, Real) and 0.0 < self.run_timeout < math.inf
-        ):
-            raise _mistake("run_timeout", "a finite number of seconds > 0", self.run_timeout, "no limit")
-        if self.max_failures is not None and not (_is_number(self.max_failures, Integral) and self.max_failures >= 0):
-            raise _mistake("max_failures", "an integer >= 0", self.max_failures, "no limit")
+        for name, (kind, least, wanted, default) in _NUMBERS.items():
+            value = getattr(self, name)
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            if value is not None and not (is_number and least <= value < math.inf):
+                raise InputError(f"`{name}` must be {wanted}, got {shorten(value)}. Leave it out for {default}.")
         if self.workers == 0:
             for name in ("run_timeout", "memory_limit"):
                 if getattr(self, name) is not None:
                     raise InputError(
-                        f"`{name}` ({as_option(name)}) needs a process that can be stopped, but workers=0 computes in "
-                        "the calling process. Use workers=1."
+                        f"`{name}` needs a process that can be stopped, but workers=0 computes in the calling process. "
+                        "Use workers=1."
                     )
         _ = self.memory_bytes
         object.__setattr__(self, "reuse_from", tuple(paths_of(self.reuse_from)))
@@ -75,32 +73,21 @@ class RunOptions:
             return None
         from dask.utils import parse_bytes  # 0.1 s, for the few who need it
 
-        try:
-            size = parse_bytes(self.memory_limit)
-        except (ValueError, TypeError, AttributeError):
-            size = 0
+        size = 0
+        with suppress(ValueError, TypeError, AttributeError):
+            size = int(parse_bytes(self.memory_limit))
         if isinstance(self.memory_limit, bool) or size <= 0:
-            raise _mistake("memory_limit", "a size such as 4GiB", self.memory_limit, "an equal share of the machine")
-        return int(size)
+            raise InputError(
+                f"`memory_limit` must be a size such as 4GiB, got {shorten(self.memory_limit)}. Leave it out for an "
+                "equal share of the machine."
+            )
+        return size
 
 
+_NUMBERS: Mapping[str, tuple[type, float, str, str]] = {
+    "workers": (Integral, 0, "an integer >= 0", "the cores of this machine"),
+    "run_timeout": (Real, math.ulp(0.0), "a finite number of seconds > 0", "no limit"),
+    "max_failures": (Integral, 0, "an integer >= 0", "no limit"),
+}
+"""Type and least value of each option that is a number, the valid values, and the default."""
 DEFAULT = RunOptions()
-
-
-def as_option(name: str) -> str:
-    """Return the name of an option on the command line.
-
-    >>> as_option("run_timeout")
-    '--run-timeout'
-    """
-    return "--" + name.replace("_", "-")
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _mistake(name: str, wanted: str, value: object, default: str) -> InputError:
-    return InputError(
-        f"`{name}` ({as_option(name)}) must be {wanted}, got {shorten(value)}. Leave it out for {default}."
-    )

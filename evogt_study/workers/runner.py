@@ -53,13 +53,7 @@ OUTPUT_FILE_BYTES = 64 * 2**20
 """Bytes of output on disk while a run is computed; then it begins again."""
 END_SECONDS = 0.2
 """Seconds for a runner whose connection is closed to end by itself, so that its own exit code is seen."""
-BLAS_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "BLIS_NUM_THREADS",
-)
+BLAS_THREADS = tuple(f"{each}_THREADS" for each in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "BLIS_NUM"))
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 """Environment in which BLAS libraries, when they are imported, start no threads."""
 _CODE = """\
@@ -105,45 +99,38 @@ class Runner:
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
         """Set the limits and the environment variables of later runs.  All others are as in this process now."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
-        self.limits, self._has_settings, self._settings = (
-            limits,
-            self._has_settings and settings == self._settings,
-            settings,
-        )
+        self._has_settings = self._has_settings and settings == self._settings
+        self.limits, self._settings = limits, settings
 
     def start(self) -> None:
         """Start the interpreter, which imports while the caller goes on.  Raises SweepError if it cannot start."""
         with self._starting:
-            if self._process is None and not self.is_stopped:
-                try:
-                    self._start()
-                except OSError as error:
-                    raise SweepError(f"a process that computes runs did not start: {error}") from None
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        watched, self._lifeline = os.pipe()
-        self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the process
-        # appended to, since the file may be emptied while a run writes
-        fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
-        with theirs, tempfile.TemporaryFile() as state:
-            state.write(STATE.pack(-1, 0.0))
-            state.flush()
-            self._state = mmap.mmap(state.fileno(), STATE.size)
-            given = (theirs.fileno(), state.fileno(), watched)
+            if self._process is not None or self.is_stopped:
+                return
             try:
-                self._process = subprocess.Popen(  # noqa: S603  # our own module
-                    [sys.executable, "-P", "-c", _CODE, str(Path(evogt_study.__file__).parents[1]), *map(str, given)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._output,
-                    stderr=self._output,
-                    pass_fds=given,
-                    env=os.environ | ONE_THREAD,
-                    start_new_session=True,  # Ctrl-C is for the process of the study to answer
-                )
-            finally:
-                os.close(watched)
-        self._connection, self._has_settings = Connection(ours.detach()), False
+                ours, theirs = socket.socketpair()
+                watched, self._lifeline = os.pipe()
+                self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the process
+                # appended to, since the file may be emptied while a run writes
+                fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
+                with theirs, tempfile.TemporaryFile() as state, open(watched, "rb"):
+                    state.write(STATE.pack(-1, 0.0))
+                    state.flush()
+                    self._state = mmap.mmap(state.fileno(), STATE.size)
+                    given = (theirs.fileno(), state.fileno(), watched)
+                    package = str(Path(evogt_study.__file__).parents[1])
+                    self._process = subprocess.Popen(  # noqa: S603  # our own module
+                        [sys.executable, "-P", "-c", _CODE, package, *map(str, given)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=self._output,
+                        stderr=self._output,
+                        pass_fds=given,
+                        env=os.environ | ONE_THREAD,
+                        start_new_session=True,  # Ctrl-C is for the process of the study to answer
+                    )
+            except OSError as error:
+                raise SweepError(f"a process that computes runs did not start: {error}") from None
+            self._connection, self._has_settings = Connection(ours.detach()), False
 
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch and return its records, in pickled parts; fewer if `stop` is called.
@@ -196,8 +183,8 @@ class Runner:
                 self._has_settings = True
             self.is_busy, error = True, None
             self._connection.send_bytes(pickle.dumps(batch, protocol=5))
-            while (head := HEAD.unpack(self._receive()))[0] != DONE:
-                content = self._receive_content(head[1])
+            while (head := HEAD.unpack(self._read(HEAD.size)))[0] != DONE:
+                content = self._read(head[1])
                 if head[0] == FATAL:
                     error = load(content)
                 else:
@@ -209,27 +196,19 @@ class Runner:
         if error is not None:
             raise error
 
-    def _receive(self) -> bytes:
-        """Return the next message, and look now and then at the run that is being computed."""
-        while True:
-            has_message = self._connection.poll(_LOOK_SECONDS)
-            if time.monotonic() > self._looked + _LOOK_SECONDS:
-                self._look()
-                self._looked = time.monotonic()
-            if has_message:
-                return self._connection.recv_bytes()
-
-    def _receive_content(self, size: int) -> bytearray:
-        """Return the bytes that follow a message, read into their place: each copy takes memory and time."""
+    def _read(self, size: int) -> bytearray:
+        """Read a part of a message into its place, and look now and then at the run that is being computed."""
         content = bytearray(size)
         rest = memoryview(content)
         while rest:
-            if self._connection.poll(_LOOK_SECONDS):
+            has_more = self._connection.poll(_LOOK_SECONDS)
+            if not has_more or (size == HEAD.size and time.monotonic() > self._looked + _LOOK_SECONDS):
+                self._look()
+                self._looked = time.monotonic()
+            if has_more:
                 if not (count := os.readv(self._connection.fileno(), [rest])):
                     raise EOFError
                 rest = rest[count:]
-            elif self.has_ended:  # a child of a run may hold its end of the connection open
-                raise EOFError
         return content
 
     def _look(self) -> None:
@@ -351,33 +330,30 @@ class RunnerPool:
 
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
         """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
-        with self._places:
-            return self._compute(batch)
-
-    def _compute(self, batch: Batch) -> list[bytes | bytearray]:
-        with _idle_lock:
-            while (runner := _idle.pop() if _idle else Runner()).has_ended:
-                runner.end()
-            self._used.append(runner)
-        if self.is_closed:
-            runner.stop()
         limits, environment, needs = self.limits, self.environment, batch.needs
         if needs.cores:
             environment = environment | dict.fromkeys(BLAS_THREADS, str(needs.cores))
         if needs.memory:
             memory = needs.memory * 10**6 + _INTERPRETER_BYTES
             limits = RunnerLimits(limits.seconds, memory, counts_children=True)
-        runner.prepare(limits, environment)
-        try:
-            return runner.compute(batch)
-        finally:
+        with self._places:
             with _idle_lock:
-                self._used.remove(runner)
-                # what a busy one still sends would be taken for records of its next batch
-                if not (runner.has_ended or runner.is_stopped or runner.is_busy):
-                    _idle.append(runner)
-                else:
+                while (runner := _idle.pop() if _idle else Runner()).has_ended:
                     runner.end()
+                self._used.append(runner)
+            if self.is_closed:
+                runner.stop()
+            runner.prepare(limits, environment)
+            try:
+                return runner.compute(batch)
+            finally:
+                with _idle_lock:
+                    self._used.remove(runner)
+                    # what a busy one still sends would be taken for records of its next batch
+                    if not (runner.has_ended or runner.is_stopped or runner.is_busy):
+                        _idle.append(runner)
+                    else:
+                        runner.end()
 
     def close(self) -> None:
         """End the runs that are being computed, at once."""

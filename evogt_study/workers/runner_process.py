@@ -123,13 +123,12 @@ def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, 
     STATE.pack_into(surroundings.state, 0, -1, 0.0)
     if not surroundings.is_usable():
         os._exit(EXIT_CODE)
-    connection.send_bytes(HEAD.pack(DONE, 0))
+    os.write(connection.fileno(), HEAD.pack(DONE, 0))
 
 
 def _send(connection: Connection, count: int, value: object) -> None:
     parts = dump(value)
-    connection.send_bytes(HEAD.pack(count, sum(map(len, parts))))
-    for part in parts:
+    for part in (HEAD.pack(count, sum(map(len, parts))), *parts):
         rest = memoryview(part)
         while rest:
             rest = rest[os.write(connection.fileno(), rest) :]

@@ -112,11 +112,11 @@ def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, s
         (("a=heat.nc", "a=waves.nc"), "`FILES` must have different labels, got a twice"),
         (
             ("heat.nc", "waves.nc", "--along", "seed"),
-            "`dim` (--along) must be a new name, got 'seed': 'heat' has",
+            "`dim` must be a new name, got 'seed': 'heat' has",
         ),
         (
             ("heat.nc", "waves.nc", "--along", "run_status"),
-            "`dim` (--along) must be a new name, got 'run_status': the result file uses",
+            "`dim` must be a new name, got 'run_status': the result file uses",
         ),
     ],
 )

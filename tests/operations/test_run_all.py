@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(studies, t
 
     monkeypatch.setattr(cluster_module, "LocalCluster", none)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match="cannot write .*. Choose another file with -o") as caught:
+    with pytest.raises(ResultError, match="cannot write .*. Choose another output file") as caught:
         list(run_all(studies, tmp_path / place))
     assert len(str(caught.value).splitlines()) == 1
     assert sorted(os.listdir(tmp_path)) == ["file", "method.py", "piloted.toml", "sleepy.toml"]
@@ -191,7 +191,7 @@ def test_a_failure_while_the_cluster_is_starting_leaves_no_cluster(own_study, sm
     in_the_way = tmp_path / "small.nc"
     xr.Dataset({"a": 1.0}).to_netcdf(in_the_way)
     others = [own_study(SLEEPY, "[axes]\nseed = { count = 30 }", name=f"sleepy{i}") for i in range(2)]
-    with pytest.raises(ResultError, match="Choose another file with -o"):
+    with pytest.raises(ResultError, match="Choose another output file"):
         list(run_all([*others, Study.from_text(small_study)], tmp_path, options=RunOptions(workers=1)))
     left = [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()]
     assert not [name for name in left if name.startswith(("ThreadPool", "Dask-Default", "IO loop"))]

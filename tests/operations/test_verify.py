@@ -272,12 +272,18 @@ CHANGES = {
         lambda data: data.attrs.update(title="x"),
         ["the attribute `title` must be 'own', got 'x'"],
     ),
-    "no long name": (lambda data: data["trace"].attrs.pop("long_name"), ["`trace` must have long_name = 'trace', got None"]),
+    "no long name": (
+        lambda data: data["trace"].attrs.pop("long_name"),
+        ["`trace` must have long_name = 'trace', got None"],
+    ),
     "other flags": (
         lambda data: data["run_status"].attrs.update(flag_meanings="good bad"),
         ["`run_status` must have flag_meanings = 'not_run ok failed"],
     ),
-    "units of a time": (lambda data: data["run_seconds"].attrs.update(units="h"), ["`run_seconds` must have units = 's', got 'h'"]),
+    "units of a time": (
+        lambda data: data["run_seconds"].attrs.update(units="h"),
+        ["`run_seconds` must have units = 's', got 'h'"],
+    ),
     "another study text": (
         lambda data: data.attrs.update(study=data.attrs["study"] + "# more"),
         ["main: the attribute `study` must have the SHA-256"],
@@ -315,10 +321,7 @@ def test_equal_keys_with_different_values(small_study, result_of, tmp_path):
     def change(data):
         data["norm_history"].values[0, 0, 1, 0, 1] += 1e-15  # transnet has no N1
 
-    assert any(
-        "`norm_history` must be " in line
-        for line in findings(rewritten(path, change))
-    )
+    assert any("`norm_history` must be " in line for line in findings(rewritten(path, change)))
 
 
 def test_a_choice_that_is_not_the_pilots(piloted):

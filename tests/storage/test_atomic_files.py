@@ -74,7 +74,7 @@ def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_pat
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".png", ".NC~"])
 def test_a_result_has_no_name_that_belies_it(own_study, tmp_path, suffix):
     study = own_study(PARABOLA, PILOTED)
-    with pytest.raises(ResultError, match=rf"r\{suffix}: a result is NetCDF, not \{suffix}\. .* -o, such as .*/r\.nc$"):
+    with pytest.raises(ResultError, match=rf"r\{suffix}: a result is NetCDF, not \{suffix}\. .* output file, such as .*/r\.nc$"):
         evs.run(study, output=tmp_path / f"r{suffix}")
     with pytest.raises(ResultError, match="a result is NetCDF"):
         merge([tmp_path / "a.nc", tmp_path / "b.nc"], tmp_path / f"r{suffix}")
@@ -88,7 +88,7 @@ def test_a_name_that_is_not_utf_8_is_refused_before_anything_runs(own_study, evo
     for options in (["-o", tmp_path / os.fsdecode(b"\xff.nc")], ["-o", tmp_path / os.fsdecode(b"\xff") / "r.nc"], []):
         code, out, err = evogt("run", tmp_path / "own.toml", *options)
         assert (code, out) == (2, "")
-        assert err.endswith(": the name must be UTF-8. Choose another file with -o.\n")
+        assert err.endswith(": the name must be UTF-8. Choose another output file.\n")
         assert err.count("\n") == 1
     assert sorted(os.listdir(tmp_path)) == ["method.py", "own.toml", os.fsdecode(b"\xfe")]
     assert os.listdir() == []
