@@ -15,6 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import write_atomically
 from evogt_study.storage.lease import Lease, count_active_claims, find_writer
@@ -81,8 +83,8 @@ class Progress:
 
     def __init__(self, phase: str, total: int, reused: int, listener: Listener | None, *, failed: int = 0) -> None:
         self.phase, self.total, self.reused, self.listener, self.failed = phase, total, reused, listener, failed
-        self.done, self.batches, self.workers, self.started = 0, 0, 1, time.perf_counter()
-        self.first, self.run_seconds = math.inf, 0.0
+        self.done, self.batches, self.workers, self.run_seconds = 0, 0, 1, 0.0
+        self.started, self.first = time.perf_counter(), math.inf
         # times of the latest batches, with the finished runs and their seconds by then
         self.marks: deque[tuple[float, int, float]] = deque()
 
@@ -96,24 +98,18 @@ class Progress:
             self.marks.popleft()
         self.tell()
 
-    def seconds_left(self) -> float | None:
-        """Estimate the remaining time: the larger of two, by the times of the runs and by the rate at which they end.
-
-        The rate is too high if several slow runs have just ended together, and the times of quick runs leave out what a
-        batch costs.
-        """
-        left = self.total - self.reused - self.done
-        if self.batches < MIN_BATCHES or not left or time.perf_counter() < self.first + MIN_SECONDS:
-            return None
-        (begun, before, spent), (now, done, seconds) = self.marks[0], self.marks[-1]
-        return left * max((seconds - spent) / self.workers, now - begun) / max(done - before, 1)
-
+    # the larger of two estimates, by the times of the runs and by the rate at which they end: the rate is too high if
+    # several slow runs have just ended together, and the times of quick runs leave out what a batch costs
     def tell(self, *, final: bool = False) -> None:
-        """Give the listener the present state."""
+        """Give the listener the present state, with an estimate of the remaining time."""
+        now, left = time.perf_counter(), self.total - self.reused - self.done
+        seconds_left = None
+        if left and self.batches >= MIN_BATCHES and now >= self.first + MIN_SECONDS:
+            (begun, before, spent), (end, done, seconds) = self.marks[0], self.marks[-1]
+            seconds_left = left * max((seconds - spent) / self.workers, end - begun) / max(done - before, 1)
         if self.listener is not None:
-            seconds = time.perf_counter() - self.started
             counts = self.reused, self.done, self.failed, self.total
-            self.listener(ProgressEvent(self.phase, *counts, seconds, final, self.seconds_left()))
+            self.listener(ProgressEvent(self.phase, *counts, now - self.started, final, seconds_left))
 
 
 def format_progress(event: ProgressEvent) -> str:
@@ -211,28 +207,20 @@ class Computation:
         """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
         if self.parts:
             return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
-        who = "" if self.writer is None else self.writer.describe()
+        who = "" if self.writer is None else f": {self.writer.describe()}"
         if not self.runs:
-            return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
-        if self.event is None:
-            return f"running: {who}; no run is finished yet"
-        return f"running: {who}; {format_progress(self.event)} ({format_duration(self.age)} ago)"
+            return f"not running{who}; `evogt run` computes the rest"
+        age = f" ({format_duration(self.age)} ago)"
+        return f"running{who}; {format_progress(self.event) + age if self.event else 'no run is finished yet'}"
 
 
 def computation_of(result: Path) -> Computation:
     """Read the lock and the latest event of a result."""
     writer = find_writer(result)
-    try:
+    with suppress(OSError, ValueError, LookupError, TypeError):  # no file yet, or a file of another version
         content = parse_json(read_bytes(progress_file(result)))
         # the event may be from an earlier process that was killed
         if writer is not None and str(content["process"]) == writer.signature["process"]:
-            event, at = content["event"], content["at"]
-            reused, done, failed, total = (int(event[name]) for name in ("reused", "done", "failed", "total"))
-            seconds, left = float(event["seconds"]), event["seconds_left"]
-            if 0.0 < seconds < math.inf:
-                left = None if left is None else float(left)
-                known = ProgressEvent(str(event["phase"]), reused, done, failed, total, seconds, False, left)
-                return Computation(writer, known, max(0.0, time.time() - at))
-    except (OSError, ValueError, LookupError, TypeError, OverflowError):  # no file yet, or a file of another version
-        pass
+            event = TypeAdapter(ProgressEvent).validate_python(content["event"])
+            return Computation(writer, event, max(0.0, time.time() - content["at"]))
     return Computation(writer, None, 0.0, count_active_claims(claims_folder(result)))

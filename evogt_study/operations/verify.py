@@ -260,7 +260,7 @@ def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[
 def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Iterator[str]:
     ours, theirs = data.variables[name], wanted.variables[name]
     for attribute, value in theirs.attrs.items():
-        if not np.array_equal(ours.attrs.get(attribute), value):
+        if not np.array_equal(np.asarray(ours.attrs.get(attribute)), value):
             yield f"`{name}` must have {attribute} = {shorten(value)}, got {shorten(ours.attrs.get(attribute))}"
     if ours.sizes != theirs.sizes:
         yield f"`{name}` must have the dimensions {dict(theirs.sizes)}, got {dict(ours.sizes)}"
