@@ -74,7 +74,9 @@ def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_pat
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".png", ".NC~"])
 def test_a_result_has_no_name_that_belies_it(own_study, tmp_path, suffix):
     study = own_study(PARABOLA, PILOTED)
-    with pytest.raises(ResultError, match=rf"r\{suffix}: a result is NetCDF, not \{suffix}\. .* output file, such as .*/r\.nc$"):
+    with pytest.raises(
+        ResultError, match=rf"r\{suffix}: a result is NetCDF, not \{suffix}\. .* output file, such as .*/r\.nc$"
+    ):
         evs.run(study, output=tmp_path / f"r{suffix}")
     with pytest.raises(ResultError, match="a result is NetCDF"):
         merge([tmp_path / "a.nc", tmp_path / "b.nc"], tmp_path / f"r{suffix}")

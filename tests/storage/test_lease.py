@@ -303,7 +303,9 @@ def test_a_lease_for_which_the_disk_has_no_room_is_none(tmp_path, bytes_):
     claims, (_, hard) = open_claims(tmp_path / "claims/plan"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, hard))
     try:
-        with pytest.raises(ResultError, match=r"cannot write .*a\.nc\.lock: File too large. Choose another output file"):
+        with pytest.raises(
+            ResultError, match=r"cannot write .*a\.nc\.lock: File too large. Choose another output file"
+        ):
             only_writer(tmp_path / "a.nc").__enter__()
         with pytest.raises(ResultError, match=r"cannot write .*plan/0\.0: File too large"):
             claims.take(0)
