@@ -152,6 +152,8 @@ class StudyArguments:
             return {label: self._object(name, label, value) for label, value in values.items()}
         if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays
             values = values.values
+        if isinstance(values, (set, frozenset)):
+            raise StudyError(f"`{name}` must be a list of values, got a set (axes.{name}). Give its values an order")
         is_single = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
         if is_single or isinstance(values, (str, bytes)):
             remedy = "one value belongs in constants"
