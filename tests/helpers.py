@@ -2,6 +2,8 @@
 
 import os
 import time
+import tomllib
+from pathlib import Path
 
 import xarray as xr
 
@@ -28,6 +30,11 @@ PILOTED = """
 def examples(number):
     """Number of examples of a property: a quarter, and at least 2; all if EVOGT_EXAMPLES is all."""
     return number if os.environ.get("EVOGT_EXAMPLES") == "all" else max(2, number // 4)
+
+
+def read_table(test_file):
+    """Return the table NAME.toml beside a test NAME.py."""
+    return tomllib.loads(Path(test_file).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def section(name, entries):

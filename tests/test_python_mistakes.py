@@ -5,12 +5,14 @@ writes the messages again; read the difference.
 """
 
 import asyncio
+import datetime
 import os
 import re
 from pathlib import Path
 
 import drawable
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from conftest import write_computed_result
@@ -39,6 +41,19 @@ def study(**options):
     return evs.Study(identity, **({"axes": {"x": [1.0, 2.0]}, "name": "own"} | options))
 
 
+def constant(value):
+    """A study of one run with a constant `x`."""
+    return evs.Study(lambda seed, x: 1.0, axes={"seed": [0]}, constants={"x": value}, name="f")
+
+
+def draw_number(a, rng, c=0):
+    return rng.random()
+
+
+def random_study(**options):
+    return evs.Study(draw_number, **({"axes": {"a": [1, 2], "seed": [5]}} | options))
+
+
 def flat(**options):
     """A problem in 2-D that is right without the options."""
     return pde.FormulaProblem(**({"dimension": 2, "initial": "x*(1-x)*y*(1-y)"} | options))
@@ -48,7 +63,8 @@ def draw(kind, **options):
     return drawable.draw(drawable.small_result(), kind, **options)
 
 
-NAMES = (study, flat, draw, parse, share, Dictionary, Goal, Interval, NumberFormat, TimeGrid, make_table, render_table)
+NAMES = (study, constant, random_study, flat, draw, parse, share, Dictionary, Goal, Interval, NumberFormat, TimeGrid,
+         make_table, render_table)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +78,7 @@ def names(tmp_path_factory):
     )
     return {
         **{each.__name__: each for each in NAMES},
-        **{"evs": evs, "pde": pde, "np": np, "xr": xr, "nan": np.nan, "inf": np.inf},
+        **{"evs": evs, "pde": pde, "np": np, "pd": pd, "xr": xr, "nan": np.nan, "inf": np.inf, "datetime": datetime},
         "result": write_computed_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
         "values": values,

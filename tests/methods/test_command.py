@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.cli.main import main
-from evogt_study.errors import InputError, StudyError
+from evogt_study.errors import StudyError
 from evogt_study.study.plan import plan_study
 
 ECHO = f"""#!{sys.executable}
@@ -294,39 +294,6 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"command": "./no {i}"}, "there is no file .*/no; compile it"),
-        ({"command": "nosuch_program {i}"}, "nosuch_program; it is not on the PATH"),
-        ({"command": "say {i}"}, "not on the PATH. Write ./say"),
-        (
-            {"command": "./plain.txt {i}"},
-            "can be executed, got ./plain.txt; make it executable with `chmod .x ./plain.txt`",
-        ),
-        ({"command": "{i}"}, "must begin with the name of a program"),
-        ({"command": "./say '{i}"}, "No closing quotation"),
-        ({"command": "./say {i} {j}"}, "`j` must be given"),
-        ({"command": "./say {i:.3q}"}, "`i` must have a format such as {i:.3g}, got {i:.3q}"),
-        ({"command": "./say {i} {rng}"}, "must have {seed} in place of {rng}"),
-        ({"command": "./say"}, "unknown parameter|no parameter|`i`"),
-        ({"command": "./say {i}", "read": {"x": "out.csv"}}, "`x` must be FILE.csv:COLUMN, .* got 'out.csv'"),
-        ({"command": "./say {i}", "read": {"x": "../out.json"}}, "in the folder of the run"),
-        ({"command": "./say {i}", "template": "no.tmpl"}, "cannot read the template .*no.tmpl: No such file"),
-        ({"command": "./say {i}", "container": "no.sif"}, "`container` must be the file of an image"),
-        ({"command": 'echo "$(echo {i})"', "shell": True}, "must have no parameter in"),
-        ({"command": "./say {i}", "method": "evolution"}, "in place of `method`, got both"),
-        ({"method": "evolution", "read": {"x": "stdout"}}, "`read` must be given with `command`"),
-    ],
-)
-def test_a_mistake_is_one_line(program, given, message):
-    program("say", SH)
-    program("plain.txt", "").chmod(0o644)
-    with pytest.raises(InputError, match=message) as caught:
-        evs.Study(axes={"i": [1]}, **given)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

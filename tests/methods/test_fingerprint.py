@@ -20,7 +20,7 @@ import scipy.interpolate
 import scipy.sparse
 import scipy.stats
 import xarray as xr
-from helpers import examples
+from helpers import examples, read_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -30,96 +30,8 @@ from evogt_study.methods.fingerprint import fingerprint_file, fingerprint_object
 from evogt_study.methods.local_files import add_depends
 from evogt_study.study.study import Study
 
-SOURCE = '''
-"""A file."""
-import numpy as np
-import helper
-from helper import table as known
-
-RATE = 2.0  # a comment
-OTHER = 3.0
-SIZES = [1, 2]
-SIZES.append(3)
-NAMES = {}
-FIRST, SECOND = make_two()
-TWICE = 1
-THRICE = TWICE + 2
-TWICE = 2
-if RATE > 1:
-    LIMIT = 5
-
-def register(function):
-    NAMES[function.__name__] = function
-    return function
-
-@register
-def registered(x):
-    return 1.5
-
-def make_two():
-    return 1, 2
-
-class Grid:
-    """A class."""
-    points = 4
-
-def inner(x, y=OTHER):
-    return RATE * x
-
-def method(seed, n=1):
-    """Its docstring."""
-    x = THRICE
-    for size in SIZES:
-        seed += np.exp(inner(size)) + helper.scale(2) + FIRST + len([UNUSED for UNUSED in SIZES])
-    return {"v": seed, "w": Grid().points, "u": known(LIMIT), "z": NAMES}
-
-def another(seed):
-    return UNUSED
-
-UNUSED = 7
-
-if __name__ == "__main__":
-    print(method(3))
-'''
-HELPER = (
-    "FACTOR = 2\nOTHER = 1\ndef scale(x):\n    return FACTOR * x\ndef table(x):\n"
-    "    return x\ndef unused():\n    return 0\n"
-)
-CHANGED = {
-    "its own code": ("seed += np", "seed -= np"),
-    "a default": ("n=1", "n=2"),
-    "a function that it calls": ("RATE * x", "RATE + x"),
-    "a constant of that function": ("RATE = 2.0", "RATE = 2.5"),
-    "a constant of its defaults": ("OTHER = 3.0", "OTHER = 3"),
-    "a statement that changes a list": ("SIZES.append(3)", "SIZES.append(4)"),
-    "a name under a condition": ("LIMIT = 5", "LIMIT = 6"),
-    "a condition": ("RATE > 1", "RATE > 2"),
-    "a class": ("points = 4", "points = 5"),
-    "an import": ("import table as known", "import tables as known"),
-    "a decorator": ("def inner", "@known\ndef inner"),
-    "a function that a decorator registers": ("return 1.5", "return 2.5"),
-    "the function behind several values": ("return 1, 2", "return 2, 1"),
-    "a value before a name is bound again": ("TWICE = 1", "TWICE = 4"),
-    "the order of a name's values": ("THRICE = TWICE + 2\nTWICE = 2\n", "TWICE = 2\nTHRICE = TWICE + 2\n"),
-    "a second definition": ("UNUSED = 7", "def inner(x):\n    return 1"),
-}
-SAME = {
-    "a comment": ("# a comment", "# another one"),
-    "the quotes of a text": ('"v"', "'v'"),
-    "a docstring": ("Its docstring.", "Said otherwise."),
-    "another function": ("return UNUSED", "return 2 * UNUSED"),
-    "a constant with the name of a local variable": ("UNUSED = 7", "UNUSED = 8"),
-    "what a script does": ("print(method(3))", "print(method(4))"),
-    "a new function": ("UNUSED = 7", "UNUSED = 7\ndef third():\n    return RATE"),
-    "an import that is not used": ("import numpy as np", "import numpy as np, os"),
-    "the type of a constant": ("RATE = 2.0", "RATE: float = 2.0"),
-    "the order of definitions": (
-        'class Grid:\n    """A class."""\n    points = 4\n\ndef inner(x, y=OTHER):\n    return RATE * x\n',
-        "def inner(x, y=OTHER):\n    return RATE * x\n\nclass Grid:\n    points = 4\n",
-    ),
-}  # fmt: skip
-HELPER_CHANGED = (("FACTOR * x", "FACTOR + x"), ("FACTOR = 2", "FACTOR = 3"))
-HELPER_SAME = (("return 0", "return 1"), ("OTHER = 1", "OTHER = 2"), ("FACTOR = 2", "FACTOR = 2  # two"))
+TABLE = read_table(__file__)
+SOURCE, HELPER = TABLE["source"], TABLE["helper"]
 
 
 @pytest.fixture
@@ -134,24 +46,25 @@ def fingerprint(tmp_path):
     return of
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", TABLE["changed"])
 def test_what_changes_the_fingerprint(fingerprint, name):
-    old, new = CHANGED[name]
+    old, new = TABLE["changed"][name]
     assert SOURCE.count(old) == 1 or name == "a value before a name is bound again"
     assert fingerprint(SOURCE.replace(old, new, 1)) != fingerprint()
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", TABLE["same"])
 def test_what_leaves_it(fingerprint, name):
-    old, new = SAME[name]
+    old, new = TABLE["same"][name]
     assert SOURCE.replace(old, new) != SOURCE
     assert fingerprint(SOURCE.replace(old, new)) == fingerprint()
 
 
 def test_the_used_part_of_a_helper_counts(fingerprint):
-    changed = [fingerprint(helper=HELPER.replace(*each)) for each in HELPER_CHANGED]
+    changed = [fingerprint(helper=HELPER.replace(*each)) for each in TABLE["helper_changed"].values()]
     assert len({fingerprint(), *changed}) == 3
-    assert {fingerprint(helper=HELPER.replace(*each)) for each in HELPER_SAME} == {fingerprint()}
+    same = {fingerprint(helper=HELPER.replace(*each)) for each in TABLE["helper_same"].values()}
+    assert same == {fingerprint()}
 
 
 def test_the_name_and_the_folder_of_the_file_do_not_count(fingerprint):
@@ -162,19 +75,9 @@ def test_a_name_that_a_file_imports_is_the_name_there(fingerprint):
     assert fingerprint("from helper import scale\n", attribute="scale") == fingerprint(HELPER, attribute="scale")
 
 
-PACKAGE = {
-    "pkg/__init__.py": "from .core import run\nfrom . import extra\n",
-    "pkg/core.py": "from .deep.steps import step\nfrom . import extra\nimport pkg.late\ndef run(seed):\n"
-    "    return step(seed) + extra.more() + pkg.late.last()\n",
-    "pkg/extra.py": "def more():\n    return 1\n",
-    "pkg/late.py": "from pkg.core import run\ndef last():\n    return 4\n",
-    "pkg/deep/steps.py": "from .. import extra\ndef step(x):\n    return x * 2\n",
-}
-
-
 def test_packages_are_followed(tmp_path):
     def of(attribute="run", **changes):
-        for name, text in PACKAGE.items():
+        for name, text in TABLE["package"].items():
             (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
             (tmp_path / name).write_text(text.replace(*changes.get(name.split("/")[-1][:-3], ("", ""))))
         path = tmp_path / "method.py"
@@ -239,28 +142,10 @@ USE = "def f(seed):\n    return g(seed)\n"
 CACHE = f"import functools\nRATE = 2\n@functools.lru_cache(maxsize=8)\ndef g(x):\n    return x + RATE\n{USE}"
 FIRST, SECOND = "A = 2\ndef g(x):\n    return A * x\n", "A = 3\ndef g(x):\n    return A + x\n"
 MAKE = "def make(a):\n    return lambda seed: a * seed\nf = make(k)\n"
-CLASS = """
-class Meta(type):
-    RATE = 2
-class Base:
-    def fit(self, x):
-        return x
-class Model(Base, metaclass=Meta):
-    scale = 2
-    def __init__(self, rate=1):
-        self.rate = rate
-    def run(self, seed):
-        return self.fit(seed) * self.rate
-    def fit(self, x):
-        return super().fit(x) * type(self).RATE * self.scale
-f = Model(3).run
-"""
+CLASS = TABLE["class"]
 IN_FUNCTION = "def make():\n" + textwrap.indent(CLASS, "    ") + "    return f\nf = make()\n"
 JSON = "import json\nRATE = 2\ndef f(seed):\n    return len(json.dumps(RATE))\n"
-CLASS_CHANGES = (
-    ("RATE = 2", "RATE = 3"), ("return x\n", "return -x\n"), ("rate=1", "rate=2"), ("scale = 2", "scale = 3"),
-    ("Model(3)", "Model(4)"), ("self.rate\n", "-self.rate\n"),
-)  # fmt: skip
+CLASS_CHANGES = TABLE["class_changed"].values()
 CELLS_THAT_DIFFER = {
     **{f"behind a cache: {new}": ((CACHE,), (CACHE.replace(old, new),)) for old, new in (
         ("RATE = 2", "RATE = 3"), ("x + RATE", "x - RATE"), ("maxsize=8", "maxsize=9"))},
@@ -363,29 +248,8 @@ def test_a_captured_literal_counts_as_its_text(value):
         assert content(cell(f"RATE = {text}", USES)) == content(cell(USES, RATE=value))
 
 
-SCRIPT = """
-import json, sys
-from evogt_study.methods.fingerprint import fingerprint_object
-class Box:
-    def __init__(self, value):
-        self.value = value
-def make(box):
-    return lambda seed: seed * box.value
-N = len(sys.argv)
-def g(seed):
-    return N
-found = []
-for box in [Box(1), Box(2)]:
-    f = make(box)
-    def h(seed, box=box):
-        return box.value
-    found += [fingerprint_object(f)[0], fingerprint_object(h)[0]]
-print(json.dumps([*found, fingerprint_object(g)[0]]))
-"""
-
-
 def test_a_script_that_binds_a_name_again_has_other_fingerprints(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(TABLE["script"])
     lines = [
         subprocess.run([sys.executable, "script.py", *more], cwd=tmp_path, capture_output=True, text=True, check=True)
         for more in ([], ["x"])

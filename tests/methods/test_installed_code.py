@@ -80,22 +80,6 @@ def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
     path.write_text(FILES["toy_walks/walk.py"])
 
 
-MISTAKES = {
-    "no module": ("no_such_package.part:f", "no_such_package"),
-    "no attribute": ("click:no_such_function", "`click:no_such_function` must name a thing in its module"),
-    "no function": ("click:__name__", "must be a function, got str"),
-    "no name of a module": ("a b:f", "that is no name of a module"),
-    "no entry point": ("no_such_method", "`method` must be one of discrete_time_rfm, evolution"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_one_line(name):
-    method, message = MISTAKES[name]
-    with pytest.raises(StudyError, match=message):
-        Study.from_text(study(method))
-
-
 def test_a_package_under_development_is_imported_anew(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "toy_growing"

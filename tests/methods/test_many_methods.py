@@ -8,7 +8,6 @@ from helpers import read_study
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import plan_study
@@ -142,28 +141,3 @@ def test_studies_in_python_take_functions_as_an_axis(client, tmp_path):
     np.testing.assert_array_equal(data.error.sel({"method": "zero"}), 1.0)
     assert (data.error.sel({"method": "fem"}) < 1).all()
     assert "was given in Python" in verify(tmp_path / "many.nc", rerun=1).left_out
-
-
-MISTAKES = {
-    "both an axis and one for all": (FOUR + PROBLEMS, CONSTANTS, 'method = "p1_fem"', "`method` must be given once"),
-    "no problem": ('method = ["evolution", "p1_fem"]\n', CONSTANTS, "", "`problem` must be given"),
-    "an unknown method": ('method = ["evolution", "p2_fem"]\n' + PROBLEMS, CONSTANTS, "", "`method` must be one of"),
-    "a function without a problem": (
-        'method = ["p1_fem", "solvers.py:numbers"]\n' + PROBLEMS, CONSTANTS, "", "`problem` must be left out with"
-    ),
-    "a solver without a problem": (
-        "final_time = [1]\n", "", 'method = "solvers.py:badly"', "unknown parameter `final_time`"
-    ),
-    "a key of a problem": (
-        'method = ["p1_fem"]\n[axes.problem]\na = { dimension = 1, exakt = "0" }\n', CONSTANTS, "", "axes.problem.a"
-    ),
-    "a number": ("method = [1]\n" + PROBLEMS, CONSTANTS, "", "`method` must be a list of names"),
-    "a parameter that one needs": (FOUR + PROBLEMS, CONSTANTS.replace("unknowns = 20\n", ""), "", "`unknowns` must be"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_one_line(study, name):
-    axes, rest, head, message = MISTAKES[name]
-    with pytest.raises(StudyError, match=message):
-        study(axes, rest, head)

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.errors import StudyError
 from evogt_study.methods.streams import hash_words, isolate_global_draws
 from evogt_study.operations.trial import try_case
 from evogt_study.study.plan import plan_study
@@ -268,29 +267,6 @@ def test_a_study_file_states_what_is_common(tmp_path):
         assert keys(known[0]) == keys(known[1]) == keys(known[2])
         assert keys(study.replace(common=None)) == keys(study.replace(common="all")) != keys(study)
         assert keys(study.replace(common="none").replace(common=common)) == keys(study)
-
-
-@pytest.mark.parametrize(
-    ("function", "more", "message"),
-    [
-        (draw, {"common": "a"}, 'a list of parameters except `seed` (a, b, c), got \'a\' (study draw'),
-        (draw, {"common": ["d"]}, "a list of parameters except `seed` (a, b, c), got ['d'] (study draw, random"),
-        (draw, {"common": ["seed"]}, "a list of parameters except `seed` (a, b, c), got ['seed'] (study draw"),
-        (draw, {"common": 3}, "`random.common` must be a string or a list, got 3"),
-        (global_only, {"common": "none"}, "`common` must be left out unless the function has an argument `rng`"),
-        (draw, {"common": "none", "constants": {"rng": 1}}, "`common` must be left out unless the function has"),
-        (draw, {"axes": {"a": [1], "b": [1]}}, "`seed` must be given (study draw, constants.seed), got no value for a"),
-        (draw, {"axes": {"a": [1], "b": [1]}}, ". The generator `rng` is made from it: set it in [axes] or ["),
-        (draw, {"axes": {**AXES, "seed": [-1]}}, "`seed` must be an integer >= 0, got -1 (study draw, axes.seed[0])"),
-        (draw, {"axes": {**AXES, "seed": [0.5]}}, "`seed` must be an integer >= 0, got 0.5"),
-        (without_seed, {"constants": {"rng": 1}}, "`seed` must be left out where `rng` has a value, got 5"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_refused_with_place_and_remedy(function, more, message):
-    with pytest.raises(StudyError) as caught:
-        evs.Study(function, **{"axes": AXES, **more})
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_problems_of_an_axis_draw_the_same_only_where_streams_are_common(tmp_path):

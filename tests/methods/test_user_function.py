@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import read_study
+from helpers import read_study, read_table
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.returned import to_record
@@ -18,6 +18,7 @@ from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, stat
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
 
+TABLE = read_table(__file__)
 AXES = "[axes]\nseed = [0, 1, 2]\n"
 HEAD = "import numpy as np\nimport pandas as pd\nimport xarray as xr\n"
 ATTRIBUTES = (
@@ -91,58 +92,14 @@ def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
 UNWRITABLE = ("run_pilot", "string5", "string12", "_nc4_non_coord_v")
 """Names with which the file cannot be written, or is read back wrongly."""
 NOTHING = ("None", "{}", "xr.Dataset()", "pd.DataFrame()", "{'a': {}}", "print")
+RESERVED = (*BOOKKEEPING, *UNWRITABLE)
 REFUSED = {
+    **TABLE["refused"],
     **{f"nothing, as {each}": (each, ["the function returned nothing to store"]) for each in NOTHING},
-    "a number named as a bookkeeping variable": ("{'run_status': 1.0}", ["'run_status'"]),
-    "two values of one name": ("{'a': {'b': 1.0}, 'a_b': 2.0}", ["`a_b` twice"]),
-    "series of different lengths": (
-        "{'v': pd.Series([1.0]), 'w': pd.Series([1.0, 2.0])}", ["two different coordinates `index`"]
-    ),
-    "too many names": ("{'v': (('k', 'l'), [1.0])}", ["`v`", "1 dimensions and 2 dimension names"]),
-    "too few names": ("{'v': ('k', [[1.0]])}", ["`v`", "2 dimensions and 1 dimension names"]),
-    "a complex number of quadruple precision": ("{'v': np.clongdouble(1j)}", ["`v`", "complex256"]),
-    "a date that nanoseconds cannot hold": ("{'v': np.datetime64('3000-01-01')}", ["`v`", "1678 to 2262"]),
-    "a duration that nanoseconds cannot hold": ("{'v': np.timedelta64(10, 'Y')}", ["`v`", "cannot hold"]),
-    "a date with a time zone": ("{'v': pd.Timestamp('2020-01-01', tz='UTC')}", ["`v` with a time zone", "in UTC"]),
-    "strings and numbers": ("{'v': ['a', 1]}", ["`v`", "strings and other values"]),
-    "a string that a file cannot hold": ("{'v': ['a\\0']}", ["`v`", "cannot hold"]),
-    "a list with an integer that no float holds": ("{'v': [2**60 + 1, 0.5]}", ["`v`", "1152921504606846977"]),
-    "an object array of integers that no type holds": ("{'v': np.array([1, 2**63 + 1], object)}", ["`v`", "int"]),
-    "a missing value beside an integer that no float holds": (
-        "{'v': pd.Series([2**60 + 1, None], dtype='Int64')}", ["`v` with missing values", "integers above"]
-    ),
-    "a table with such a column": ("pd.DataFrame({'v': pd.array([2**60 + 1, None], 'Int64')})", ["`v` with missing"]),
-    "an index of two levels that leaves gaps beside such an integer": (
-        "{'v': pd.Series([2**60 + 1, 2], pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')]))}", ["`v` with missing values"]
-    ),
-    "a number and None": ("{'v': [1, None]}", ["`v` of types NoneType and int"]),
-    "a sparse matrix": ("{'v': __import__('scipy.sparse').sparse.eye(2)}", ["`v`", "x.toarray()"]),
-    "bytes": ("{'v': b'x'}", ["`v`", "|S1"]),
-    "an integer beyond 64 bits": ("{'v': 10**30}", ["`v`", "int"]),
-    "a ragged list": ("{'v': ('k', [[1], [1, 2]])}", []),
-    "masked integers": ("{'v': np.ma.array([1, 2], mask=[0, 1])}", ["`v` of int64 with masked", "Return floats"]),
-    "quadruple precision": ("{'v': np.longdouble(1)}", ["`v`", "float128"]),
-    "a name of two words": ("{'a b': 1.0}", ["'a b'", "ASCII letters"]),
-    "a number as a name": ("{1: 1.0}", ["'1'", "ASCII letters"]),
-    "a name with a slash": ("{'a/b': 1.0}", ["'a/b'"]),
-    "a name in Greek": ("{'ε': 1.0}", ["'ε'", "ASCII letters"]),
-    "a dimension with a slash": ("{'v': ('a/b', [1.0])}", ["a/b"]),
-    "a dimension twice": ("{'v': (('k', 'k'), [[1.0]])}", ["k"]),
-    "a dimension named as its variable": ("{'v': ('v', [1.0])}", ["v"]),
-    "dimensions of different lengths": ("{'v': ('k', [1.0]), 'w': ('k', [1.0, 2.0])}", ["k"]),
-    "a variable named as a parameter": ("{'seed': 1.0}", ["`seed`", "parameter"]),
-    "a dimension named as a parameter": ("{'v': ('seed', [1.0])}", ["`seed`", "parameter"]),
-    "a coordinate named as a parameter": (
-        "xr.Dataset({'v': ('k', [1.0])}, {'seed': ('k', [2.0])})",
-        ["`seed`", "parameter"],
-    ),
-    **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in (*BOOKKEEPING, *UNWRITABLE)},
+    **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in RESERVED},
     **{f"a dimension named {name}": (f"{{'v': ({name!r}, [1.0])}}", [repr(name)]) for name in UNWRITABLE},
-    "a dimension with a long name": (
-        f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}",
-        ["kkk", f"room for {LONGEST_NAME} bytes"],
-    ),
-}  # fmt: skip
+    "a long name": (f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}", ["kkk", f"room for {LONGEST_NAME} bytes"]),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -223,30 +180,9 @@ def test_a_user_may_declare_a_run_diverged(batch_of):
     assert records.messages[0] == "DivergedError: norm is 1e30"
 
 
-RAISED = {
-    "with a message": ("raise ValueError('no luck')", "ValueError: no luck"),
-    "without a message": ("raise ValueError", "ValueError"),
-    "of two lines": ("raise ValueError('no\\n  luck\\r\\n\\tat all\\x0b.')", "ValueError: no luck at all ."),
-    "by an assertion": ("assert seed != 1", "AssertionError"),
-    "without memory": ("raise MemoryError", "MemoryError"),
-    "without end": ("def f(): f()\nf()", "RecursionError: maximum recursion depth exceeded"),
-    "by leaving": ("raise SystemExit(3)", "SystemExit: 3"),
-    "that cannot be printed": (
-        "class Mute(Exception):\n    def __str__(self): raise TypeError('no')\nraise Mute",
-        "Mute",
-    ),
-    "whose text leaves": (
-        "class Leaving(Exception):\n    def __str__(self): raise SystemExit(3)\nraise Leaving",
-        "Leaving: (it cannot be printed)",
-    ),
-    "that ends a coroutine": ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
-    "a group": ("raise ExceptionGroup('several', [ValueError('a'), ValueError('b')])", "ExceptionGroup: several"),
-}
-
-
-@pytest.mark.parametrize("name", RAISED)
+@pytest.mark.parametrize("name", TABLE["raised"])
 def test_an_exception_is_that_runs_data_and_the_others_go_on(batch_of, name):
-    body, message = RAISED[name]
+    body, message = TABLE["raised"][name]
     records = batch_of("if seed == 1:\n" + textwrap.indent(body, "    ") + "\nreturn {'v': seed}")
     assert states(records) == ["ok", "failed", "ok"]
     assert records.messages[1].startswith(message)
@@ -274,23 +210,9 @@ def test_warnings_of_numpy_are_no_failures(batch_of):
 # --- up to the file ---------------------------------------------------------------------------------------------------
 
 KEPT = {
-    "attributes of every kind": "{'v': xr.DataArray(1.0, attrs={'a': None, 'b': True, 'c': {}, 'd': [1, 'x']})}",
-    "attributes with a meaning of their own": "{'v': xr.DataArray(1.0, attrs={'_FillValue': 1.0, 'dtype': 'x'})}",
-    "units of time": "{'v': xr.DataArray(1.0, attrs={'units': 'seconds'})}",
-    "units that look like dates": "{'v': xr.DataArray(1.0, attrs={'units': 'days since 2000-01-01'})}",
-    "the file's own suffix": "xr.Dataset({'v': ('k', [1.0]), 'k_values': 2.0}, {'k': [float(seed)]})",
-    "lengths that differ between runs and variables": "{'v': ('k', [1.0] * (1 + seed)), 'w': ('l', [1.0])}",
-    "lengths that differ between runs with other variables": (
-        "{'v': 1.0, 'a': ('k', [1.0])} if seed else {'v': 1.0, 'b': ('k', [1.0, 2.0])}"
-    ),
+    **TABLE["kept"],
     "attributes of NetCDF and HDF5": f"{{'v': xr.DataArray(1.0, attrs=dict.fromkeys({ATTRIBUTES}, 'x'))}}",
-    "attributes of NetCDF on words": "{'v': xr.DataArray('a', attrs={'_Encoding': 'x'})}",
-    "attributes that are too large": "{'v': xr.DataArray(1.0, attrs={'a': 10**30, 'b' * 300: 1, 'c': 'x' * 10_000})}",
-    "attributes that are no text": "{'v': xr.DataArray(1.0, attrs={'a': '\\ud800', 'b': 'x\\0y'})}",
     "the longest name": f"xr.Dataset({{'v': ('k' * {LONGEST_NAME}, [1.0])}}, {{'k' * {LONGEST_NAME}: [float(seed)]}})",
-    "values of a coordinate, returned by another run": (
-        "{'v': 1.0, 'k_values': 1.0} if seed == 1 else xr.Dataset({'w': ('k', [1.0])}, {'k': [float(seed)]})"
-    ),
 }
 
 

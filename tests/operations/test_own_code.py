@@ -116,26 +116,6 @@ def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     assert try_case(folder / "own.nc", {"seed": 1}, code=folder).equal
 
 
-MISTAKES = {
-    "a file that is not there": ('depends = ["none.csv"]', "`depends` must list readable files, got .*none.csv"),
-    "a folder": ('depends = ["."]', "`depends` must list readable files"),
-    "no list": ('depends = "table.csv"', "`depends` must be a list"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_in_depends(folder, name):
-    line, expected_message = MISTAKES[name]
-    text = STUDY.replace("depends = {depends}", line)
-    with pytest.raises(StudyError, match=expected_message):
-        evs.Study.from_text(text, str(folder / "own.toml"))
-
-
-def test_depends_is_for_code_of_ones_own(small_study):
-    with pytest.raises(StudyError, match="`depends` must be left out with the method evolution"):
-        evs.Study.from_text(small_study.replace('name = "small"', 'name = "small"\ndepends = ["table.csv"]'))
-
-
 def test_the_first_case_is_run_before_the_others(client, folder):
     edit(folder / "method.py", 'return {"error"', 'return {"when": b"now", "error"')
     (folder / "own.toml").write_text(STUDY.format(depends="[]"))

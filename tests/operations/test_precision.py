@@ -188,30 +188,6 @@ def test_results_of_two_goals_are_joined_to_that_of_the_stricter_one(own_study, 
         xr.testing.assert_equal(joined["error"].reset_coords(drop=True), narrow["error"].reset_coords(drop=True))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("count = 10", "count = 5", "`precision` must be of a study with a `seed` axis of at least 6 integers, got 5"),
-        ('"30 %"', '"a tenth"', "`half_width` must be a number, or relative like \"10 %\", got 'a tenth'"),
-        ('"30 %"', "-1", "`half_width` must be a positive number, got -1.0"),
-        ("max_seeds = 200", "max_seeds = 8", "`max_seeds` must be at least 10, the first batch, got 8"),
-        ("max_seeds = 200", 'statistic = "mode"', "`statistic` must be one of mean, median, ratio, got 'mode'"),
-        (
-            "max_seeds = 200",
-            'statistic = "ratio a/b"',
-            '`statistic` must be mean, median, or "ratio A/B" of two labels of one axis',
-        ),
-        ("half_width", "halfwidth", "unknown key `precision.halfwidth`"),
-    ],
-)
-def test_a_precision_that_cannot_be_is_told_with_its_place(own_study, old, new, said):
-    with pytest.raises(StudyError) as caught:
-        own_study(SOURCE, REST.replace(old, new))
-    assert said in str(caught.value)
-    assert "own.toml" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("name", sorted({*COORDINATES} - {"candidate"}))
 @pytest.mark.parametrize("value", ["1.0", "('k', [1.0])"], ids=["a number", "an array"])
 def test_an_output_with_the_name_of_a_coordinate_is_refused_by_the_first_run(own_study, client, name, value):

@@ -4,7 +4,6 @@ import datetime
 import doctest
 import math
 import tomllib
-import warnings
 import zoneinfo
 from pathlib import Path
 
@@ -195,69 +194,6 @@ def test_coordinates(client, kind):
     assert data.what.values.ravel().tolist() == [describe(value) for value in values]
 
 
-REFUSED_AXES = {
-    "equal numbers": (
-        [1, 1.0], r"`x` must have different values, got 1 and 1.0, which have one coordinate \(study f, axes.x"
-    ),
-    "two zeros": ([0.0, -0.0], "got 0.0 and -0.0, which have one coordinate"),
-    "None and its name": ([None, "None"], "got None and 'None', which have one coordinate"),
-    "a list and a tuple": ([[1, 2], (1, 2)], r"got \[1, 2\] and \(1, 2\), which have one coordinate"),
-    "one value twice": ([0.5, 0.5], "got 0.5 twice"),
-    "one instant in two zones": (
-        [datetime.datetime(2020, 1, 1, tzinfo=UTC), datetime.datetime(2020, 1, 1)], "which have one coordinate"
-    ),
-    "nan": ([1.0, np.nan], r"`x` must be a value other than nan on an axis \(study f, axes.x\)"),
-    "no date": ([D("NaT", "s")], "a value other than NaT"),
-    "what no float holds": ([2**53 + 1, 0.5], "numbers that a float holds, .*got 9007199254740993"),
-    "what no integer type holds": ([-1, 2**63], "integers that int64 or uint64 holds, got -1 and 9223372036854775808"),
-    "a date out of range": ([datetime.date(1, 1, 1)], "dates from 1678 to 2261 .*got 0001-01-01"),
-    "names that are no strings": ({1: object()}, "`x` must have names that are strings, got 1"),
-}  # fmt: skip
-
-
-def make_duration_without_unit():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy 2.5
-        return np.timedelta64(5)
-
-
-def circular():
-    entries = []
-    entries.append(entries)
-    return entries
-
-
-REFUSED = {
-    "an object": (object(), "give any other object a name"),
-    "a complex number": (1j, "give any other object a name"),
-    "bytes": (b"x", "give any other object a name"),
-    "a set": ({1}, "give any other object a name"),
-    "a function": (len, "give any other object a name"),
-    "an object in a list": ([1, object()], "give any other object a name"),
-    "a complex array": (np.array([1j]), "give any other object a name"),
-    "a masked array": (np.ma.array([1]), "give any other object a name"),
-    "a table": (pd.Series([1]), "give any other object a name"),
-    "a record array": (np.zeros(2, [("a", int)]), "give any other object a name"),
-    "a large integer": (2**64, "an integer of at most 64 bits, got 18446744073709551616"),
-    "a long float": (np.longdouble(1) / 3, "a number that a float of 64 bits holds"),
-    "a nan with a payload": (np.array([0x7FF8000000000001]).view(float).item(), "not a nan with a payload"),
-    "NUL": ("a\0b", "a string without the character NUL"),
-    "a duration without a unit": (make_duration_without_unit(), "a date or duration with a unit"),
-    "a value that contains itself": (circular(), "must not be nested too deeply, or contain itself"),
-    "a date out of range": (datetime.datetime(9999, 1, 1), "dates from 1678 to 2261"),
-}
-
-
-@pytest.mark.parametrize("name", [*REFUSED_AXES, *REFUSED])
-def test_values_that_cannot_be_are_refused_by_name(name):
-    is_axis = name in REFUSED_AXES
-    value, message = (REFUSED_AXES if is_axis else REFUSED)[name]
-    given_x = {"axes": {"seed": [0], "x": value}} if is_axis else {"axes": {"seed": [0]}, "constants": {"x": value}}
-    with pytest.raises(StudyError, match=message) as caught:
-        evs.Study(received, **given_x, name="f")
-    assert "\n" not in str(caught.value)
-
-
 def test_values_that_differ_by_rounding_give_a_warning():
     with pytest.warns(AccuracyWarning, match=r"`x` has two values .* 0.3 and 0.30000000000000004 \(study f, axes.x\)"):
         evs.Study(lambda x: x, axes={"x": [0.1 + 0.2, 1.0, 0.3]}, name="f")
@@ -352,23 +288,6 @@ def test_dates_of_a_study_file(function, tmp_path, text):
     assert " ".join(str(stack.values[0]) for stack in records.stacks) == DATES_OF_TOML[text]
     written = study.replace(title="again").text
     assert tomllib.loads(written)["axes"] == tomllib.loads((tmp_path / "s.toml").read_text())["axes"]
-
-
-def test_a_time_without_a_date_is_refused(function, tmp_path):
-    (tmp_path / "s.toml").write_text(f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\nx = [12:30:00]\n')
-    with pytest.raises(StudyError, match=r"`x` must be a number, .*got datetime.time\(12, 30\)"):
-        evs.Study.from_file(tmp_path / "s.toml")
-
-
-@pytest.mark.parametrize(
-    "text", ['{ python = "os.system", value = "true" }', '{ python = "np.load" }', "{ python = 3 }"]
-)
-def test_an_unknown_type_in_a_file_is_refused(function, tmp_path, text):
-    (tmp_path / "s.toml").write_text(
-        f'name = "s"\nmethod = "{function}"\n[axes]\nseed = [0]\n[constants]\nx = {text}\n'
-    )
-    with pytest.raises(StudyError, match="`x` must be .*cannot read the type"):
-        evs.Study.from_file(tmp_path / "s.toml")
 
 
 # --- objects under names ----------------------------------------------------------------------------------------------

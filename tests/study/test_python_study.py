@@ -1,7 +1,6 @@
 """Studies that are stated in Python: the same results as from a file, of functions from wherever they come."""
 
 import linecache
-import threading
 import tomllib
 import types
 
@@ -135,45 +134,6 @@ def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):
     with pytest.raises(StudyError, match="must be a function of a Python file for a study file to name it"):
         evs.Study(lambda seed: seed, axes={"seed": [1]}).to_file(tmp_path / "l.toml")
     assert sorted(each.name for each in tmp_path.glob("*.toml")) == []
-
-
-MISTAKES = {
-    "one value for an axis": (lambda: evs.Study(local, axes={"seed": 3}), "`seed` must be a list of values, got 3"),
-    "an unknown parameter": (lambda: evs.Study(local, axes={"sed": [3]}), "unknown parameter `sed` .*mean `seed`"),
-    "axes that are a list": (lambda: evs.Study(local, axes=["seed"]), "`axes` must be a mapping of names to values"),
-    "an object as a value": (
-        lambda: evs.Study(local, axes={"seed": [1]}, constants={"scale": object()}),
-        "`constants.scale` must be a number.*give any other object a name",
-    ),
-    "no function": (lambda: evs.Study(3, axes={"seed": [1]}), "`method`"),
-    "a problem for a method": (
-        lambda: evs.Study(pde.FormulaProblem(1, initial="x*(1-x)"), axes={"seed": [1]}),
-        "`method` must be a function or the name of a method, got a problem",
-    ),
-    "a title that no file can hold": (
-        lambda: evs.Study(local, axes={"seed": [1]}, title="\ud800"), "`title` must be a string that UTF-8 can write"
-    ),
-    "no axes": (lambda: evs.Study(local, axes={}), "`axes` must have at least 1 entry"),
-    "any arguments": (lambda: evs.Study(lambda *a: 1, axes={"a": [1]}), "must have named arguments only"),
-    "what cannot be sent": (
-        lambda: evs.Study((lambda lock: lambda seed: lock)(threading.Lock()), axes={"seed": [1]}), "sent to workers"
-    ),
-    "an unknown change": (
-        lambda: evs.Study(local, axes={"seed": [1]}).replace(axis=1), "`Study` must be given .*'axis'"
-    ),
-    "a missing parameter": (lambda: evs.Study(lambda a, b: 1, axes={"a": [1]}), "`b` must be given"),
-    "a problem for a function without": (
-        lambda: evs.Study(local, axes={"seed": [1]}, problem="oscillatory_1d"), "`problem` must be left out"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_one_line(name):
-    make, message = MISTAKES[name]
-    with pytest.raises(StudyError, match=message) as caught:
-        make()
-    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(

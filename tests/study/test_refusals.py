@@ -1,8 +1,8 @@
 """Mistakes in a study and the line for each: the table `refusals.toml`.
 
-An entry changes one of the studies in `BASES`, or gives a whole one.  A line ``key = value`` sets a key, ``- key``
-removes it, and ``- [section]`` removes a section.  In a message, ``...`` is any text.  After a change of messages,
-``python tests/study/test_refusals.py`` writes them again, except those with ``...``; read the difference.
+An entry changes one of the studies in `refusal_bases.toml`, or gives a whole one.  A line ``key = value`` sets a key,
+``- key`` removes it, and ``- [section]`` removes a section.  In a message, ``...`` is any text.  After a change of
+messages, ``python tests/study/test_refusals.py`` writes them again, except those with ``...``; read the difference.
 """
 
 import json
@@ -19,33 +19,7 @@ from evogt_study.study.study import Study
 
 FILE = Path(__file__).with_name("refusals.toml")
 REFUSALS = tomllib.loads(FILE.read_text(encoding="utf-8"))
-BASES = {
-    "pde": """name = "tiny"
-[axes]
-seed = [0, 1]
-[constants]
-dictionary = "transnet"
-N = 4
-gamma = 4
-quadrature = 8
-validation = 8
-final_time = 1
-dt = 0.25
-[problem]
-dimension = 1
-exact = "exp(-t)*sin(pi*x)"
-""",
-    "function": 'name = "own"\nmethod = "own.py:f"\n[axes]\nseed = [0, 1]\n',
-    "design": 'name = "s"\nmethod = "own.py:method"\n',
-    "nothing": "",
-}
-OWN = """
-def f(seed, width, depth=2, name="x", scale=None):
-    return {"error": float(seed)}
-
-def method(gamma=1.0, k=1, word="a", N=20, N1=0, tau=0.1, seed=0, t=0):
-    return {"error": gamma}
-"""
+BASES = tomllib.loads(FILE.with_name("refusal_bases.toml").read_text(encoding="utf-8"))
 
 
 def change(base, lines):
@@ -76,9 +50,9 @@ def _lines(entries):
 
 def refuse(folder, base="pde", change_="", files=()):
     """The message for a study in a folder."""
-    for name, text in {"own.py": OWN, **dict(files)}.items():
+    for name, text in {"own.py": BASES["own"], **dict(files)}.items():
         (folder / name).write_text(text)
-    text = change_ if base == "nothing" else change(BASES[base], change_)
+    text = change_ if base == "nothing" else change(BASES["bases"][base], change_)
     (folder / "tiny.toml").write_text(text)
     before = sorted(os.listdir(folder))
     with pytest.raises(StudyError) as caught:
