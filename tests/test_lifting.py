@@ -15,7 +15,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
-from evogt_study.pde.methods.parameters import make_integrator
+from evogt_study.pde.methods.declarations import make_integrator
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 

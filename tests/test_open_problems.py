@@ -9,7 +9,7 @@ import pytest
 
 from evogt_study import pde
 from evogt_study.errors import FormulaError, ProblemError
-from evogt_study.pde.baselines.finite_elements import FiniteElementReference, element_space, finite_elements
+from evogt_study.pde.baselines.finite_elements import element_space, finite_elements, make_element_reference
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
@@ -129,7 +129,7 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
     for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
         grid = TimeGrid.of(1.0, dt, 2)
         run = Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["implicit_midpoint"]())
-        found = solve_arrays(problem, run, reference=FiniteElementReference(problem, 100, grid))
+        found = solve_arrays(problem, run, reference=make_element_reference(problem, 100, grid))
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
 
 

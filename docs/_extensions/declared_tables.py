@@ -20,8 +20,7 @@ from evogt_study.methods.loading import METHODS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.methods import parameters as evolution_parameters
-from evogt_study.pde.methods.variables import AXES, RECORDED
+from evogt_study.pde.methods.declarations import AXES, PARAMETERS, RECORDED, with_kinds
 from evogt_study.schema.parameters import Parameter, Parametrised, declared_parameters
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import model as study_file
@@ -132,7 +131,7 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Return the table of the parameters of a baseline method."""
-    return parameters(evolution_parameters.with_kinds(declared_parameters(METHODS[name].PARAMETERS)))
+    return parameters(with_kinds(declared_parameters(METHODS[name].PARAMETERS)))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:
@@ -185,7 +184,7 @@ def failures() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "study-keys": study_keys,
-    "evolution": lambda: parameters(evolution_parameters.PARAMETERS),
+    "evolution": lambda: parameters(PARAMETERS),
     **{name: lambda name=name: baseline(name) for name in METHODS if name != "evolution"},
     "dictionaries": lambda: kinds(FAMILIES),
     "integrators": lambda: kinds(INTEGRATORS),

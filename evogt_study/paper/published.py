@@ -23,7 +23,7 @@ import xarray as xr
 
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
-from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.methods.declarations import VARIABLES
 from evogt_study.schema.variables import Status, status_codes
 
 KNOWN = "known_differences"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from evogt_study.errors import InputError
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
-from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
+from evogt_study.pde.methods.evolution import Evolution
+from evogt_study.pde.methods.problem_method import ProblemMethod
 from evogt_study.pde.methods.recording import share_reference
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Share
@@ -50,7 +52,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     if isinstance(study.spec.problem, FieldProblem):
         raise InputError(NONLINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
-    if not isinstance(method, Evolution):
+    if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
     *_, space = study.provisional_spaces()
     for at, values in _choose_points(space, cells):
@@ -76,7 +78,7 @@ def _choose_points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Value
         yield {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}, values
 
 
-def _read_numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
+def _read_numbers(case: Any, share: Share) -> dict[str, float]:
     """Return the scalars of a run.  Without an exact solution, the spectral reference replaces it."""
     record = case.run(share).variables
     numbers = {name: float(datum.values) for name, datum in record.items() if not datum.dims}
@@ -84,7 +86,7 @@ def _read_numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
     return {"error": float(whole), **numbers}
 
 
-def _list_changes(case: EvolutionCase) -> dict[str, Values]:
+def _list_changes(case: Any) -> dict[str, Values]:
     """Return the changed parameters: more features, a smaller threshold, a finer rule, a smaller step."""
     given, rule, dictionary = case.given, case.discretisation.quadrature, case.discretisation.dictionary
     wider: dict[str, Value] = {"N": 2 * dictionary.N}
@@ -97,23 +99,25 @@ def _list_changes(case: EvolutionCase) -> dict[str, Values]:
 
 
 def _predict_errors(
-    method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
+    method: ProblemMethod, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
     """Predict the error after each change: the space part by the projection, the time part by the order."""
-    problem, order = method.shared_problem(values, share), method.bind(values).integrator.ORDER
-    final_time = method.bind(values).discretisation.grid.final_time
+    case: Any = method.bind(values)
+    problem, order = method.shared_problem(values, share), case.integrator.ORDER
+    final_time = case.discretisation.grid.final_time
     text = method.problem_text(values)
     reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
     known = partial(evaluate_final, problem, final_time, reference)
     # never more than the error, since its square is subtracted below
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
-    before = compute_retained_error(problem, method.bind(values).discretisation, known)
+    before = compute_retained_error(problem, case.discretisation, known)
     predictions = {}
     for name, change in changes.items():
         if name == "dt":
             # half the step: the part falls by 2^-order, its square by 4^-order
             predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
             continue
-        after = compute_retained_error(problem, method.bind({**values, **change}).discretisation, known)
+        changed: Any = method.bind({**values, **change})
+        after = compute_retained_error(problem, changed.discretisation, known)
         predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))
     return predictions

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from evogt_study.cli.inputs import Command, option, study_file_argument
 from evogt_study.text import print_line
-
-if TYPE_CHECKING:
-    from evogt_study.pde.advise import Advice
 
 WORTH = 0.9
 """Factor of the error above which a change is not worth its cost."""
@@ -39,22 +35,17 @@ def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """
     from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on
-
-    for advice in advice_on(read_study(study_file), setups, check=not no_check):
-        for line in _describe(advice):
-            print_line(line)
-
-
-def _describe(advice: Advice) -> list[str]:
     from evogt_study.schema.values import text_label
 
-    where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items())
-    parts = ", ".join(f"{text} {advice.parts[name]:.1e}" for name, text in CAUSES.items())
-    lines = [f"{where or 'the study'}: error {advice.error:.2e}", f"  {parts}"]
-    change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
-    if advice.predicted > WORTH * advice.error:
-        return [*lines, f"  no single change gains much: {change} is predicted to give {advice.predicted:.2e}"]
-    line = f"  use {change}: predicted {advice.predicted:.2e}, {advice.error / advice.predicted:.1f} times less"
-    if advice.measured is not None:
-        line += f"; computed {advice.measured:.2e}"
-    return [*lines, line]
+    for advice in advice_on(read_study(study_file), setups, check=not no_check):
+        where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items()) or "the study"
+        change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
+        print_line(f"{where}: error {advice.error:.2e}")
+        print_line(f"  {', '.join(f'{text} {advice.parts[name]:.1e}' for name, text in CAUSES.items())}")
+        if advice.predicted > WORTH * advice.error:
+            line = f"  no single change gains much: {change} is predicted to give {advice.predicted:.2e}"
+        else:
+            gain = advice.error / advice.predicted
+            line = f"  use {change}: predicted {advice.predicted:.2e}, {gain:.1f} times less"
+            line += "" if advice.measured is None else f"; computed {advice.measured:.2e}"
+        print_line(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -22,13 +22,7 @@ from evogt_study.pde.galerkin.retained_space import (
     trial_functions,
 )
 from evogt_study.pde.galerkin.system import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
-from evogt_study.pde.galerkin.validation import (
-    CoefficientReference,
-    CrossGridDefects,
-    cross_grid_defects,
-    evaluate_basis,
-    mass_defect_on,
-)
+from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics import Array, Quadrature, Rule, TimeGrid, Trajectory
@@ -67,19 +61,16 @@ def compute_stage(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
     return compute()
 
 
-class Reference(Protocol):
-    """A solution that replaces an unknown exact solution in errors."""
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A solution that replaces an unknown exact solution in errors.  `coarser` shows its own error.
 
-    @property
-    def key(self) -> Hashable:
-        """Identity of the reference, without the problem."""
+    key: identity without the problem.  values: nodes (Q, d) and times (T,) -> (T, Q), computed when it is called.
+    """
 
-    @property
-    def coarser(self) -> Reference | None:
-        """A coarser reference."""
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values, (Q, d) and (T,) -> (T, Q)."""
+    key: Hashable
+    values: Callable[[Array, Array], Array]
+    coarser: Reference | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +88,7 @@ class Solution:
     sums: validation.FeatureSums
     passed: Trajectory | None = None
     reference_state: Array | None = None
-    cross_grid: CrossGridDefects | None = None
+    cross_grid: validation.CrossGridDefects | None = None
     norms: Mapping[str, float] = field(default_factory=dict)
     reference_error: float | None = None
 
@@ -195,17 +186,19 @@ def solve_arrays(
     errors = target.errors(raw, sums)
     # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
     another, wanted = run.quadrature.make_check_rule(domain.dimension), run.coefficient_reference
+    defect = stages("quadrature defect", lambda: validation.mass_defect_on(space, domain.quadrature(another)))
+    reference_state = cross_grid = None
+    if wanted is not None:
+        reference_state = stages("coefficient reference", lambda: wanted.final_state(system, run.grid.final_time))
+    if run.assessment is not None:
+        assessment, term = run.assessment, stages.terms("assessed stiffness term", "assessed basis")
+        basis = stages("assessed basis", lambda: validation.evaluate_basis(space, domain.quadrature(assessment)))
+        compare = partial(validation.cross_grid_defects, space, basis, problem, system, run.grid.final_time, term)
+        cross_grid = stages("assessment", compare)
+    measured = dict(_measure_norms(problem, space, trajectory, target, sums, rule, errors, norms))
     return Solution(
-        problem, run, svd, space, system, trajectory, errors,
-        quadrature_defect=stages("quadrature defect", lambda: mass_defect_on(space, domain.quadrature(another))),
-        sums=sums,
-        passed=between,
-        reference_state=None if wanted is None else stages(
-            "coefficient reference", lambda: wanted.final_state(system, run.grid.final_time)
-        ),
-        cross_grid=_assess_grid(problem, run, space, system, stages),
-        norms=dict(_measure_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
-        reference_error=reference_error,
+        problem, run, svd, space, system, trajectory, errors, defect, sums, between, reference_state, cross_grid,
+        measured, reference_error,
     )  # fmt: skip
 
 
@@ -282,7 +275,7 @@ def _make_target(
     else:
         exact = problem.initial(nodes)[None, :]
         if reference is not None:
-            exact = np.concatenate([exact, reference(nodes, times[1:])])
+            exact = np.concatenate([exact, reference.values(nodes, times[1:])])
             error = estimate_error(reference, exact[-1], rule, times[-1:])
     return validation.Target.of(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
 
@@ -292,21 +285,10 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
     if reference.coarser is None:
         return None
     fine = values.reshape(-1, len(rule.nodes))
-    coarse = reference.coarser(rule.nodes, final).reshape(fine.shape)
+    coarse = reference.coarser.values(rule.nodes, final).reshape(fine.shape)
     return float(validation.relative_errors(coarse, fine, rule.weights).max())
 
 
 def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
     """Return u_b, (T, Q), which the retained space does not contain, or zero without a lifting."""
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
-
-
-def _assess_grid(
-    problem: Problem, run: Discretisation, space: RetainedSpace, system: GalerkinSystem, stages: Stages
-) -> CrossGridDefects | None:
-    rule, final_time = run.assessment, run.grid.final_time
-    if rule is None:
-        return None
-    basis = stages("assessed basis", lambda: evaluate_basis(space, problem.domain.quadrature(rule)))
-    term = stages.terms("assessed stiffness term", "assessed basis")
-    return stages("assessment", lambda: cross_grid_defects(space, basis, problem, system, final_time, term))

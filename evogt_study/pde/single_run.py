@@ -12,26 +12,26 @@ import xarray as xr
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import find_named_code
+from evogt_study.methods.protocol import Output
 from evogt_study.pde.baselines.references import (
     COEFFICIENTS,
-    FunctionReference,
     StoredSolution,
     describe_solution,
     feature_coefficients,
+    make_function_reference,
     make_reference,
 )
 from evogt_study.pde.certificates.bound import knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, find_certificates
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.domains import Domain, domain_content
+from evogt_study.pde.domains import domain_content
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods import recording
-from evogt_study.pde.methods.parameters import PARAMETERS, make_integrator
+from evogt_study.pde.methods.declarations import PARAMETERS, VARIABLES, make_integrator
 from evogt_study.pde.methods.problem_method import formula_parameter
-from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, TriangleRule
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum
@@ -150,26 +150,26 @@ def solve(
         check_certificates(certificates, problem, run.grid.final_time)
         wanted = tuple(certificates)
     knots = knot_steps(run.grid, problem.dimension) if wanted else ()
-    if isinstance(reference, (str, Path)):
-        reference = _find_reference(str(reference), problem, run, reference_points, reference_dt)
+    if isinstance(reference, (str, Path)) and str(reference).endswith(".nc"):
+        reference = read_solution(reference).as_reference()
+    elif isinstance(reference, (str, Path)) and ".py:" in str(reference):
+        file = find_named_code(str(reference), Path())
+        reference = make_function_reference(file.load(), file.fingerprint)
+    elif isinstance(reference, (str, Path)):
+        reference = make_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # values that are not finite are refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        data = label_solution(solution, _certify(solution, wanted, certificates), field)
+        known: Mapping[str, Datum] = {}
+        try:
+            known = recording.compute_certificates(solution, wanted, compute_stage, "")
+        except ProblemError:  # certificates use other nodes and times, at which a diffusion may be negative
+            if certificates is not True:
+                raise
+        data = label_solution(solution, known, field)
     warn_of_accuracy(data)
     return data
-
-
-# certificates use other nodes and times than the run, and a diffusion may be negative there
-def _certify(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
-    """Compute the certificates, or none if the user named none and the problem is not valid on their nodes."""
-    try:
-        return recording.compute_certificates(solution, wanted, compute_stage, "")
-    except ProblemError:
-        if asked is not True:
-            raise
-        return {}
 
 
 def _discretisation(
@@ -197,42 +197,20 @@ def _discretisation(
     )
 
 
-def _find_reference(
-    name: str, problem: Problem, run: Discretisation, points: int | None, dt: float | None
-) -> Reference | None:
-    """Return the reference of a name, a file of one run, or ``file.py:function``."""
-    if name.endswith(".nc"):
-        return read_solution(name)
-    if ".py:" in name:
-        file = find_named_code(name, Path())
-        return FunctionReference(file.load(), file.fingerprint)
-    return make_reference(name, problem, run, points, dt)
-
-
 def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
     """Return a solution as a Dataset with the attributes of a study result.  field: points of its grid."""
-    measured = {
-        **recording.measure_scalars(solution),
-        **certificates,
-        **recording.select_histories(solution, recording.HISTORIES),
-    }
-    coordinates = _coordinates(solution)
-    measured[COEFFICIENTS] = Datum(("time", "feature"), feature_coefficients(solution))
-    if field is not None:
-        grid = solution.discretisation.grid
-        shown, axes = recording.sample_fields(
-            lambda nodes: solution.evaluate(nodes)[grid.saved_positions], solution.problem, grid.saved_times, field
-        )
-        measured |= shown
-        coordinates |= {name: (name, along.values, VARIABLES[name].attributes) for name, along in axes.items()}
-    data: dict[str, Any] = {
-        name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in measured.items()
-    }
-    return xr.Dataset(data, coordinates, {**describe_solution(solution), "title": "one run"})
+    output = Output(record=recording.HISTORIES if field is None else (*recording.HISTORIES, "field"), grid=field or 0)
+    record = recording.make_record(solution, output, certificates)
+    coefficients = {COEFFICIENTS: Datum(("time", "feature"), feature_coefficients(solution))}
+    data, axes = (
+        {name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in known.items()}
+        for known in ({**record.variables, **coefficients}, record.coordinates)
+    )
+    return xr.Dataset(data, axes | _coordinates(solution), {**describe_solution(solution), "title": "one run"})
 
 
 def _coordinates(solution: Solution) -> dict[str, Any]:
-    """Return the dimensions of the variables, and every parameter of the run as a scalar coordinate."""
+    """Return the modes and features, and every parameter of the run as a scalar coordinate."""
     run = solution.discretisation
     dictionary = run.dictionary
     parameters: dict[str, Any] = {
@@ -250,7 +228,6 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         if name not in constants
     }
     return {
-        "time": ("time", run.grid.saved_times, VARIABLES["time"].attributes),
         "mode": ("mode", np.arange(solution.space.rank), VARIABLES["mode"].attributes),
         "feature": ("feature", np.arange(len(solution.svd.singular_values)), VARIABLES["feature"].attributes),
         **constants,
@@ -290,8 +267,20 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     0.905
     """
     solution = read_solution(data)
-    nodes = _check_points(points, solution.domain)
-    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
+    domain = solution.domain
+    try:
+        nodes = np.asarray(points, dtype=float)
+        if nodes.ndim < 2:
+            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
+    except (TypeError, ValueError):
+        nodes = np.empty((0, 0))
+    if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
+        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shorten(points)}")
+    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
+    within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
+    if not within.all():
+        raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
+    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: domain.dimension])}
     return xr.DataArray(
         solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
     )
@@ -310,19 +299,3 @@ def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
     return StoredSolution(
         np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
     )
-
-
-def _check_points(points: Any, domain: Domain) -> Array:
-    try:
-        nodes = np.asarray(points, dtype=float)
-        if nodes.ndim < 2:
-            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
-    except (TypeError, ValueError):
-        nodes = np.empty((0, 0))
-    if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
-        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shorten(points)}")
-    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
-    within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
-    if not within.all():
-        raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
-    return nodes

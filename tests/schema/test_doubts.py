@@ -6,7 +6,7 @@ from helpers import read_study, section
 
 from evogt_study import pde
 from evogt_study.errors import AccuracyWarning
-from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
+from evogt_study.pde.methods.declarations import MOST_QUADRATURE_DEFECT
 from evogt_study.schema.variables import accuracy_warnings
 from evogt_study.study.study import Study
 

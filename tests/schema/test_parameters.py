@@ -5,7 +5,7 @@ import math
 import pytest
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.pde.methods.parameters import quadrature_rule
+from evogt_study.pde.methods.declarations import quadrature_rule
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.schema.parameters import Parameter, anything, choice, integer, one_or_several, real, several
 

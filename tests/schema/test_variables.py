@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.pde.methods.variables import RECORDED, VARIABLES
+from evogt_study.pde.methods.declarations import RECORDED, VARIABLES
 from evogt_study.schema.variables import BOOKKEEPING, CONTENT, Status
 
 PAGE = (Path(__file__).parents[2] / "data" / "README.md").read_text()

@@ -58,7 +58,7 @@ def test_the_pilot_follows_the_direction(tmp_path, better, rate):
 
 
 def test_the_pde_methods_declare_the_geometric_mean_of_their_error():
-    from evogt_study.pde.methods.variables import RECORDED
+    from evogt_study.pde.methods.declarations import RECORDED
 
     declared = {each.name: (each.better, each.estimand) for each in RECORDED}
     assert declared["error"] == ("lower", "geometric_mean")

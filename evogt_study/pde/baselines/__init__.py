@@ -2,6 +2,5 @@
 
 - `finite_elements`: finite elements on any domain, linear as a baseline, quadratic as a reference; POD-Galerkin
 - `finite_difference`: finite differences, and a reference made of them
-- `space_time_regression`: time as an additional input, by least squares; collocation in stages of an IMEX scheme
 - `references`: references by name; the method itself, refined; a solution stored as coefficients of features
 """

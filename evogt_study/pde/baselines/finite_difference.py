@@ -9,9 +9,9 @@ semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear pro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
@@ -22,6 +22,7 @@ from evogt_study.pde.galerkin.problem import Problem, check_terms
 from evogt_study.pde.galerkin.system import split_times
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics import Array, TimeGrid
+from evogt_study.pde.pipeline import Reference
 
 _MAX_POINTS = 4_000_000
 """Largest number of unknowns of a grid.  A field of this size takes 32 MB."""
@@ -56,44 +57,30 @@ class GridSolution:
         return np.asarray(interpolator(nodes)).T
 
 
-@dataclass(frozen=True, eq=False)
-class FiniteDifferenceReference:
-    """The finite-difference solution as a reference for errors; it is solved when called.
+def make_difference_reference(
+    problem: Problem, points: int, grid: TimeGrid, integrator: Integrator, extrapolated: bool = False
+) -> Reference:
+    """Return the finite-difference solution as a reference for errors.
 
     extrapolated: combine the steps of `grid` and half of them (Richardson), so the reference has another rule than the
     run.  Its coarser version has half the points and half the steps.  Without, it is the paper's reference, whose own
     refinement is a study.
     """
 
-    problem: Problem
-    points: int
-    grid: TimeGrid
-    integrator: Integrator
-    extrapolated: bool = False
+    def make(points: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
+        def solve(steps: TimeGrid, nodes: Array, times: Array) -> Array:
+            return finite_differences(problem, points, steps, integrator).evaluate(nodes)[steps.positions_of(times)]
 
-    @property
-    def key(self) -> Hashable:
-        return "finite_difference", self.points, self.grid, self.integrator, self.extrapolated
+        def extrapolate(nodes: Array, times: Array) -> Array:
+            values = solve(grid, nodes, times)
+            halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
+            return values + (solve(halved, nodes, times) - values) / (1.0 - 0.5**integrator.ORDER)
 
-    @property
-    def coarser(self) -> FiniteDifferenceReference | None:
-        """The reference of half the resolution."""
-        if not self.extrapolated:
-            return None
-        steps = (self.grid.steps + 1) // 2
-        return replace(self, points=max(1, self.points // 2), grid=TimeGrid(self.grid.final_time, steps, ()))
+        key = "finite_difference", points, grid, integrator, extrapolated
+        return Reference(key, extrapolate if extrapolated else partial(solve, grid), coarser)
 
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return interpolated values at observed `times`, (P, d) and (T,) -> (T, P)."""
-        values, grid = self._values(self.grid, nodes, times), self.grid
-        if not self.extrapolated:
-            return values
-        halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
-        return values + (self._values(halved, nodes, times) - values) / (1.0 - 0.5**self.integrator.ORDER)
-
-    def _values(self, grid: TimeGrid, nodes: Array, times: Array) -> Array:
-        solution = finite_differences(self.problem, self.points, grid, self.integrator)
-        return solution.evaluate(nodes)[grid.positions_of(times)]
+    half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
+    return make(points, grid, make(max(1, points // 2), half, None) if extrapolated else None)
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
@@ -103,7 +90,14 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     nodes = tensor_points([interior] * problem.dimension)
     laplacian = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
     eigenvalues = constant_diffusion(problem) * np.asarray(reduce(np.add.outer, [laplacian] * problem.dimension))
-    kept, divisor, times = _in_modes(integrator, eigenvalues, grid)
+    # a step in the sine modes is state <- (kept state + dt (forcing - reaction)) / divisor, with sources at `times`
+    kept: Array | float
+    if isinstance(integrator, StabilizedSemiImplicit):
+        kept = 1.0 + integrator.stabilization * grid.dt
+        divisor, times = kept + grid.dt * eigenvalues, grid.step_times[1:]
+    else:
+        half = 0.5 * grid.dt * eigenvalues
+        kept, divisor, times = 1.0 - half, 1.0 + half, grid.midpoints
     cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
 
     def measure_energy(u: Array, state: Array) -> Array | None:
@@ -165,35 +159,20 @@ def finite_difference_memory(dimension: int, points: int, observed: int) -> floa
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
 
 
-Modes = tuple[Array | float, Array, Array]
-"""A step, state <- (kept state + dt (forcing - reaction)) / divisor, and the times of the source, (steps,)."""
-
-
-def _in_modes(integrator: Integrator, eigenvalues: Array, grid: TimeGrid) -> Modes:
-    if isinstance(integrator, StabilizedSemiImplicit):
-        kept = 1.0 + integrator.stabilization * grid.dt
-        return kept, kept + grid.dt * eigenvalues, grid.step_times[1:]
-    half = 0.5 * grid.dt * eigenvalues
-    return 1.0 - half, 1.0 + half, grid.midpoints
-
-
 def sine_transform(values: Array) -> Array:
     """Apply the orthonormal DST-I in all directions, up to `MAX_FOLDED` as a matrix product.  It is its own inverse."""
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
-    for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn
-        values = _sine_transform_first(values.reshape(len(values), -1)).T.reshape(*values.shape[1:], len(values))
-    return values
-
-
-def _sine_transform_first(columns: Array) -> Array:
-    even, odd = _fold_sines(len(columns))
+    even, odd = _fold_sines(len(values))
     half = even.shape[1]
-    top, bottom = columns[:half], columns[::-1][:half]
-    result = np.empty_like(columns)
-    result[0::2] = even @ (top + bottom)
-    result[1::2] = odd @ (top - bottom)
-    return result
+    for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn
+        columns = values.reshape(len(values), -1)
+        top, bottom = columns[:half], columns[::-1][:half]
+        result = np.empty_like(columns)
+        result[0::2] = even @ (top + bottom)
+        result[1::2] = odd @ (top - bottom)
+        values = result.T.reshape(*values.shape[1:], len(values))
+    return values
 
 
 @lru_cache(maxsize=8)

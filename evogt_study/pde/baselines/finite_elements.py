@@ -11,7 +11,7 @@ reduced basis from snapshots of linear elements.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -29,12 +29,12 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, Box, as_box, check_domain
 from evogt_study.pde.domains.triangulated import Triangulated, simplex_rule
-from evogt_study.pde.galerkin.flux_system import FieldSpace, FluxSystem
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.galerkin.system import Basis, assemble_load, check_diffusion, operator_matrix
-from evogt_study.pde.integrators.field_steps import FieldSolution, march_fields
+from evogt_study.pde.integrators.flux_system import FieldSolution, FieldSpace, FluxSystem, march_fields
 from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, solver_of
+from evogt_study.pde.pipeline import Reference
 from evogt_study.pde.problems.fields import FieldData
 
 SparseMatrix = sparse.csr_array[np.float64]
@@ -169,8 +169,12 @@ def element_space(
     # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
     reduction = _reduction(basis, domain)
+    rule = simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
     on_faces = {
-        face: _on_face(basis, domain, face, degree, reduction) for face in (domain.natural if faces is None else faces)
+        face: _sparse(
+            skfem.FacetBasis(mesh, element, facets=_facets(basis, domain, (face,)), quadrature=rule), reduction
+        )
+        for face in (domain.natural if faces is None else faces)
     }
     return ElementSpace(basis, reduction, _sparse(basis, reduction), on_faces)
 
@@ -197,35 +201,24 @@ def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
         fixed = np.asarray(basis.get_dofs(np.setdiff1d(basis.mesh.boundary_facets(), facets)).flatten())
         master = np.arange(count)
     else:
-        fixed, master = _on_box(places, as_box(domain))
+        box = as_box(domain)
+        unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
+        # periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
+        # rounded to nine digits, since both are computed
+        on_face, wrapped = np.zeros(count, dtype=bool), np.round(unit, 9)
+        for axis, name in enumerate(DIRECTIONS[: box.dimension]):
+            if name in box.periodic:
+                wrapped[axis] %= 1.0
+            for side in (0, 1):
+                if box.is_dirichlet(axis, side):
+                    on_face |= np.abs(unit[axis] - side) < 1e-9
+        _, first, inverse = np.unique(wrapped, axis=1, return_index=True, return_inverse=True)
+        fixed, master = np.flatnonzero(on_face), first[np.ravel(inverse)]
     kept = np.setdiff1d(np.unique(master), fixed)
     number = np.full(count, -1)
     number[kept] = np.arange(len(kept))
     rows = np.flatnonzero(number[master] >= 0)
     return sparse.csr_array((np.ones(len(rows)), (rows, number[master[rows]])), shape=(count, len(kept)))
-
-
-# periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
-# rounded to nine digits, since both are computed
-def _on_box(places: Array, box: Box) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the degrees of freedom on Dirichlet faces, and for each one the degree of freedom with its value."""
-    unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
-    fixed, wrapped = np.zeros(unit.shape[1], dtype=bool), np.round(unit, 9)
-    for axis, name in enumerate(DIRECTIONS[: box.dimension]):
-        if name in box.periodic:
-            wrapped[axis] %= 1.0
-            continue
-        for side in (0, 1):
-            if f"{name}{side}" not in box.natural_faces:
-                fixed |= np.abs(unit[axis] - side) < 1e-9
-    _, first, inverse = np.unique(wrapped, axis=1, return_index=True, return_inverse=True)
-    return np.flatnonzero(fixed), first[np.ravel(inverse)]
-
-
-def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: SparseMatrix) -> SparseBasis:
-    d, facets = domain.dimension, _facets(basis, domain, (name,))
-    rule = simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
-    return _sparse(skfem.FacetBasis(basis.mesh, basis.elem, facets=facets, quadrature=rule), reduction)
 
 
 def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
@@ -375,39 +368,30 @@ def count_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int
     return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
 
 
-@dataclass(frozen=True, eq=False)
-class FiniteElementReference:
-    """Quadratic elements and SDIRK_4 as a reference; size: cells a direction of a box, or refinements."""
+def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGrid) -> Reference:
+    """Return quadratic elements and SDIRK_4 as a reference; size: cells a direction of a box, or refinements.
 
-    problem: Problem | FieldData
-    size: int
-    grid: TimeGrid
+    Its coarser version has elements of twice the size, or one refinement less, and half the steps.
+    Raises ParameterError or ProblemError if it cannot be computed.
+    """
+    check_element_space(problem.domain, size, _DEGREE)
+    if isinstance(problem, Problem) and problem.potential is not None:
+        raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
 
-    def check(self) -> None:
-        """Raise ParameterError or ProblemError if the reference cannot be computed."""
-        check_element_space(self.problem.domain, self.size, _DEGREE)
-        if isinstance(self.problem, Problem) and self.problem.potential is not None:
-            raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
+    def make(size: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
+        def solve(nodes: Array, times: Array) -> Array:
+            if isinstance(problem, Problem):
+                space = element_space(problem.domain, 2, size, _DEGREE)
+                values = finite_elements(problem, space, grid).evaluate(nodes)
+            else:
+                values = element_fields(problem, 2, size, _DEGREE, grid).evaluate(nodes)
+            return values[grid.positions_of(times)]
 
-    @property
-    def key(self) -> Hashable:
-        return "finite_elements", self.size, self.grid
+        return Reference(("finite_elements", size, grid), solve, coarser)
 
-    @property
-    def coarser(self) -> FiniteElementReference:
-        """Elements of twice the size, or one refinement less, and half the steps, for the final time."""
-        boxed = not isinstance(self.problem.domain, Triangulated)
-        size = max(1, self.size // 2 if boxed else self.size - 1)
-        return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values at observed `times`, (P, d) and (T,) -> (T, [n,] P)."""
-        if isinstance(self.problem, Problem):
-            space = element_space(self.problem.domain, 2, self.size, _DEGREE)
-            values = finite_elements(self.problem, space, self.grid).evaluate(nodes)
-        else:
-            values = element_fields(self.problem, 2, self.size, _DEGREE, self.grid).evaluate(nodes)
-        return values[self.grid.positions_of(times)]
+    wider = size - 1 if isinstance(problem.domain, Triangulated) else size // 2
+    half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
+    return make(size, grid, make(max(1, wider), half, None))
 
 
 class ElementSystem:
@@ -440,12 +424,6 @@ class ElementSystem:
         return np.asarray(self.basis.values @ U) + self.problem.lift_at(self.basis.rule.nodes, t)
 
 
-def check_linear(problem: Problem) -> None:
-    """Raise ProblemError for a nonlinear reaction."""
-    if not problem.is_linear:
-        raise ProblemError("pod_galerkin must have a reaction that is linear in u")
-
-
 def pod_galerkin(
     problem: Problem, unknowns: int, grid: TimeGrid, count: int, training_time: float, degree: int | None = None
 ) -> tuple[ElementSolution, dict[str, float]]:
@@ -459,7 +437,13 @@ def pod_galerkin(
     whole = replace(grid, saved=tuple(range(grid.steps + 1)))
     full = p1_fem(problem, unknowns, whole, degree)
     system = ElementSystem(problem, full.space, full.states[0])
-    modes = pod_modes(full.states[whole.observed_times <= training_time * (1.0 + 1e-12)], system.mass, count)
+    snapshots = full.states[whole.observed_times <= training_time * (1.0 + 1e-12)]
+    # the leading modes (n, r), orthonormal in the mass
+    values, vectors = scipy.linalg.eigh(np.asarray(snapshots @ (system.mass @ snapshots.T)))
+    kept = [k for k in reversed(range(len(values))) if values[k] > _SMALLEST * values[-1] > 0.0][:count]
+    if not kept:
+        raise ProblemError("pod_galerkin must have snapshots that are not zero")
+    modes = np.asarray(snapshots.T @ (vectors[:, kept] / np.sqrt(values[kept])))
     middle = time.process_time()
 
     def march() -> Iterator[Array]:
@@ -477,12 +461,3 @@ def pod_galerkin(
     seconds = {"offline_seconds": middle - start, "online_seconds": time.process_time() - middle}
     solution = ElementSolution(problem, full.space, grid.observed_times, states)
     return solution, {"degrees_of_freedom": modes.shape[1], **seconds}
-
-
-def pod_modes(states: Array, mass: SparseMatrix, count: int) -> Array:
-    """Return the leading modes (n, r) of states (S, n), orthonormal in the mass."""
-    eigenvalues, vectors = scipy.linalg.eigh(np.asarray(states @ (mass @ states.T)))
-    kept = [k for k in reversed(range(len(eigenvalues))) if eigenvalues[k] > _SMALLEST * eigenvalues[-1] > 0.0][:count]
-    if not kept:
-        raise ProblemError("pod_galerkin must have snapshots that are not zero")
-    return np.asarray(states.T @ (vectors[:, kept] / np.sqrt(eigenvalues[kept])))

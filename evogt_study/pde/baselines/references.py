@@ -20,13 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError, ResultError, shorten
-from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference, check_differences
+from evogt_study.pde.baselines.finite_difference import check_differences, make_difference_reference
 from evogt_study.pde.dictionaries import FAMILIES
-from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import Domain, domain_content, domain_from
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
-from evogt_study.pde.numerics import MAX_GAUSS_POINTS, MAX_NODES, Array, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.numerics import MAX_GAUSS_POINTS, MAX_NODES, Array, QuadratureRule, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, solve_arrays
 from evogt_study.pde.problems.expressions import space_time_function
 from evogt_study.pde.problems.terms import parse_term
@@ -46,6 +45,11 @@ FEATURES, _STEPS = (3, 2), (8, 4)
 leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
 _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 """Factors of points a direction, of both; smaller in more dimensions, where nodes grow by their power."""
+COEFFICIENTS = "feature_coefficients"
+"""Variable of a file that holds the coefficients of a stored solution."""
+_PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
+"""Attributes that identify a stored solution besides its numbers."""
+_BY_FUNCTION = "a function"
 
 
 def make_reference(
@@ -61,133 +65,82 @@ def make_reference(
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         return None
     if name == REFINED:
-        return RefinedReference.of(partial(solve, problem), problem.dimension, run, dt)
+        steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
+        fine, coarse = (refine_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
+
+        def evaluate(run: Discretisation, nodes: Array, times: Array) -> Array:
+            return np.asarray(solve(problem, run).evaluate(nodes)[run.grid.positions_of(times)])
+
+        coarser = Reference(("refined", coarse), partial(evaluate, coarse))
+        return Reference(("refined", fine), partial(evaluate, fine), coarser)
     if name not in SIZED:
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
+    grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
     if name == DIFFERENCES:
-        grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
         check_differences(problem, points, run.integrator, "reference_points")
-        return FiniteDifferenceReference(problem, points, grid, run.integrator, extrapolated=dt is None)
+        return make_difference_reference(problem, points, grid, run.integrator, extrapolated=dt is None)
     # here: with scikit-fem the import takes 0.2 s in each worker
-    from evogt_study.pde.baselines.finite_elements import FiniteElementReference
+    from evogt_study.pde.baselines.finite_elements import make_element_reference
 
-    elements = FiniteElementReference(problem, points, run.grid.refined(dt or run.grid.dt / OWN_STEPS[name]))
-    elements.check()
-    return elements
+    return make_element_reference(problem, points, grid)
 
 
-@dataclass(frozen=True, eq=False)
-class FunctionReference:
-    """A user function of nodes (Q, d) and a time that returns u (Q,).  `content` identifies it."""
+def make_function_reference(function: Callable[[Array, float], Any], content: Hashable) -> Reference:
+    """Return a user function of nodes (Q, d) and a time that returns u (Q,).  `content` identifies it.
 
-    function: Callable[[Array, float], Any]
-    content: Hashable
-    coarser: None = None
+    Its values raise ProblemError for another shape or type.
+    """
 
-    @property
-    def key(self) -> Hashable:
-        return "function", self.content
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for another shape or type."""
-        values = [np.asarray(self.function(nodes, float(t)), dtype=float) for t in times]
+    def evaluate(nodes: Array, times: Array) -> Array:
+        values = [np.asarray(function(nodes, float(t)), dtype=float) for t in times]
         for found in values:
             if found.shape != (len(nodes),) or not np.isfinite(found).all():
                 raise ProblemError(f"`reference` must give ({len(nodes)},) finite numbers, got shape {found.shape}")
         return np.stack(values)
 
+    return Reference(("function", content), evaluate)
 
-@dataclass(frozen=True, eq=False)
-class ReferenceAmongWorkers:
-    """A reference whose values another worker may compute.  `content` identifies the problem."""
 
-    reference: Reference
-    content: str
+def share_among_workers(reference: Reference, content: str) -> Reference:
+    """Return a reference whose values another worker may compute.  `content` identifies the problem."""
 
-    @property
-    def key(self) -> Hashable:
-        return self.reference.key
-
-    @property
-    def coarser(self) -> Reference | None:
-        coarser = self.reference.coarser
-        return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return the values of the reference, (Q, d) and (T,) -> (T, Q)."""
-        inputs = repr((self.content, self.key, nodes.shape, times.shape)).encode()
+    def evaluate(nodes: Array, times: Array) -> Array:
+        inputs = repr((content, reference.key, nodes.shape, times.shape)).encode()
         name = blake2b(inputs + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
-        return load_or_compute(name, lambda: self.reference(nodes, times))
+        return load_or_compute(name, lambda: reference.values(nodes, times))
 
-
-@dataclass(frozen=True, eq=False)
-class RefinedReference:
-    """The method with more features of another seed, a finer rule and a smaller step.  `solve` solves `run`."""
-
-    solve: Callable[[Discretisation], Any]
-    run: Discretisation
-    coarser: RefinedReference | None = None
-
-    @staticmethod
-    def of(
-        solve: Callable[[Discretisation], Any], dimension: int, run: Discretisation, dt: float | None = None
-    ) -> RefinedReference:
-        """Return the reference of a run.  `dt` is its time step, by default an eighth of the step of the run."""
-        steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
-        fine, coarse = (refine_run(run, dimension, level, step) for level, step in enumerate(steps))
-        return RefinedReference(solve, fine, RefinedReference(solve, coarse))
-
-    @property
-    def key(self) -> Hashable:
-        return "refined", self.run
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values at observed `times`, (P, d) and (T,) -> (T, [n,] P)."""
-        return np.asarray(self.solve(self.run).evaluate(nodes)[self.run.grid.positions_of(times)])
+    coarser = None if reference.coarser is None else share_among_workers(reference.coarser, content)
+    return Reference(reference.key, evaluate, coarser)
 
 
 def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
     """Return the run with more features, nodes and steps: as the reference (level 0), or as its coarser version (1)."""
-    return replace(
-        run,
-        dictionary=widen(run.dictionary, FEATURES[level]),
-        seed=_SEED if run.dictionary.RANDOM else 0,
-        quadrature=refine_rule(run.quadrature, dimension, level),
-        grid=run.grid.refined(dt),
-        # a reference is only evaluated, so its own diagnostics are not computed
-        assessment=None,
-        coefficient_reference=None,
-    )
-
-
-# hidden layers grow too: output features that are random sums of few neurons would be dependent
-def widen(dictionary: Dictionary, times: int) -> Dictionary:
-    """Return the dictionary with `factor` times the features and hidden widths."""
+    dictionary, rule, times = run.dictionary, run.quadrature, FEATURES[level]
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
     given["N"] = times * dictionary.N
+    # hidden layers grow too: output features that are random sums of few neurons would be dependent
     if given.get("hidden"):
         given["hidden"] = tuple(times * width for width in given["hidden"])
     # one gamma for each neuron of the first layer, which is wider by the same factor
     if isinstance(given.get("gamma"), tuple):
         given["gamma"] = given["gamma"] * times
-    return type(dictionary)(**given)
-
-
-def refine_rule(rule: Rule, dimension: int, level: int) -> Rule:
-    """Return the rule with more points, or more refinements."""
     if isinstance(rule, TriangleRule):
-        return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
-    most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
-    return QuadratureRule(rule.rule, min(most, int(np.ceil(_POINTS[dimension][level] * rule.points))))
-
-
-_BY_FUNCTION = "a function"
-_PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
-"""Attributes that `StoredSolution` needs."""
-COEFFICIENTS = "feature_coefficients"
-"""Variable of a file that holds the coefficients."""
+        rule = TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
+    else:
+        most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
+        rule = QuadratureRule(rule.rule, min(most, int(np.ceil(_POINTS[dimension][level] * rule.points))))
+    return replace(
+        run,
+        dictionary=type(dictionary)(**given),
+        seed=_SEED if dictionary.RANDOM else 0,
+        quadrature=rule,
+        grid=run.grid.refined(dt),
+        # a reference is only evaluated, so its own diagnostics are not computed
+        assessment=None,
+        coefficient_reference=None,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,17 +150,12 @@ class StoredSolution:
     times: Array
     coefficients: Array
     attributes: Mapping[str, Any]
-    coarser: None = None
 
     @cached_property
     def digest(self) -> str:
         stored = json.dumps({name: str(self.attributes[name]) for name in _PARTS if name in self.attributes})
         # 80 bits: among a million solutions two agree by chance in 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
-
-    @property
-    def key(self) -> Hashable:
-        return "stored", self.digest
 
     def content(self) -> dict[str, str]:
         return {"stored": self.digest}
@@ -250,9 +198,9 @@ class StoredSolution:
         values = self.coefficients @ trial_values(self.domain, features, nodes).T
         return np.asarray(values + self._lifted(nodes))
 
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for any other time."""
-        return np.asarray(self.evaluate(nodes)[self._places(times)], dtype=np.float64)
+    def as_reference(self) -> Reference:
+        """Return the reference with these values.  They raise ProblemError for a time that is not stored."""
+        return Reference(("stored", self.digest), lambda nodes, times: self.evaluate(nodes)[self._places(times)])
 
     def _places(self, times: Array) -> npt.NDArray[np.intp]:
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
@@ -297,22 +245,20 @@ def feature_coefficients(solution: Solution) -> Array:
 
 
 def resolve_reference(raw: Any, folder: Path) -> Any:
-    """Return the reference, or the parts of the run if it names a file relative to `folder`."""
-    return read_stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
+    """Return the reference, or times (S,), coefficients (S, N) and attributes of a run that a file in `folder` holds.
 
-
-def read_stored_run(path: Path) -> dict[str, Any]:
-    """Return times (S,), coefficients (S, N) and attributes.  Raises ParameterError if the file holds none."""
+    Raises ParameterError if the file holds none.
+    """
+    if not (isinstance(raw, str) and raw.endswith(".nc")):
+        return raw
     import netCDF4  # here: only the client reads the file, and workers import no NetCDF
 
     try:
-        with HDF5_LOCK, netCDF4.Dataset(path) as file:
+        with HDF5_LOCK, netCDF4.Dataset(folder / raw) as file:
             given = {name: file.getncattr(name) for name in file.ncattrs()}
             attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
             times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
-    # netCDF4 raises IndexError for a variable that is not there
-    except (OSError, IndexError) as error:
-        raise ParameterError(
-            "reference", f"a file of what `solve` returned ({shorten(str(error))})", str(path)
-        ) from None
+    except (OSError, IndexError) as error:  # netCDF4 raises IndexError for a variable that is not there
+        wanted = f"a file of what `solve` returned ({shorten(str(error))})"
+        raise ParameterError("reference", wanted, str(folder / raw)) from None
     return {"times": times, "coefficients": coefficients, "attributes": attributes}

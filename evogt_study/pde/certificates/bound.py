@@ -33,26 +33,24 @@ from functools import cache, cached_property, lru_cache, partial
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.pde.certificates.reconstruction import (
+from evogt_study.pde.certificates.functions import (
     DEGREE,
-    Reconstruction,
-    TimeRule,
-    is_seen_in_space,
-    is_seen_in_time,
-)
-from evogt_study.pde.certificates.spectral_space import (
     FIXED,
     Ends,
     ProblemData,
+    Reconstruction,
     SampledBasis,
     SpectralSpace,
     TensorGrid,
-    UnitBox,
+    TimeRule,
     apply_matrices,
     evaluate_interpolants,
+    is_seen_in_space,
+    is_seen_in_time,
 )
 from evogt_study.pde.dictionaries.base import FirstOrder
-from evogt_study.pde.domains import Domain
+from evogt_study.pde.domains import Box, Domain
+from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace
 from evogt_study.pde.galerkin.validation import AtNodes
@@ -119,10 +117,10 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
     decay: the rate may be negative, by || sqrt(A) grad e ||^2 >= lambda || e ||^2.
     The bound is then of || e(T) || alone.
     """
-    box = UnitBox.of(problem.domain)
-    dirichlet = any(map(any, box.ends))
+    ends = as_box(problem.domain).ends
+    dirichlet = any(map(any, ends))
     if problem.advection is None and problem.reaction is None and dirichlet and not decay:
-        return Growth(ends=box.ends)
+        return Growth(ends=ends)
     data = ProblemData.of(problem, grid, times)
     zero = np.zeros((1, *grid.shape))
     upper = zero if data.reaction is None else data.reaction
@@ -133,22 +131,19 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
         matrices[axis] = np.kron(np.eye(grid.panels), grid.panels * slopes)
         upper = upper + apply_matrices(matrices, b) / 2.0
     most = float(upper.max())
+    if dirichlet and not decay:
+        return Growth(max(most, 0.0), ends=ends)
     if dirichlet:
-        return Growth(most - _bound_decay(data, box.ends) if decay else max(most, 0.0), ends=box.ends)
+        # half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes
+        least = float(data.diffusion.min())
+        if data.diffusion.ndim > grid.dimension + 1:
+            least = float(np.linalg.eigvalsh(np.moveaxis(data.diffusion, (1, 2), (-2, -1))).min())
+        # sin(pi x), or sin(pi x / 2) with one Dirichlet end
+        squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in ends)
+        return Growth(most - 0.5 * DECAY * max(least, 0.0) * squares, ends=ends)
     # the mean does not decay by diffusion then: a little of the weight does it instead
     rate = max(most + LEAST_DECAY / float(times[-1]), 0.0)
-    return Growth(rate, rate - most, box.ends)
-
-
-def _bound_decay(data: ProblemData, ends: tuple[Ends, ...]) -> float:
-    """Return half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes."""
-    d, diffusion = data.grid.dimension, data.diffusion
-    least = float(diffusion.min())
-    if diffusion.ndim > d + 1:
-        least = float(np.linalg.eigvalsh(np.moveaxis(diffusion, (1, 2), (-2, -1))).min())
-    # sin(pi x), or sin(pi x / 2) with one Dirichlet end
-    squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in ends)
-    return 0.5 * DECAY * max(least, 0.0) * squares
+    return Growth(rate, rate - most, ends)
 
 
 def bound_energy(
@@ -399,42 +394,31 @@ def bound_run(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> RunBound:
     """Return the bound by the states at the knots.  `end`: state and rate (2, r) for the representer."""
-    dimension, nodes = solution.problem.dimension, _count_nodes(solution)
+    problem, dimension, sizes = solution.problem, solution.problem.dimension, solution.svd.singular_values
+    # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
+    directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
+    nodes = max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
     if dimension > 1:
         grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
     else:  # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
         grids = [_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
     for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
-        bound = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
+        reconstructed = functions.reconstruct(knots.coefficients, knots.times)
+        last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
+        # the first rule in time that is accurate enough
+        for rule, most in _list_rules(knots.times, dimension):
+            key = (problem_key, grid, rule.times.tobytes())
+            data, growth, in_space, in_time = share("certificate data", key, partial(_sample_data, problem, grid, rule))
+            bound = bound_energy(reconstructed, rule, grid, data.part, growth, last)
+            settled = in_time and bound.time_rule <= most * bound.value**2
+            if settled:
+                break
+        if not (settled and in_space):  # nothing is known of what the grid or the times miss
+            bound = replace(bound, unresolved=math.inf)
         if bound.resolution <= _RESOLVED[dimension]:
             break
     return RunBound(bound, functions)
-
-
-# retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
-def _count_nodes(solution: Solution) -> float:
-    """Return the number of nodes on a line that resolve the residual and products of two functions."""
-    sizes = solution.svd.singular_values
-    directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
-    return max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
-
-
-def _on_a_grid(
-    problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
-    end: Array | None,
-) -> EnergyBound:  # fmt: skip
-    """Return the bound by the first rule in time that is accurate enough.  It is infinite if the grid misses data."""
-    grid, reconstructed = functions.grid, functions.reconstruct(knots.coefficients, knots.times)
-    last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
-    for rule, most in _list_rules(knots.times, grid.dimension):
-        key = (problem_key, grid, rule.times.tobytes())
-        data, growth, in_space, in_time = share("certificate data", key, partial(_sample_data, problem, grid, rule))
-        bound = bound_energy(reconstructed, rule, grid, data.part, growth, last)
-        settled = in_time and bound.time_rule <= most * bound.value**2
-        if settled:
-            break
-    return bound if settled and in_space else replace(bound, unresolved=math.inf)
 
 
 def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
@@ -472,7 +456,7 @@ class RunFunctions:
         """Evaluate the features, unless the run has these values for its validation."""
         space, run = solution.space, solution.discretisation
         key = (run.dictionary, run.seed, grid, space.domain)
-        nodes = UnitBox.of(space.domain).nodes(grid)
+        nodes = as_box(space.domain).from_unit(grid.nodes)
         if grid.dimension == 1:
             first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
@@ -480,9 +464,9 @@ class RunFunctions:
             return RunFunctions(space, grid, solution.sums.psi)
         return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(nodes)))
 
-    @cached_property
-    def box(self) -> UnitBox:
-        return UnitBox.of(self.space.domain)
+    @property
+    def box(self) -> Box:
+        return as_box(self.space.domain)
 
     @cached_property
     def trial(self) -> Array:
@@ -520,7 +504,7 @@ class RunFunctions:
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
         if x is self.grid.axis_rule[0] or np.array_equal(x, self.grid.axis_rule[0]):
             return [self._retained]
-        nodes = self.box.mapped(x[:, None])
+        nodes = self.box.from_unit(x[:, None])
         D, dD = self.space.domain.boundary_factor(nodes, 1)
         return [self._apply_factor(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
@@ -538,7 +522,7 @@ class RunFunctions:
 @lru_cache(maxsize=8)  # which all runs of a study have in common
 def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
     """Return D at the nodes, and its derivative in the first direction, (Q, 1) each."""
-    D, dD = domain.boundary_factor(UnitBox.of(domain).nodes(grid), 1)
+    D, dD = domain.boundary_factor(as_box(domain).from_unit(grid.nodes), 1)
     return D[:, None], dD[0][:, None]
 
 

@@ -22,11 +22,17 @@ import scipy.linalg
 
 from evogt_study.errors import StudyError
 from evogt_study.pde.certificates.bound import SMALLEST, EnergyBound, RunBound, bound_run, find_knots
-from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
+from evogt_study.pde.certificates.functions import (
+    ProblemData,
+    Reconstruction,
+    SampledBasis,
+    TensorGrid,
+    TimeRule,
+    list_face_nodes,
+)
 from evogt_study.pde.certificates.reference import SpectralReference, march_semidiscrete
-from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, TensorGrid, UnitBox
 from evogt_study.pde.domains import Box, Domain, UnitCube
-from evogt_study.pde.domains.box import DIRECTIONS
+from evogt_study.pde.domains.box import DIRECTIONS, as_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import weighted_gram
@@ -90,7 +96,7 @@ def evaluate_final(
 def _join_grids(domain: Domain, grids: tuple[TensorGrid, ...]) -> tuple[Array, list[slice]]:
     """Return the nodes of all grids in the domain, and the slice of each grid."""
     ends = [0, *accumulate(grid.weights.size for grid in grids)]
-    nodes = np.concatenate([UnitBox.of(domain).nodes(grid) for grid in grids])
+    nodes = np.concatenate([as_box(domain).from_unit(grid.nodes) for grid in grids])
     return nodes, [slice(*part) for part in pairwise(ends)]
 
 
@@ -162,7 +168,7 @@ class Certified:
 
     def _norm_of(self, values: Array) -> float:
         """Return || v + u_b(T) || on the grid."""
-        nodes = self.run_bound.functions.box.nodes(self.grid)
+        nodes = self.run_bound.functions.box.from_unit(self.grid.nodes)
         return self.l2_norm(values + self.solution.problem.lift_at(nodes, self.final_time))
 
     def l2_norm(self, values: Array) -> float:
@@ -182,7 +188,7 @@ class Certified:
             return 0.0, np.inf
         grid = TensorGrid.of_rule(rule, self.solution.problem.dimension)
         target, weights = self.known.final(grid).ravel(), grid.weights.ravel()
-        nodes = UnitBox.of(self.solution.problem.domain).nodes(grid)
+        nodes = as_box(self.solution.problem.domain).from_unit(grid.nodes)
         lifted = self.solution.problem.lift_at(nodes, self.final_time)
         ours = self.solution.space.evaluate(nodes, self.solution.trajectory.coefficients[-1])
         difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
@@ -191,19 +197,40 @@ class Certified:
         return max(difference - delta, 0.0) / (norm + delta), upper
 
     @cached_property
-    def budget(self) -> ErrorBudget:
-        solution, functions = self.solution, self.run_bound.functions
-        rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
-        exact, nodal = self.share(
-            "certificate solution",
-            (self.key, self.final_time, self.grid, rule),
-            partial(evaluate_final, solution.problem, self.final_time, self.reference, self.grid, rule),
-        )
-        # on the grid that resolves the residual, not on the rule that the space is orthonormal in
-        projected, (final, semidiscrete) = functions.evaluate_states(solution.space.project(nodal)), self.final
-        roots = np.sqrt(self.grid.weights.ravel())
-        full = functions.apply_weights(roots)
-        return split_error(exact, full, roots, (projected, semidiscrete, final), self._norm_of(exact))
+    def exact(self) -> tuple[Array, Array]:
+        """u(T) - u_b(T) on the grid that resolves the residual and on the assembly rule, (Q,) each."""
+        problem = self.solution.problem
+        rule = TensorGrid.of_rule(self.solution.discretisation.quadrature, problem.dimension)
+        key = self.key, self.final_time, self.grid, rule
+        compute = partial(evaluate_final, problem, self.final_time, self.reference, self.grid, rule)
+        grid, nodal = self.share("certificate solution", key, compute)
+        return grid, nodal
+
+    @cached_property
+    def differences(self) -> Array:
+        """The four parts of u - u_N on the grid, by all features, truncation, evolution and time steps, (4, Q)."""
+        (exact, nodal), functions, (final, semidiscrete) = self.exact, self.run_bound.functions, self.final
+        projected, roots = functions.evaluate_states(self.solution.space.project(nodal)), self._roots
+        # R of [A b] has all of the least squares, in N + 1 rows instead of Q: the SVD inside lstsq is of that
+        weighted = functions.apply_weights(roots)
+        augmented, count = np.column_stack([weighted, roots * exact]), weighted.shape[1]
+        (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
+        coefficients = scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0]
+        best = weighted @ coefficients / roots
+        return np.array([exact - best, best - projected, projected - semidiscrete, semidiscrete - final])
+
+    @property
+    def _roots(self) -> Array:
+        """Roots of the weights of the grid, (Q,)."""
+        return np.sqrt(self.grid.weights.ravel())
+
+    @cached_property
+    def budget(self) -> dict[str, float]:
+        """Relative norms by variable.  error_retained is the norm of u - P u, so it decreases with tau."""
+        full, truncation, evolution, time = self.differences
+        differences = self._roots * np.array([full, full + truncation, evolution, time])
+        norms = np.sqrt(np.vecdot(differences, differences)) / self._norm_of(self.exact[0])
+        return dict(zip(BUDGET, norms.tolist(), strict=True))
 
     @cached_property
     def norm_matrix(self) -> Array:
@@ -267,41 +294,6 @@ class Certified:
         return float(third / 24.0 + norm * second / 8.0)
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorBudget:
-    """The four differences at the nodes, (Q,) each, with the sum u - u_N, roots of the weights (Q,), and || u ||."""
-
-    full_space: Array
-    truncation: Array
-    evolution: Array
-    time: Array
-    roots: Array
-    norm: float
-
-    @cached_property
-    def parts(self) -> dict[str, float]:
-        """Relative norms by variable.  error_retained is the norm of u - P u, so it decreases with tau."""
-        retained = self.full_space + self.truncation
-        differences = self.roots * np.array([self.full_space, retained, self.evolution, self.time])
-        norms = np.sqrt(np.vecdot(differences, differences)) / self.norm
-        return dict(zip(BUDGET, norms.tolist(), strict=True))
-
-
-def split_error(
-    exact: Array, weighted: Array, roots: Array, states: tuple[Array, Array, Array], norm: float
-) -> ErrorBudget:
-    """Split the final error u - u_b (Q,).
-
-    weighted: all features at the nodes times the weights' roots (Q, N); states: P u, semidiscrete and final, (Q,) each.
-    """
-    # R of [A b] has all of the least squares, in N + 1 rows instead of Q: the SVD inside lstsq is of that
-    augmented, count = np.column_stack([weighted, roots * exact]), weighted.shape[1]
-    (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
-    coefficients = scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0]
-    best, (projected, semidiscrete, final) = weighted @ coefficients / roots, states
-    return ErrorBudget(exact - best, best - projected, projected - semidiscrete, semidiscrete - final, roots, norm)
-
-
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
     """Return || u - P u || / || u || in the space of `run` on its validation rule.  `solved` gives u - u_b on grids."""
     features = problem.domain.features(run.dictionary, run.seed)
@@ -310,7 +302,7 @@ def compute_retained_error(problem: Problem, run: Discretisation, solved: Callab
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
     nodal, exact = solved(TensorGrid.of_rule(run.quadrature, problem.dimension), grid)
     projected = space.project(nodal)
-    nodes = UnitBox.of(problem.domain).nodes(grid)
+    nodes = as_box(problem.domain).from_unit(grid.nodes)
     difference, weights = space.evaluate(nodes, projected) - exact, grid.weights.ravel()
     return float(np.sqrt(difference**2 @ weights / (exact**2 @ weights)))
 
@@ -338,10 +330,6 @@ def _find_eigenvalue(matrix: Array, place: int, norm: Array | None = None) -> fl
     return float(scipy.linalg.eigh(matrix, norm, eigvals_only=True, subset_by_index=places)[0])
 
 
-def _read_part(name: str, run: Certified) -> float:
-    return run.budget.parts[name]
-
-
 OF_RUN: dict[str, Callable[[Certified], float]] = {
     "error_bound": lambda run: run.bound.value / run.norm_of_bound,
     "error_bound_absolute": lambda run: run.bound.value,
@@ -354,7 +342,7 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "error_upper": lambda run: run.interval[1],
     "diffusion_min": lambda run: run.diffusion_bounds[0],
     "diffusion_max": lambda run: run.diffusion_bounds[1],
-    **{name: partial(_read_part, name) for name in BUDGET},
+    **{name: lambda run, name=name: run.budget[name] for name in BUDGET},  # type: ignore[misc]
     **{name: attrgetter(name) for name in CONSTANTS if not name.startswith("diffusion")},
 }
 """Function of the run for each name in `CERTIFICATES` and `_PARTS`."""
@@ -403,11 +391,11 @@ def _has_inflow(problem: Problem, final_time: float) -> bool:
     """Return True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
     if not problem.faces:
         return False
-    box, grid = UnitBox.of(problem.domain), TensorGrid(problem.dimension, FACE_POINTS)
+    box, grid = as_box(problem.domain), TensorGrid(problem.dimension, FACE_POINTS)
     times = final_time * np.append(GOLDEN * np.arange(FACE_TIMES) % 1.0, 1.0)
     for face in problem.faces:
         axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
-        nodes, terms = box.on_face(grid, axis, side), [np.zeros(1)]
+        nodes, terms = list_face_nodes(box, grid, axis, side), [np.zeros(1)]
         if problem.advection is not None:
             terms.append((2 * side - 1) * problem.advection[axis](nodes, times) / 2.0)
         if face.transfer is not None:

@@ -20,9 +20,18 @@ import scipy  # which imports its parts when they are first used: workers would 
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.certificates.bound import bound_energy, bound_growth
-from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule, is_seen_in_space, is_seen_in_time
-from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, SpectralSpace, TensorGrid, UnitBox
+from evogt_study.pde.certificates.functions import (
+    ProblemData,
+    Reconstruction,
+    SampledBasis,
+    SpectralSpace,
+    TensorGrid,
+    TimeRule,
+    is_seen_in_space,
+    is_seen_in_time,
+)
 from evogt_study.pde.domains import Domain
+from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.runge_kutta import advance
@@ -74,7 +83,7 @@ class SpectralReference:
     def unpack(array: Array, domain: Domain) -> SpectralReference:
         """Return the reference from its packed array, for a problem on `domain`."""
         d = domain.dimension
-        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
+        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), as_box(domain).ends)
         states = array[1:, 1:].reshape(-1, *space.shape)
         return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
 
@@ -92,7 +101,7 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
             steps = most = first
             break
     for modes in _MODES[problem.dimension]:
-        space, before = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends), np.inf
+        space, before = SpectralSpace(problem.dimension, modes, as_box(problem.domain).ends), np.inf
         least = np.inf if best is None else best.delta
         while True:
             found = solve_reference(problem, final_time, space, steps)
@@ -157,7 +166,13 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         data = ProblemData.of(problem, basis.grid, start + _NODES * step)
         # rates of zero, since without any the source would be left out too
         load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
-        eigenvalues, linear = space.eigenvalues(_find_constants(data.diffusion, space.dimension)), data.homogeneous
+        # constants near the diagonal of A, for the preconditioner
+        if data.diffusion.ndim == space.dimension + 1:
+            constants = np.full(space.dimension, np.sqrt(data.diffusion.min() * data.diffusion.max()))
+        else:
+            diagonal = np.einsum("tll...->l...", data.diffusion).reshape(space.dimension, -1)
+            constants = diagonal.mean(axis=1) / len(data.diffusion)
+        eigenvalues, linear = space.eigenvalues(constants), data.homogeneous
 
         def apply_linear(v: Array, linear: ProblemData = linear) -> Array:
             return -linear.moments(None, v, None, space)
@@ -167,14 +182,6 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         state = state + step * np.tensordot(STAGES[-1], rates, axes=1)
         states.append(state)
     return np.stack(states)
-
-
-def _find_constants(diffusion: Array, dimension: int) -> Array:
-    """Return constants near the diagonal of A, (d,), for the preconditioner."""
-    if diffusion.ndim == dimension + 1:
-        return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
-    diagonal = np.einsum("tll...->l...", diffusion).reshape(dimension, -1)
-    return np.asarray(diagonal.mean(axis=1) / len(diffusion))
 
 
 def _solve_stages(

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,22 +68,14 @@ class AffineMap:
         return float(np.abs(self.slopes).max()) if np.abs(self.shifts).max() < LARGEST_SHIFT else np.inf
 
     @cached_property
-    def alike(self) -> Alike | None:
-        """z_i = +-(s x + t_i) in one direction, or None if the slopes are not alike."""
+    def alike(self) -> tuple[Array, Array, Array] | None:
+        """s (1,), signs (n,) and exp(2 t_i) (1, n) of z_i = signs_i (s x + t_i) in one direction; None for others."""
         steepness = np.abs(self.slopes[:, 0])
         # alike they are with one gamma in 1-D, where directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
             return None
         signs = np.copysign(1.0, self.slopes[:, 0])
-        return Alike(steepness[:1], signs, np.exp(_in_range(2.0 * signs * self.shifts))[None])
-
-
-class Alike(NamedTuple):
-    """z_i = signs_i (steepness x + t_i): steepness (1,), signs (n,), exponentials exp(2 t_i) (1, n)."""
-
-    steepness: Array
-    signs: Array
-    exponentials: Array
+        return steepness[:1], signs, np.exp(_in_range(2.0 * signs * self.shifts))[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +113,8 @@ class Products:
         return out
 
 
-class _Runs(NamedTuple):
-    """Nodes as sums of `outer` and, in the last coordinate, `inner`.  The first `skipped` nodes are missing."""
-
-    outer: Array
-    inner: Array
-    skipped: int = 0
+_Runs = tuple[Array, Array, int]
+"""Nodes as sums of outer and, in the last coordinate, inner ones.  The first `skipped` nodes are missing."""
 
 
 def _products(affine: AffineMap, nodes: Array) -> Products | None:
@@ -141,12 +129,13 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
         steepness, signs, outer = affine.alike
         return Products(outer, _exponentials(x, steepness[None]), 0, signs)
     runs = _tensor(x) if x.shape[1] > 1 else _uniform(x[:, 0])
-    if runs is None or FEWER * (len(runs.outer) + len(runs.inner)) > len(nodes):
+    if runs is None or FEWER * (len(runs[0]) + len(runs[1])) > len(nodes):
         return None
-    leading, rows = affine.slopes.T[: runs.outer.shape[1]], max(1, CACHE_BLOCK_ENTRIES // len(affine.slopes))
-    parts = [runs.outer[start : start + rows] for start in range(0, len(runs.outer), rows)]
-    outer = np.concatenate([_exponentials(part, leading, affine.shifts) for part in parts])
-    return Products(outer, _exponentials(runs.inner[:, None], affine.slopes.T[-1:]), runs.skipped)
+    outer, inner, skipped = runs
+    leading, rows = affine.slopes.T[: outer.shape[1]], max(1, CACHE_BLOCK_ENTRIES // len(affine.slopes))
+    parts = [outer[start : start + rows] for start in range(0, len(outer), rows)]
+    factors = np.concatenate([_exponentials(part, leading, affine.shifts) for part in parts])
+    return Products(factors, _exponentials(inner[:, None], affine.slopes.T[-1:]), skipped)
 
 
 def _uniform(x: Array) -> _Runs | None:
@@ -157,7 +146,7 @@ def _uniform(x: Array) -> _Runs | None:
         return None
     table = x.reshape(-1, run)
     fine = table[0] - table[0, 0]
-    return _Runs(table[:, :1], fine) if (table - table[:, :1] == fine).all() else None
+    return (table[:, :1], fine, 0) if (table - table[:, :1] == fine).all() else None
 
 
 def _tensor(x: Array) -> _Runs | None:
@@ -175,7 +164,7 @@ def _tensor(x: Array) -> _Runs | None:
     if not (even.all() and np.array_equal(x[:, -1], inner[places % run])):
         return None
     outer = x[[0, *starts], :-1]
-    return _Runs(outer, inner, skipped) if len(outer) == -(-(skipped + len(x)) // run) else None
+    return (outer, inner, skipped) if len(outer) == -(-(skipped + len(x)) // run) else None
 
 
 def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
@@ -288,7 +277,7 @@ class TanhDictionary(Dictionary):
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
         radius = default_radius(dimension) if self.radius is None else self.radius
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
-        return TanhFeatures(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+        return TanhFeatures(AffineMap(gamma[:, None] * directions, gamma * radius * offsets, centre), weights)
 
 
 @dataclass(frozen=True)
@@ -320,11 +309,7 @@ class LayeredDictionary(TanhDictionary):
 
     @classmethod
     def list_required_parameters(cls, given: Collection[str]) -> tuple[str, ...]:
-        return (
-            super().list_required_parameters(given)
-            if "hidden" in given
-            else (*super().list_required_parameters(given), "N1")
-        )
+        return (*super().list_required_parameters(given), *(() if "hidden" in given else ("N1",)))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -392,18 +377,12 @@ class UniformELM(TanhDictionary):
 class TanhFeatures:
     """One sampled dictionary psi: R^d -> R^N."""
 
-    slopes: Array
-    shifts: Array
-    centre: Array
+    affine: AffineMap
     weights: tuple[Array, ...]
 
     @property
     def count(self) -> int:
-        return int(self.weights[-1].shape[0] if self.weights else self.slopes.shape[0])
-
-    @cached_property
-    def _widths(self) -> tuple[int, ...]:
-        return (len(self.slopes), *(len(weight) for weight in self.weights))
+        return int(self.weights[-1].shape[0] if self.weights else self.affine.slopes.shape[0])
 
     def values(self, nodes: Array) -> Array:
         """Return psi at `nodes`, (Q, d) -> (Q, N), block by block."""
@@ -425,7 +404,7 @@ class TanhFeatures:
                 value[block], slopes[:, block] = self._evaluate_layers(s)
             else:
                 _slope(s, out=slopes[0, block])
-        return FirstOrder(value, slopes, None if self.weights else self.slopes.T)
+        return FirstOrder(value, slopes, None if self.weights else self.affine.slopes.T)
 
     def _evaluate_layers(self, s: Array) -> tuple[Array, Array]:
         """Return psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
@@ -439,9 +418,9 @@ class TanhFeatures:
 
     def second_order(self, nodes: Array) -> Jet:
         """Return psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
-        s = np.empty((len(nodes), len(self.slopes)))
+        s = np.empty((len(nodes), len(self.affine.slopes)))
         self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
-        jet = _tanh(s, self.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
+        jet = _tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
         for weight in self.weights:
             value, gradient, hessian = (part @ weight.T for part in jet)
             jet = _tanh(np.tanh(value), gradient, hessian)
@@ -450,8 +429,8 @@ class TanhFeatures:
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of nodes and the first layer there, (rows, N1).  Without `out`, the next block overwrites it."""
         activations = self.affine.tanh(nodes)
-        blocks = list(node_blocks(len(nodes), self._widths))
-        held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.slopes)))
+        blocks = list(node_blocks(len(nodes), (len(self.affine.slopes), *map(len, self.weights))))
+        held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.affine.slopes)))
         for block in blocks:
             yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
 
@@ -461,14 +440,9 @@ class TanhFeatures:
         return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
 
     @cached_property
-    def affine(self) -> AffineMap:
-        """Affine functions z of the first layer."""
-        return AffineMap(self.slopes, self.shifts, self.centre)
-
-    @cached_property
     def _sloped_weights(self) -> Array:
         """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2), for one product."""
-        return side_by_side(self.slopes.T, self.weights[0].T)
+        return side_by_side(self.affine.slopes.T, self.weights[0].T)
 
 
 def _slope(s: Array, out: Array | None = None) -> Array:

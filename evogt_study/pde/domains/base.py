@@ -137,24 +137,13 @@ class MappedFeatures:
     def first_order(self, nodes: Array) -> FirstOrder:
         """Evaluate psi and its first derivatives at `nodes` (Q, d), by the chain rule."""
         inner = self.inner.first_order(self._mapped(nodes))
-        if any(self.periodic):
-            return FirstOrder(inner.value, self._apply_chain_rule(inner.gradient, nodes))
-        if inner.directions is not None:
-            return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
-        return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
-
-    def _mapped(self, nodes: Array) -> Array:
-        """Return the coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
-        columns = []
-        for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
-            angle = 2.0 * np.pi * s
-            # a circle in the unit square, so that parameters of the features keep their meaning
-            columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
-        return np.column_stack(columns)
-
-    def _apply_chain_rule(self, gradient: Array, nodes: Array) -> Array:
-        """Return d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
-        chained, column = np.empty((len(self.widths), *gradient.shape[1:])), 0
+        if not any(self.periodic):
+            if inner.directions is not None:
+                return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
+            return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
+        # d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)
+        gradient, column = inner.gradient, 0
+        chained = np.empty((len(self.widths), *gradient.shape[1:]))
         for axis, (width, periodic) in enumerate(zip(self.widths, self.periodic, strict=True)):
             if not periodic:
                 np.divide(gradient[column], width, out=chained[axis])
@@ -164,4 +153,13 @@ class MappedFeatures:
             cosine, sine = np.pi / width * np.cos(angle), np.pi / width * np.sin(angle)
             chained[axis] = cosine[:, None] * gradient[column + 1] - sine[:, None] * gradient[column]
             column += 2
-        return chained
+        return FirstOrder(inner.value, chained)
+
+    def _mapped(self, nodes: Array) -> Array:
+        """Return the coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
+        columns = []
+        for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
+            angle = 2.0 * np.pi * s
+            # a circle in the unit square, so that parameters of the features keep their meaning
+            columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
+        return np.column_stack(columns)

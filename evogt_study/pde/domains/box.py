@@ -6,7 +6,7 @@ The unit cube is a type of its own: studies from before there were boxes keep th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -106,9 +106,8 @@ class Box(Domain):
     def quadrature(self, rule: Rule) -> Quadrature:
         unit = UnitCube(self.dimension).quadrature(rule)
         assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
-        nodes = np.asarray(self.lower) + self.widths * unit.nodes
         faces = {face: self._on_face(face, rule) for face in self.natural_faces}
-        return Quadrature(nodes, float(np.prod(self.widths)) * unit.weights, faces)
+        return Quadrature(self.from_unit(unit.nodes), float(np.prod(self.widths)) * unit.weights, faces)
 
     def _on_face(self, face: str, rule: QuadratureRule) -> Quadrature:
         axis, side = DIRECTIONS.index(face[0]), int(face[1])
@@ -124,13 +123,21 @@ class Box(Domain):
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l D_l with D_l = s, 1 - s or s (1 - s) for a lower, an upper or two Dirichlet faces."""
         factors = []
-        for axis, width in enumerate(self.widths):
+        for axis, (width, (below, above)) in enumerate(zip(self.widths, self.ends, strict=True)):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
-            below, above = (self.is_dirichlet(axis, side) for side in (0, 1))
             value = (s if below else one) * (1.0 - s if above else one)
             slope = (below * (1.0 - s if above else one) - above * (s if below else one)) / width
             factors.append((value, slope, one * (-2.0 * (below and above)) / width**2))
         return _multiply_out(factors, order)
+
+    def from_unit(self, nodes: Array) -> Array:
+        """Map points of the unit cube to the box, (Q, d)."""
+        return np.asarray(np.asarray(self.lower) + self.widths * nodes)
+
+    @property
+    def ends(self) -> tuple[tuple[bool, bool], ...]:
+        """Whether values are given on the lower and on the upper face of each direction."""
+        return tuple((self.is_dirichlet(axis, 0), self.is_dirichlet(axis, 1)) for axis in range(self.dimension))
 
     def is_dirichlet(self, axis: int, side: int) -> bool:
         """Return True if values are given on the lower (0) or upper (1) face."""
@@ -139,14 +146,9 @@ class Box(Domain):
 
     def boundary_points(self) -> Array:
         points = tensor_points([_LOOKED_AT] * self.dimension)
-        on_face = [
-            points[:, axis] == side
-            for axis in range(self.dimension)
-            for side in (0, 1)
-            if self.is_dirichlet(axis, side)
-        ]
-        chosen = points[np.any(on_face, axis=0)] if on_face else points[:0]
-        return np.asarray(np.asarray(self.lower) + self.widths * chosen)
+        sides = [(axis, side) for axis, given in enumerate(self.ends) for side in (0, 1) if given[side]]
+        on_face = [points[:, axis] == side for axis, side in sides]
+        return self.from_unit(points[np.any(on_face, axis=0)] if on_face else points[:0])
 
     def axes(self, points: int) -> tuple[Array, ...]:
         return tuple(np.linspace(low, high, points) for low, high in zip(self.lower, self.upper, strict=True))
@@ -168,6 +170,7 @@ class Box(Domain):
         return with_constant(self, dictionary, features)
 
 
+@lru_cache(maxsize=16)  # the certificates of a run ask nine times
 def as_box(domain: Domain) -> Box:
     """Return a box or the unit cube as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):

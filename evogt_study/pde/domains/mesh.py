@@ -85,26 +85,17 @@ def _find_segments(mesh: Mesh) -> tuple[Array, Array]:
     if any(len(found) != 2 for found in neighbours.values()):
         raise ProblemError("`domain.mesh` must have a boundary of closed lines, got one that branches")
     starts, ends = list[Array](), list[Array]()
-    for loop in _trace_loops(neighbours):
+    while neighbours:
+        before, vertex, loop = -1, next(iter(neighbours)), list[int]()
+        while vertex in neighbours:
+            loop.append(vertex)
+            one, two = neighbours.pop(vertex)
+            before, vertex = vertex, two if one == before else one
         # D is not smooth where segments meet, which without joining would be at every vertex of the boundary
         corners = _find_corners(mesh.vertices[loop])
         starts.append(corners)
         ends.append(np.roll(corners, -1, axis=0))
     return np.concatenate(starts), np.concatenate(ends)
-
-
-def _trace_loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
-    """Return the closed lines of boundary vertices."""
-    left, loops = dict(neighbours), []
-    while left:
-        before, vertex = -1, next(iter(left))
-        loop = list[int]()
-        while vertex in left:
-            loop.append(vertex)
-            one, two = left.pop(vertex)
-            before, vertex = vertex, two if one == before else one
-        loops.append(loop)
-    return loops
 
 
 # by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side

@@ -344,7 +344,18 @@ class Problem:
             object.__setattr__(self, "domain", UnitCube(self.dimension))
         elif self.domain.dimension != self.dimension:
             raise ParameterError("domain", f"one of dimension {self.dimension}", self.domain)
-        self._check_terms()
+        d = self.dimension
+        if isinstance(self.diffusion, Tensor) and len(self.diffusion.entries) != d:
+            raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(self.diffusion.entries)}")
+        if self.advection is not None and len(self.advection) != d:
+            raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(self.advection)}")
+        if self.potential is not None and (self.reaction is not None or self.advection is not None):
+            beside = "reaction" if self.reaction is not None else "advection"
+            raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
+        named = sorted(face.face for face in self.faces)
+        if named != sorted(self.domain.natural):
+            wanted, got = ", ".join(self.domain.natural) or "none", ", ".join(named) or "none"
+            raise ProblemError(f"`faces` must be the natural faces of the domain ({wanted}), got {got}")
 
     @property
     def plain(self) -> bool:
@@ -382,21 +393,6 @@ class Problem:
         """Return u_b at one time, (Q, d) -> (Q,), or zero without a lifting."""
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
 
-    def _check_terms(self) -> None:
-        """Raise ProblemError for terms that exclude each other."""
-        d = self.dimension
-        if isinstance(self.diffusion, Tensor) and len(self.diffusion.entries) != d:
-            raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(self.diffusion.entries)}")
-        if self.advection is not None and len(self.advection) != d:
-            raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(self.advection)}")
-        if self.potential is not None and (self.reaction is not None or self.advection is not None):
-            beside = "reaction" if self.reaction is not None else "advection"
-            raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
-        named = sorted(face.face for face in self.faces)
-        if named != sorted(self.domain.natural):
-            wanted, got = ", ".join(self.domain.natural) or "none", ", ".join(named) or "none"
-            raise ProblemError(f"`faces` must be the natural faces of the domain ({wanted}), got {got}")
-
 
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
 """Parts of the final time.  No usual modulation has a zero at 0.37."""
@@ -408,7 +404,15 @@ def check_data(problem: Problem, final_time: float | None = None) -> None:
     """Check the data of a problem without formulas.  Raises ProblemError."""
     check_boundary(problem, final_time)
     check_periodic(problem)
-    check_start(problem)
+    if problem.exact is None:
+        return
+    nodes = _find_inner_nodes(problem)
+    with np.errstate(all="ignore"):
+        exact = problem.exact(nodes, np.zeros(1))[0]
+        excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
+    if not _is_negligible(excess, scale, problem):
+        given = describe_parameters(problem)
+        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
 
 
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
@@ -493,19 +497,6 @@ def check_terms(problem: Problem, method: str) -> None:
         raise ProblemError(
             f"{method} must have a problem of scalar diffusion and source, got one with {' and '.join(extra)}"
         )
-
-
-def check_start(problem: Problem) -> None:
-    """Raise ProblemError with the measured difference if the exact solution does not start from u_0."""
-    if problem.exact is None:
-        return
-    nodes = _find_inner_nodes(problem)
-    with np.errstate(all="ignore"):
-        exact = problem.exact(nodes, np.zeros(1))[0]
-        excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
-    if not _is_negligible(excess, scale, problem):
-        given = describe_parameters(problem)
-        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
 
 
 def describe_parameters(problem: Problem) -> str:

@@ -25,7 +25,6 @@ from scipy.linalg.blas import dsyrk
 
 from evogt_study.errors import ProblemError
 from evogt_study.pde.galerkin.problem import (
-    Diffusion,
     Lifting,
     NonlinearReaction,
     Potential,
@@ -105,13 +104,9 @@ class Basis(ABC):
         """Return (b d phi_j / dx_axis, phi_i)."""
         return self.product(self.values, self.gradients[axis], nodal)
 
-    def project(self, nodal: Array) -> Array:
-        """Return (v, phi_i), nodal values (..., Q) -> (..., r)."""
-        return np.asarray((nodal * self.rule.weights) @ self.values)
-
-    def project_flux(self, axis: int, nodal: Array) -> Array:
-        """Return (q, d phi_i / dx_axis), nodal values (..., Q) -> (..., r)."""
-        return np.asarray((nodal * self.rule.weights) @ self.gradients[axis])
+    def project(self, nodal: Array, axis: int | None = None) -> Array:
+        """Return (v, phi_i), or (v, d phi_i / dx_axis), nodal values (..., Q) -> (..., r)."""
+        return np.asarray((nodal * self.rule.weights) @ (self.values if axis is None else self.gradients[axis]))
 
 
 class DenseBasis(Basis):
@@ -158,7 +153,12 @@ def operator_matrix(
     term: StiffnessTerm = compute_term,
 ) -> tuple[MatrixInTime, MatrixInTime | None]:  # fmt: skip
     """Return K, and the part of its diffusion where there are others; `profiles` of a scalar diffusion at the nodes."""
-    diffusion = _diffusion_matrix(basis, problem.diffusion, profiles, term)
+    if isinstance(problem.diffusion, Tensor):
+        upper = problem.diffusion.upper.items()
+        tensor = [_assemble(part, basis, partial(basis.tensor_term, *place)) for place, part in upper]
+        diffusion = _sum_matrices(tensor)
+    else:
+        diffusion = _assemble(problem.diffusion, basis, basis.stiffness, profiles, term)
     parts = [_assemble(b, basis, partial(basis.advection, axis)) for axis, b in enumerate(problem.advection or ())]
     if problem.linear_reaction is not None:
         parts.append(_assemble(problem.linear_reaction, basis, lambda nodal: -basis.gram(nodal)))
@@ -171,14 +171,6 @@ def operator_matrix(
         constant = diffusion(0.0) + others(0.0)
         return lambda t: constant, diffusion
     return lambda t: diffusion(t) + others(t), diffusion
-
-
-def _diffusion_matrix(basis: Basis, diffusion: Diffusion, profiles: Array | None, term: StiffnessTerm) -> MatrixInTime:
-    """Return (A grad phi_j, grad phi_i)."""
-    if isinstance(diffusion, Tensor):
-        upper = diffusion.upper.items()
-        return _sum_matrices([_assemble(part, basis, partial(basis.tensor_term, *place)) for place, part in upper])
-    return _assemble(diffusion, basis, basis.stiffness, profiles, term)
 
 
 def _assemble(
@@ -215,7 +207,7 @@ def assemble_load(
     if lifting is None:
         return load, load
     rate = moments_of(lifting.rate, nodes, basis.project)
-    fluxes = [moments_of(q, nodes, partial(basis.project_flux, axis)) for axis, q in enumerate(lifting.flux)]
+    fluxes = [moments_of(q, nodes, partial(basis.project, axis=axis)) for axis, q in enumerate(lifting.flux)]
     flux = sum_series(fluxes)
     # u_b moves to the right-hand side of the weak form (remark nonhomo)
     if lifting.lower_order is None:
@@ -387,7 +379,21 @@ def assemble(
     basis = DenseBasis(rule, space.values, space.gradients)
     faces = {face.face: basis_on_face(space, rule, face.face) for face in problem.faces}
     load, flux = assemble_load(basis, problem, faces, nodal.source)
-    lifting = None if problem.lifting is None else _assemble_lifting(space, problem.lifting, flux)
+
+    def integrate(function: Series) -> Series:  # with few times in memory at once
+        return lambda times: np.concatenate([function(part) @ rule.weights for part in split_times(times)])
+
+    lifting, u_b = None, problem.lifting
+    if u_b is not None:
+        densities = [multiply(*pair) for pair in zip(u_b.flux, u_b.gradient, strict=True)]
+        squares = multiply(u_b.value, u_b.value)
+        lifting = AssembledLifting(
+            mass=moments_of(u_b.value, rule.nodes, space.project),
+            flux=flux,
+            square=integrate(lambda times: squares(rule.nodes, times)),
+            energy=integrate(lambda times: reduce(np.add, [part(rule.nodes, times) for part in densities])),
+            nodal=lambda times: u_b.value(rule.nodes, times),
+        )
     stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
     law = problem.reaction if isinstance(problem.reaction, NonlinearReaction) else problem.potential
     return GalerkinSystem(
@@ -403,24 +409,6 @@ def basis_on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> De
     rule = quadrature.faces[name]
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
     return DenseBasis(rule, values, np.empty((0, *values.shape)))
-
-
-def _assemble_lifting(space: RetainedSpace, lifting: Lifting, flux: Series) -> AssembledLifting:
-    nodes, weights = space.quadrature.nodes, space.quadrature.weights
-    densities = [multiply(*pair) for pair in zip(lifting.flux, lifting.gradient, strict=True)]
-    squares = multiply(lifting.value, lifting.value)
-
-    def integrate(nodal: Series) -> Series:
-        # with few times in memory at once
-        return lambda times: np.concatenate([nodal(part) @ weights for part in split_times(times)])
-
-    return AssembledLifting(
-        mass=moments_of(lifting.value, nodes, space.project),
-        flux=flux,
-        square=integrate(lambda times: squares(nodes, times)),
-        energy=integrate(lambda times: reduce(np.add, [part(nodes, times) for part in densities])),
-        nodal=lambda times: lifting.value(nodes, times),
-    )
 
 
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:

@@ -79,7 +79,9 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
         starts, width = nodes[:: count // CELLS] - spacing / 2.0, count // CELLS * spacing
-        points = _choose_points(2.0 * strip / width)
+        # enough for double precision, by the strip in half widths of a cell
+        enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(2.0 * strip / width) + SPARE_POINTS
+        points = 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
         while 2 * points * CELLS < count:  # else there is little to gain
             along, coefficients, to_nodes = _chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
@@ -88,12 +90,6 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
                 return Interpolated(psi, to_nodes)
             points *= 2
     return AtNodes(features.values(nodes))
-
-
-def _choose_points(height: float) -> int:
-    """Return the number of Chebyshev points for double precision, by the strip in half widths of a cell."""
-    enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(height) + SPARE_POINTS
-    return 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
 
 
 @lru_cache(maxsize=16)  # which all runs of a study have in common
@@ -306,7 +302,16 @@ class CoefficientReference:
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
         """Return alpha(T) of the system, (r,).  Raises ProblemError."""
         if self.name == "eigendecomposition":
-            return _by_eigendecomposition(system, final_time)
+            # exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for constant K and b
+            if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
+                raise ProblemError(_NOT_STEADY)
+            # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
+            eigenvalues, basis = system.modes
+            exponents = -final_time * eigenvalues
+            # expm1 keeps the digits of phi_1 for small z; for z = 0 the limit 1 is used
+            weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
+            forced = final_time * weights * (system.load(np.zeros(1))[0] @ basis)
+            return np.asarray(basis @ (np.exp(exponents) * (system.initial @ basis) + forced))
         solution = scipy.integrate.solve_ivp(
             system.rate,
             (0.0, final_time),
@@ -321,18 +326,3 @@ class CoefficientReference:
         if not solution.success:
             raise ProblemError(f"dop853 gave up before t = {final_time:g}: {solution.message}")
         return np.asarray(solution.y[:, -1])
-
-
-# expm1 keeps the digits of (e^z - 1)/z for small z; for z = 0 the limit 1 is used
-def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
-    """Return exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for constant K and b."""
-    if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
-        raise ProblemError(_NOT_STEADY)
-    # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
-    eigenvalues, basis = system.modes
-    exponents = -final_time * eigenvalues
-    weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
-    decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (
-        system.load(np.zeros(1))[0] @ basis
-    )
-    return np.asarray(basis @ decayed)

@@ -2,7 +2,7 @@
 
 - `base`: the contract of an integrator; a start by half steps of the implicit Euler rule
 - `runge_kutta`: implicit Runge-Kutta methods by their tableau, and their steps, by Newton's method if nonlinear
-- `field_steps`: time steps of fields with nonlinear fluxes
+- `flux_system`: the Galerkin system of fields with nonlinear fluxes, and its time steps
 - `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
 - `implicit_midpoint`: the implicit midpoint rule
 - `semi_implicit`: schemes with an explicit reaction: the stabilised step for gradient flows, and imex_bdf_2

@@ -102,28 +102,32 @@ class RungeKutta(Integrator):
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
     """Return the observed states of the method of this tableau."""
-    if not (system.linear and system.autonomous and system.symmetric):
-        states = _by_solves(tableau, system, grid)
-    else:
-        states = _in_modes(tableau, system, grid)
-    return Trajectory(grid.observed_times, states)
-
-
-def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """Return the states in the eigenbasis of K, in which a step is one multiplication for each mode."""
-    eigenvalues, basis = system.modes
-    A, d, count = tableau.matrix, tableau.closing, len(tableau.matrix)
-    # modes may grow, as a reaction makes them: refused is only what a stage cannot be solved for
-    least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
-    if not least > 0.0:
-        raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
-    stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
-    factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
-    factor[eigenvalues == 0.0] = 1.0  # exactly, so that the mass is constant
-    weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
-    loads = grid.dt * system.load(tableau.times(grid).ravel()) @ basis
-    forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
-    return recurrence(factor, forcing, system.initial, basis, grid)
+    A, d, count, times = tableau.matrix, tableau.closing, len(tableau.matrix), tableau.times(grid)
+    if system.linear and system.autonomous and system.symmetric:
+        # in the eigenbasis of K a step is one multiplication for each mode
+        eigenvalues, basis = system.modes
+        # modes may grow, as a reaction makes them: refused is only what a stage cannot be solved for
+        least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
+        if not least > 0.0:
+            raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
+        stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
+        factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
+        factor[eigenvalues == 0.0] = 1.0  # exactly, so that the mass is constant
+        weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
+        loads = grid.dt * system.load(times.ravel()) @ basis
+        forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
+        return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
+    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, use it again
+    stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
+    if system.autonomous:
+        constant = system.stiffness(0.0)
+        stiffness = lambda t: constant  # noqa: E731
+    known = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
+    at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([known[t] for t in at.tolist()]))
+    # to rounding, since the closing of a method may enlarge what Newton's method leaves
+    steps = ImplicitSteps(at_hand, tolerance=1e-15)
+    states = accumulate(times, lambda z, at: steps.step(tableau, z, at, grid.dt), initial=system.initial)
+    return Trajectory(grid.observed_times, grid.observe(states))
 
 
 # The stride depends on the grid only, and a stride never starts from an observed state: to the last bit, no state
@@ -156,21 +160,6 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
         return 1, factor, forcing
     weights, whole = np.ascontiguousarray(powers[-2::-1]), len(forcing) // stride * stride
     return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing[:whole].reshape(-1, stride, len(factor)))
-
-
-def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """Return the states stage by stage, or with all coupled stages at once."""
-    times = tableau.times(grid)
-    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, use it again
-    stiffness: MatrixInTime = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
-    if system.autonomous:
-        constant = system.stiffness(0.0)
-        stiffness = lambda t: constant  # noqa: E731
-    loads = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
-    at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([loads[t] for t in at.tolist()]))
-    # to rounding, since the closing of a method may enlarge what Newton's method leaves
-    steps = ImplicitSteps(at_hand, tolerance=1e-15)
-    return grid.observe(accumulate(times, lambda z, at: steps.step(tableau, z, at, grid.dt), initial=system.initial))
 
 
 MAX_ITERATIONS = 40

@@ -61,7 +61,18 @@ class SemiImplicit(Integrator):
             lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
             lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
         )
-        trajectory = self._march(_rotate(system, basis), grid, step)
+        # the system in the coordinates basis^T alpha; K itself stays, since a step has its parts
+        lifting, reaction = system.lifting, system.reaction
+        if lifting is not None:
+            mass, flux = lifting.mass, lifting.flux
+            lifting = replace(lifting, mass=lambda times: mass(times) @ basis, flux=lambda times: flux(times) @ basis)
+        if reaction is not None:
+            reaction = replace(reaction, values=reaction.values @ basis)
+        rotated = replace(
+            system, load=lambda times: system.load(times) @ basis, initial=system.initial @ basis, lifting=lifting,
+            reaction=reaction,
+        )  # fmt: skip
+        trajectory = self._march(rotated, grid, step)
         return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
 
     def _march(self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajectory:
@@ -99,20 +110,6 @@ class SemiImplicit(Integrator):
 
     def check(self, problem: Problem) -> None:
         """Nothing is refused."""
-
-
-def _rotate(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
-    """Return the system in the coordinates basis^T alpha.  K itself stays, since a step has its parts."""
-    lifting, reaction = system.lifting, system.reaction
-    if lifting is not None:
-        mass, flux = lifting.mass, lifting.flux
-        lifting = replace(lifting, mass=lambda times: mass(times) @ basis, flux=lambda times: flux(times) @ basis)
-    if reaction is not None:
-        reaction = replace(reaction, values=reaction.values @ basis)
-    initial = system.initial @ basis
-    return replace(
-        system, load=lambda times: system.load(times) @ basis, initial=initial, lifting=lifting, reaction=reaction
-    )
 
 
 def _factorise(system: GalerkinSystem, dt: float) -> ImplicitPart:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
-from evogt_study.methods.code import UserCode
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
@@ -23,23 +23,25 @@ from evogt_study.pde.galerkin.retained_space import SVD
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.methods import recording
-from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
-from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
-from evogt_study.pde.methods.problem_method import (
+from evogt_study.pde.methods.declarations import (
     MAX_CACHED_TEXTS,
+    EvolutionParameters,
+    make_dictionary,
+    make_integrator,
+    warn_of_reach,
+)
+from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
+from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
     check_finite,
     estimate_seconds,
-    make_dictionary,
     make_quadrature,
     make_time_grid,
     report_user_errors,
 )
-from evogt_study.pde.methods.variables import warn_of_reach
 from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
-from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
@@ -53,82 +55,51 @@ NOTHING_TO_MEASURE_AGAINST = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Evolution(ProblemMethod):
-    """Evo-GTransNet (Algorithm 1) for one problem and one choice of outputs."""
+class Evolution(ProblemCase):
+    """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if the parameters do not fit together."""
 
-    references: Mapping[str, UserCode] = field(default_factory=dict)
-    checked: set[str] = field(default_factory=set, repr=False)
+    NAME = "evolution"
+    PARAMETERS = EvolutionParameters
+    RECORDABLE = recording.RECORDABLE
+    DEFAULTS: ClassVar[Values] = {
+        "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
+    }  # fmt: skip
 
-    @staticmethod
-    def of(spec: MethodSpec) -> Method:
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
-        if has_fields(spec.problem):
-            return FieldEvolutionCase.of(spec)
-        own, known = declared_parameters(EvolutionParameters), {code.reference: code for code in spec.references}
-        return Evolution.declare(spec, own, recording.RECORDABLE, references=known)
+        return FieldEvolutionCase.of(spec) if has_fields(spec.problem) else super().of(spec)
 
-    @cached_property
-    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
-        own = tuple(name for name in self.of_kinds["dictionary"] if name != "gamma")
+    @classmethod
+    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
+        own = tuple(name for name in method.of_kinds["dictionary"] if name != "gamma")
         return ("validation", "assessment", "quadrature", "dictionary", *own, "gamma", "candidate", "seed", "tau")
 
-    @cached_property
-    def defaults(self) -> Mapping[str, Value]:
-        tolerances = {"coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol}
-        return {**super().defaults, **tolerances}
-
-    @cached_property
-    def saved_times(self) -> int | tuple[float, ...]:
-        """Times of the output, or two if no output uses them, so that such runs are one."""
-        return self.output.times if recording.select_arrays(self.output) else 2
-
-    def bind(self, values: Values) -> EvolutionCase:
-        return EvolutionCase(self, values)
-
-    def list_scalar_variables(self, values: Values) -> tuple[str, ...]:
+    @classmethod
+    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
-        if self.has_final_error(values.get("reference")):
+        reference = values.get("reference")
+        if _has_final_error(method, reference):
             known.insert(0, "error")
-        own_step = values.get("reference") == references.DIFFERENCES and "reference_dt" not in values
-        if own_step or values.get("reference") in (references.ELEMENTS, references.REFINED):
+        own_step = reference == references.DIFFERENCES and "reference_dt" not in values
+        if own_step or reference in (references.ELEMENTS, references.REFINED):
             known += ["reference_error", "reference_share"]
-        known += [name for name in NORMS if name in self.output.record]
+        known += [name for name in NORMS if name in method.output.record]
         if "coefficient_reference" in values:
             known.append("coefficient_error")
         if "assessment" in values:
             known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
-        if self.source.has_potential is not False:
+        if method.source.has_potential is not False:
             known += ["energy_drop_percent", "energy_increment"]
-        return (*known, *select_certificates(self.output.record))
+        return (*known, *select_certificates(method.output.record))
 
-    def has_final_error(self, reference: Value | None) -> bool:
-        """Return True if the final error may be measured.  It is unknown for the problem of a factory."""
-        return reference not in (None, references.EXACT) or self.source.has_exact is not False
-
-    def value_text(self, name: str, value: Value) -> str:
-        code = self.references.get(str(value)) if name == "reference" else None
-        return super().value_text(name, value) if code is None else _identify_function(code)
-
-    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
-        more = ("reference_points",) if values.get("reference") in references.SIZED else ()
-        return super().list_required_parameters(values) + more
-
-
-class EvolutionCase(ProblemCase):
-    """One run of the method.
-
-    Raises ParameterError if the parameters do not fit together.
-    """
-
-    NAME = "evolution"
-    PARAMETERS = EvolutionParameters
-
-    def __init__(self, method: Evolution, values: Values) -> None:
+    def __init__(self, method: ProblemMethod, values: Values) -> None:
         super().__init__(method, values)
         # what a key needs, and what may not fit together
         self.dictionary, self.integrator = make_dictionary(values), make_integrator(values)
-        self.grid = make_time_grid(values["final_time"], values["dt"], method.saved_times)  # type: ignore[arg-type]
+        # two times if no output uses them, so that such runs are one
+        times = method.output.times if recording.select_arrays(method.output) else 2
+        self.grid = make_time_grid(values["final_time"], values["dt"], times)  # type: ignore[arg-type]
         if "coefficient_reference" in values:
             self.discretisation  # noqa: B018
 
@@ -136,11 +107,14 @@ class EvolutionCase(ProblemCase):
     def discretisation(self) -> Discretisation:
         """Dictionary, rules, time grid and integrator of the case."""
         given = self.given
+        named = given.coefficient_reference
+        settings = {key: getattr(given, f"coefficient_{key}") for key in ("rtol", "atol", "max_step")}
+        used = {key: value for key, value in settings.items() if value is not None and named != "eigendecomposition"}
         return Discretisation(
             dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # runs of all seeds are one
             tau=given.tau, quadrature=given.quadrature, validation=given.validation, grid=self.grid,
             integrator=self.integrator, assessment=given.assessment, decomposition=given.decomposition or SVD,
-            coefficient_reference=_coefficient_reference(given),
+            coefficient_reference=None if named is None else CoefficientReference(named, **used),
         )  # fmt: skip
 
     @property
@@ -169,7 +143,7 @@ class EvolutionCase(ProblemCase):
             return {}
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return {"reference": _identify_function(code)}
+            return {"reference": canonical_json(code.identity)}
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in references.SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
@@ -189,7 +163,7 @@ class EvolutionCase(ProblemCase):
         problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)
         reference = self.reference(problem)
         if reference is not None:
-            reference = references.ReferenceAmongWorkers(reference, identity)
+            reference = references.share_among_workers(reference, identity)
         output = self.method.output
         clock = recording.StageClock(share)
         share = clock if recording.STAGE_SECONDS in output.record else share
@@ -210,10 +184,10 @@ class EvolutionCase(ProblemCase):
         given = self.given
         if isinstance(given.reference, StoredSolution):
             given.reference.check(problem, self.discretisation.grid.observed_times)
-            return given.reference
+            return given.reference.as_reference()
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return references.FunctionReference(code.load(), _identify_function(code))
+            return references.make_function_reference(code.load(), canonical_json(code.identity))
         return references.make_reference(
             given.reference, problem, self.discretisation, given.reference_points, given.reference_dt
         )
@@ -227,27 +201,22 @@ class EvolutionCase(ProblemCase):
             method.output
         ):  # then no time is saved, but the times of the file must still be valid
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
-        elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
+        elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
-        key = self.checked_content
-        if key not in method.checked:  # many cases have the same problem, and looking at all of its nodes takes time
-            with np.errstate(all="ignore"):
-                self.check_problem(method.problem(self.values))
-            method.checked.add(key)
-
-    # seeds and widths are left out: they change nothing that is checked on the nodes
-    @property
-    def checked_content(self) -> str:
-        """Hash of everything that determines the outcome of `check_problem`."""
-        run, given = self.discretisation, self.given
-        return content_hash(
+        given = self.given
+        # everything that determines the outcome of `check_problem`: not seeds and widths
+        key = content_hash(
             [
-                self.method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
+                method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
                 run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
                 run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
                 given.reference or "", given.coefficient_reference or "",
             ]
         )  # fmt: skip
+        if key not in method.checked:  # many cases have the same problem, and looking at all of its nodes takes time
+            with np.errstate(all="ignore"):
+                self.check_problem(method.problem(self.values))
+            method.checked.add(key)
 
     def check_problem(self, problem: Problem) -> None:
         """Raise InputError if the problem's data and the run's parameters do not fit together."""
@@ -276,14 +245,32 @@ class EvolutionCase(ProblemCase):
         if run.assessment is not None:
             make_quadrature("assessment", run.assessment, problem)
 
+    # multiplications and additions of dense products only: what is of lower order disappears in the timing
     @property
     def work(self) -> float | None:
-        problem, given, grid = self.method.example(self.values), self.given, self.grid
+        problem, given, run = self.method.example(self.values), self.given, self.discretisation
         if problem is None:
             return None
-        flops = count_flops(self.discretisation, problem)
+        d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
+        Q, V = run.quadrature.count(d), run.validation.count(d)
+        A = 0 if run.assessment is None else run.assessment.count(d)
+        r = min(N, Q)  # in place of the rank (app:scaling)
+        layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
+        features = layers * ((1 + d) * (Q + A) + V)
+        space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
+        stiffness = d * (Q + A) * r**2
+        step: float = 2 * r**2  # states of all steps from the eigenbasis of K
+        if not problem.diffusion.steady:
+            # a Cholesky factorisation for each step
+            step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
+        rates, known = 0.0, run.coefficient_reference
+        if known is not None and known.name != "eigendecomposition":
+            rates = DOP853 * max(50, run.grid.final_time / (known.max_step or np.inf)) * step
+        reaction = (4 * r + TANH) * Q * steps if problem.potential is not None else 0
+        observed = 2 * len(run.grid.observed) * N * V
+        flops = float(features + space + stiffness + step * steps + rates + reaction + observed)
         if given.reference == references.DIFFERENCES and given.reference_points is not None:
-            own = grid.refined(given.reference_dt or given.dt / references.OWN_STEPS[references.DIFFERENCES])
+            own = run.grid.refined(given.reference_dt or given.dt / references.OWN_STEPS[references.DIFFERENCES])
             flops += finite_difference_flops(problem, given.reference_points, own.steps)
         return estimate_seconds(flops)
 
@@ -306,39 +293,9 @@ class EvolutionCase(ProblemCase):
         return float(8.0 * (layers + FRAGMENTED * most)) + reference
 
 
-# multiplications and additions of dense products only: what is of lower order disappears in the timing
-def count_flops(run: Discretisation, problem: Problem) -> float:
-    """Estimate the operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
-    d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
-    Q, V = run.quadrature.count(d), run.validation.count(d)
-    A = 0 if run.assessment is None else run.assessment.count(d)
-    r = min(N, Q)
-    layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
-    features = layers * ((1 + d) * (Q + A) + V)
-    space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
-    stiffness = d * (Q + A) * r**2
-    step: float = 2 * r**2  # states of all steps from the eigenbasis of K
-    if not problem.diffusion.steady:
-        # a Cholesky factorisation for each step
-        step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
-    rates = 0.0
-    if run.coefficient_reference is not None and run.coefficient_reference.name != "eigendecomposition":
-        rates = DOP853 * max(50, run.grid.final_time / (run.coefficient_reference.max_step or np.inf)) * step
-    reaction = (4 * r + TANH) * Q * steps if problem.potential is not None else 0
-    observed = 2 * len(run.grid.observed) * N * V
-    return float(features + space + stiffness + step * steps + rates + reaction + observed)
-
-
-def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference | None:
-    name = given.coefficient_reference
-    settings = {"rtol": given.coefficient_rtol, "atol": given.coefficient_atol, "max_step": given.coefficient_max_step}
-    used = {key: value for key, value in settings.items() if value is not None and name != "eigendecomposition"}
-    return None if name is None else CoefficientReference(name, **used)
-
-
-def _identify_function(code: UserCode) -> str:
-    """Return the identity of a user function as canonical JSON."""
-    return canonical_json(code.identity)
+def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
+    """Return True if the final error may be measured.  It is unknown for the problem of a factory."""
+    return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same

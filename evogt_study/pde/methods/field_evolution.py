@@ -13,19 +13,24 @@ import numpy as np
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import UserCode
+from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.domains import Box
-from evogt_study.pde.galerkin.flux_system import FieldSpace, FluxSystem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.integrators.field_steps import FieldSolution, check_integrator, march_fields
-from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
+from evogt_study.pde.integrators.flux_system import (
+    FieldSolution,
+    FieldSpace,
+    FluxSystem,
+    check_integrator,
+    march_fields,
+)
+from evogt_study.pde.methods.declarations import EvolutionParameters, make_dictionary, make_integrator
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
     check_finite,
     estimate_seconds,
-    make_dictionary,
     make_quadrature,
     make_time_grid,
 )
@@ -35,9 +40,10 @@ from evogt_study.pde.pipeline import Discretisation, Reference, Share, compute_s
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import choice, integer, parameter_field, same_as
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values
+from evogt_study.schema.values import Values
 
-_REFERENCES = references.EXACT, references.REFINED, references.ELEMENTS
+_COMPUTED = references.REFINED, references.ELEMENTS
+_REFERENCES = references.EXACT, *_COMPUTED
 _TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
@@ -131,49 +137,30 @@ class FieldParameters:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class FieldMethod(ProblemMethod):
-    """The method for one problem with several fields or nonlinear fluxes."""
-
-    solves_fields = True
-
-    def __post_init__(self) -> None:
-        if shared_names := set(self.field_names) & set(self.parameters):
-            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        """Names of the fields."""
-        statement = self.source.statement
-        assert isinstance(statement, FieldProblem)  # noqa: S101
-        return statement.names
-
-    @cached_property
-    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
-        dictionary = ("quadrature", "dictionary", *self.of_kinds.get("dictionary", ()), "seed", "tau")
-        return tuple(name for name in dictionary if name in self.parameters)
-
-    def list_required_parameters(self, values: Values) -> tuple[str, ...]:
-        more = ("reference_points",) if values.get("reference") == references.ELEMENTS else ()
-        return super().list_required_parameters(values) + more
-
-    def is_measured(self, reference: Value | None) -> bool:
-        """Return True if errors are measured."""
-        return bool(self.source.has_exact) or reference in (references.REFINED, references.ELEMENTS)
-
-    def list_scalar_variables(self, values: Values) -> tuple[str, ...]:
-        reference = values.get("reference")
-        errors = ("error", *(f"error_{name}" for name in self.field_names)) if self.is_measured(reference) else ()
-        own = ("reference_error",) if reference in (references.REFINED, references.ELEMENTS) else ()
-        return (*errors, *own, *self.kind.SCALARS)
-
-
 class FieldCase(ProblemCase):
     """One run for several fields or nonlinear fluxes."""
 
-    METHOD = FieldMethod
+    SOLVES_FIELDS = True
     RECORDABLE = ("error_history", "field", "integral_history")
-    method: FieldMethod
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:
+        method = super().of(spec)
+        if shared_names := {*method.source.field_names} & {*method.parameters}:  # type: ignore[attr-defined]
+            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
+        return method
+
+    @classmethod
+    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
+        dictionary = ("quadrature", "dictionary", *method.of_kinds.get("dictionary", ()), "seed", "tau")
+        return tuple(name for name in dictionary if name in method.parameters)
+
+    @classmethod
+    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
+        own = ("reference_error",) if values.get("reference") in _COMPUTED else ()
+        is_measured = method.source.has_exact or own
+        errors = ("error", *(f"error_{name}" for name in method.source.field_names)) if is_measured else ()
+        return (*errors, *own, *cls.SCALARS)
 
     @property
     def observed(self) -> TimeGrid:
@@ -188,7 +175,8 @@ class FieldCase(ProblemCase):
         return newton.tolerance, newton.factors == _KEPT
 
     def check_problem(self, data: FieldData) -> None:
-        if not self.method.is_measured(self.values.get("reference")) and "error_history" in self.method.output.record:
+        is_measured = self.method.source.has_exact or self.values.get("reference") in _COMPUTED
+        if not is_measured and "error_history" in self.method.output.record:
             raise StudyError("`record` must leave out error_history without exact solution or reference")
 
     @abstractmethod
@@ -205,54 +193,44 @@ class FieldCase(ProblemCase):
 
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
-        solution = self.solve(data, share)
-        variables = scalar_data(self.diagnose(solution))
-        reference = self.make_reference(data)
-        if reference is not None or data.problem.has_exact:
-            variables |= self._measure_errors(data, solution, reference)
-        return check_finite(self._add_outputs(data, solution, variables))
-
-    def _measure_errors(
-        self, data: FieldData, solution: FieldSolution, reference: Reference | None
-    ) -> dict[str, Datum]:
-        rule, times = data.domain.quadrature(self.given.validation), self.observed.observed_times
-        variables = dict[str, Datum]()
-        if reference is not None:
-            reference = references.ReferenceAmongWorkers(reference, self.method.problem_identity(self.values))
-            known = reference(rule.nodes, times)
-            variables |= scalar_data({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
-        else:
-            known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
-        pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
-        errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
-        variables |= scalar_data({"error": errors[-1].max()})
-        for name, each in zip(data.problem.names, errors[-1], strict=True):
-            about = {"long_name": f"relative L2 error of {name} at the final time", "units": "1"}
-            variables[f"error_{name}"] = Datum((), np.asarray(each), about)
-        if "error_history" in self.method.output.record:
-            variables["error_history"] = Datum(("time",), errors[self.observed.saved_positions].max(axis=1))
-        return variables
-
-    def _add_outputs(self, data: FieldData, solution: FieldSolution, variables: dict[str, Datum]) -> Record:
-        wanted, grid = self.method.output.record, self.observed
+        solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
+        variables, saved, names = scalar_data(self.diagnose(solution)), grid.saved_positions, data.problem.names
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
-        saved, names = grid.saved_positions, data.problem.names
+        reference, rule, times = self.make_reference(data), data.domain.quadrature(self.given.validation), None
+        if reference is not None:
+            times = grid.observed_times
+            reference = references.share_among_workers(reference, self.method.problem_identity(self.values))
+            known = reference.values(rule.nodes, times)
+            variables |= scalar_data({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
+        elif data.problem.has_exact:
+            times = grid.observed_times
+            known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
+        if times is not None:
+            pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
+            errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
+            variables |= scalar_data({"error": errors[-1].max()})
+            for name, each in zip(names, errors[-1], strict=True):
+                variables[f"error_{name}"] = _describe((), each, f"relative L2 error of {name} at the final time")
+            if "error_history" in wanted:
+                variables["error_history"] = Datum(("time",), errors[saved].max(axis=1))
         if "integral_history" in wanted:
             rule = solution.system.rule
             integrals = solution.evaluate(rule.nodes)[saved] @ rule.weights
             for name, each in zip(names, integrals.T, strict=True):
-                about = {"long_name": f"integral of {name} over the domain", "units": "1"}
-                variables[f"integral_{name}"] = Datum(("time",), each.copy(), about)
+                variables[f"integral_{name}"] = _describe(("time",), each.copy(), f"integral of {name} over the domain")
         if "field" in wanted:
             axes = data.problem.domain.axes(self.method.output.grid)
             nodes = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
             shape, values = (len(saved), *map(len, axes)), solution.evaluate(nodes)[saved]
-            dims = ("time", *SPACE[: len(axes)])
             for a, name in enumerate(names):
-                about = {"long_name": f"field {name}", "units": "1"}
-                variables[name] = Datum(dims, values[:, a].reshape(shape), about)
+                dims = ("time", *SPACE[: len(axes)])
+                variables[name] = _describe(dims, values[:, a].reshape(shape), f"field {name}")
             coordinates |= {x: Datum((x,), along) for x, along in zip(SPACE, axes, strict=False)}
-        return Record(variables, coordinates)
+        return check_finite(Record(variables, coordinates))
+
+
+def _describe(dims: tuple[str, ...], values: Any, long_name: str) -> Datum:
+    return Datum(dims, np.asarray(values), {"long_name": long_name, "units": "1"})
 
 
 class FieldEvolutionCase(FieldCase):
@@ -290,7 +268,7 @@ class FieldEvolutionCase(FieldCase):
 
     @property
     def work(self) -> float | None:
-        run, count = self.discretisation, len(self.method.field_names)
+        run, count = self.discretisation, len(self.method.source.field_names)
         d = self.method.source.dimension or 1
         r, Q = min(run.dictionary.N, run.quadrature.count(d)), run.quadrature.count(d)
         space = count * (2 * Q * run.dictionary.N**2 + 20 * run.dictionary.N**3)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from evogt_study.pde.baselines import finite_difference as differences
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.methods.baseline import BaselineCase, StepParameters
-from evogt_study.pde.methods.parameters import EvolutionParameters, make_integrator
+from evogt_study.pde.methods.declarations import VARIABLES, EvolutionParameters, make_integrator
+from evogt_study.pde.methods.problem_method import BaselineCase, StepParameters
 from evogt_study.pde.methods.recording import measure_energies
-from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.parameters import integer, parameter_field, same_as
 from evogt_study.schema.records import Datum, Record
 

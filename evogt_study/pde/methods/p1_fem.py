@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import finite_elements as elements
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.integrators.field_steps import FieldSolution
-from evogt_study.pde.methods.baseline import BaselineCase, StepParameters
+from evogt_study.pde.integrators.flux_system import FieldSolution
 from evogt_study.pde.methods.field_evolution import FieldCase, FieldParameters, Newton, has_fields
-from evogt_study.pde.methods.problem_method import estimate_seconds
+from evogt_study.pde.methods.problem_method import BaselineCase, StepParameters, estimate_seconds
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldData
 from evogt_study.schema.parameters import integer, parameter_field, real, same_as
@@ -110,7 +109,8 @@ class PodGalerkin(P1FiniteElements):
 
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
-        elements.check_linear(problem)
+        if not problem.is_linear:
+            raise ProblemError("pod_galerkin must have a reaction that is linear in u")
         if self.training_time > self.given.final_time:
             raise ParameterError("training_time", "at most final_time", self.training_time)
 
@@ -144,7 +144,7 @@ class P1Fields(FieldCase):
     def work(self) -> float | None:
         d = self.method.source.dimension or 1
         assembled = 500 * elements.count_nodes(d, self.given.unknowns, self.given.degree)
-        return estimate_seconds(float(len(self.method.field_names) ** 2 * 4 * assembled * self.observed.steps))
+        return estimate_seconds(float(len(self.method.source.field_names) ** 2 * 4 * assembled * self.observed.steps))
 
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
         return elements.element_fields(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -21,26 +22,31 @@ from evogt_study.methods.code import UserCode, read_signature
 from evogt_study.methods.function import to_argument
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
 from evogt_study.pde import problems
-from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.pde.baselines.references import SIZED
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
 from evogt_study.pde.domains import UnitCube, domain_content
 from evogt_study.pde.galerkin.problem import Problem, check_data
-from evogt_study.pde.methods.parameters import list_kinds, with_kinds
-from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
-from evogt_study.pde.numerics import Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
+from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.methods.declarations import (
+    KEYWORDS,
+    MAX_CACHED_TEXTS,
+    VARIABLES,
+    EvolutionParameters,
+    list_kinds,
+    with_kinds,
+)
+from evogt_study.pde.methods.recording import sample_fields, scalar_data
+from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.pde.problems.terms import GridTable
-from evogt_study.schema.parameters import Parameter, declared_parameters, get_defaults, make_typed, real
-from evogt_study.schema.records import Record
+from evogt_study.schema.parameters import Parameter, declared_parameters, get_defaults, make_typed, real, same_as
+from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
 
-MAX_CACHED_TEXTS = 1024
-"""Maximum number of texts, dictionaries or time grids in a cache of the planning.  Neighbouring cases share them.
-Without the cache, the keys of the cases take twice the time."""
 OF_FORMULAS = "parameter of the problem's formulas"
 """Comment of a parameter of formulas in a result."""
 _LETTERS = (
@@ -74,6 +80,11 @@ class ProblemSource:
     def feature_dimension(self) -> int:
         """Number of coordinates that features see, for a problem in formulas."""
         return 0 if self.statement is None else self.statement.domain.feature_dimension
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the fields of a problem with several fields or nonlinear fluxes."""
+        return self.statement.names if isinstance(self.statement, FieldProblem) else ()
 
     @staticmethod
     def of(given: object) -> ProblemSource:
@@ -172,35 +183,32 @@ class Usage:
 
 @dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
-    """A method of this package for one problem and one choice of outputs."""
+    """A method of this package for one problem and one choice of outputs.  `kind` is the class of its cases."""
 
     variables: ClassVar[Mapping[str, Variable]] = VARIABLES
     keywords: ClassVar[tuple[str, ...]] = KEYWORDS
-    solves_fields: ClassVar[bool] = False
-    """True if it solves problems with several fields or nonlinear fluxes, and no others."""
 
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
     kind: Any = field(default=None, kw_only=True)
-    """The class of its cases."""
+    references: Mapping[str, UserCode] = field(default_factory=dict, kw_only=True)
+    """User functions that are reference solutions, by the text that names them."""
     of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
     known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
+    checked: set[str] = field(default_factory=set, repr=False, kw_only=True)
 
     @classmethod
     def declare(
-        cls,
-        spec: MethodSpec,
-        parameters: Mapping[str, Parameter],
-        recordable: tuple[str, ...],
-        directions: int = 0,
-        **more: Any,
-    ) -> Self:
+        cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...], directions: int = 0,
+        *, solves_fields: bool = False, **more: Any,
+    ) -> Self:  # fmt: skip
         """Make the method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
 
-        directions: of its features, besides the directions of space.
+        directions: of its features, besides the directions of space.  solves_fields: it solves problems with several
+        fields or nonlinear fluxes, and no others.
 
         Raises StudyError if the problem or an output does not exist.
         """
@@ -211,7 +219,7 @@ class ProblemMethod(Method):
                 "[problem] table"
             )
         source, output = ProblemSource.of(spec.problem), spec.output or Output()
-        if isinstance(source.statement, FieldProblem) and not cls.solves_fields:
+        if isinstance(source.statement, FieldProblem) and not solves_fields:
             raise StudyError(f"the method {spec.method} must have a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
@@ -226,7 +234,8 @@ class ProblemMethod(Method):
         if source.dimension is not None and "radius" in parameters:  # the default follows the dimension
             radius = default_radius(source.dimension + directions)
             parameters = {**parameters, "radius": replace(parameters["radius"], default=radius)}
-        return cls(source, output, {**parameters, **own}, of_kinds=of_kinds, **more)
+        references = {code.reference: code for code in spec.references}
+        return cls(source, output, {**parameters, **own}, of_kinds=of_kinds, references=references, **more)
 
     def bind(self, values: Values) -> BoundCase:
         case: BoundCase = self.kind(self, values)
@@ -234,7 +243,18 @@ class ProblemMethod(Method):
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         needed = [kind.list_required_parameters(values) for kind in list_kinds(self.parameters, values)]
+        if self.kind is not None and values.get("reference") in SIZED and "reference_points" in self.parameters:
+            needed.append(("reference_points",))
         return (*super().list_required_parameters(values), *(name for names in needed for name in names))
+
+    @cached_property
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        stages: tuple[str, ...] = self.kind.list_stage_parameters(self)
+        return stages
+
+    def list_scalar_variables(self, values: Values) -> tuple[str, ...] | None:
+        scalars: tuple[str, ...] | None = None if self.kind is None else self.kind.list_scalars(self, values)
+        return scalars
 
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
@@ -247,7 +267,7 @@ class ProblemMethod(Method):
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
         """Default values of the parameters."""
-        return get_defaults(self.parameters)
+        return {**get_defaults(self.parameters), **getattr(self.kind, "DEFAULTS", {})}
 
     def find_usage(self, case: ProblemCase) -> Usage:
         """Return how a case with this dictionary and integrator uses its parameters."""
@@ -283,6 +303,8 @@ class ProblemMethod(Method):
 
     def value_text(self, name: str, value: Value) -> str:
         """Return the value of a parameter as canonical JSON."""
+        if name == "reference" and (code := self.references.get(str(value))) is not None:
+            return canonical_json(code.identity)
         return canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
 
     def written_name(self, name: str) -> str:
@@ -363,12 +385,15 @@ class ProblemCase(BoundCase):
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
     """Version of the method.  It grows if equal parameters give other numbers, or if a default changes."""
-    METHOD: ClassVar[type[ProblemMethod]]
     PARAMETERS: ClassVar[Any]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0
     """Directions of its features besides the directions of space."""
+    SOLVES_FIELDS: ClassVar[bool] = False
+    """True if it solves problems with several fields or nonlinear fluxes, and no others."""
+    DEFAULTS: ClassVar[Values] = {}
+    """Values of undeclared defaults, which do not enter a key either."""
 
     def __init__(self, method: Any, values: Values) -> None:
         self.method, self.values = method, values
@@ -377,7 +402,20 @@ class ProblemCase(BoundCase):
     def of(cls, spec: MethodSpec) -> Method:
         """Make the method whose cases these are.  Raises StudyError if the problem or an output does not exist."""
         own = declared_parameters(cls.PARAMETERS)
-        return cls.METHOD.declare(spec, own, cls.RECORDABLE, cls.DIRECTIONS_OF_TIME, kind=cls)
+        return ProblemMethod.declare(
+            spec, own, cls.RECORDABLE, cls.DIRECTIONS_OF_TIME, solves_fields=cls.SOLVES_FIELDS, kind=cls
+        )
+
+    @classmethod
+    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
+        """Return the single numbers that a record has."""
+        return (*(() if method.source.has_exact is False else ("error",)), *cls.SCALARS)
+
+    @classmethod
+    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
+        """Return the parameters of stages that cases share, by default of the problem: the method's are alike."""
+        own = {*declared_parameters(cls.PARAMETERS)}.union(*method.of_kinds.values())
+        return (*method.source.parameters, *(name for name in method.parameters if name in own))
 
     @cached_property
     def given(self) -> Any:
@@ -449,18 +487,6 @@ def estimate_seconds(flops: float) -> float:
     return 1e-3 + flops / 3e10
 
 
-def make_dictionary(values: Values) -> Dictionary:
-    """Return the dictionary of a case.  Raises ParameterError."""
-    name = str(values["dictionary"])
-    family = FAMILIES[name]
-    return _make_dictionary(family, name, *[(own, values[own]) for own in family.parameters() if own in values])
-
-
-@lru_cache(maxsize=MAX_CACHED_TEXTS)
-def _make_dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
-    return family(name, **dict(own))
-
-
 # NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean
 def check_finite(record: Record) -> Record:
     """Return the record itself.  Raises DivergedError if a number in it is not finite.
@@ -509,3 +535,74 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
         return problem.domain.quadrature(rule)
     except ParameterError as error:
         raise ParameterError(name, error.wanted, error.got) from None
+
+
+_NODE_FLOPS = 200
+"""Operations for each validation node.  Timed cases scale all predictions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepParameters:
+    """Parameters of each baseline with time steps."""
+
+    validation: Rule = same_as(EvolutionParameters, "validation")
+    dt: float = same_as(EvolutionParameters, "dt")
+    final_time: float = same_as(EvolutionParameters, "final_time")
+
+
+# baselines share no stage except the problem: their matrices depend on all of their parameters
+class BaselineCase(ProblemCase):
+    """One case of a baseline."""
+
+    def check_problem(self, problem: Problem) -> None:
+        record = self.method.output.record
+        if problem.exact is None and "error_history" in record:
+            raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
+        if problem.potential is None and "free_energy_history" in record:
+            raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        return {"problem": self.method.problem_identity(self.values)}
+
+    @property
+    def work(self) -> float | None:
+        problem = self.method.example(self.values)
+        if problem is None:
+            return None
+        return estimate_seconds(self.flops(problem) + _NODE_FLOPS * self.given.validation.count(problem.dimension))
+
+    @abstractmethod
+    def flops(self, problem: Problem) -> float:
+        """Estimate the operations of the solution."""
+
+    def run(self, share: Share) -> Record:
+        return check_finite(self.solve(self.method.shared_problem(self.values, share)))
+
+    @abstractmethod
+    def solve(self, problem: Problem) -> Record:
+        """Solve the case."""
+
+    # one evaluation at the validation nodes for all times and all that is measured there
+    def measure(self, problem: Problem, evaluate: Callable[[Array], Array], scalars: Mapping[str, float]) -> Record:
+        """Return the outputs of a solution, nodes (P, d) -> values at the observed times (S, P), and these numbers."""
+        grid, wanted = self.observed, self.method.output.record
+        rule, saved = problem.domain.quadrature(self.given.validation), grid.saved_positions
+        values = evaluate(rule.nodes)
+        initial = relative_errors(values[:1], problem.initial(rule.nodes)[None, :], rule.weights)
+        variables = scalar_data({"initial_error": initial[0]})
+        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
+        if problem.exact is not None:
+            errors = relative_errors(values, problem.exact(rule.nodes, grid.observed_times), rule.weights)
+            variables |= scalar_data({"error": errors[-1]})
+            if "error_history" in wanted:
+                variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
+        if "validation_values" in wanted:
+            variables["validation_values"] = Datum(("node",), values[-1])
+            coordinates["weight"] = Datum(("node",), rule.weights)
+        if "field" in wanted:
+            data, axes = sample_fields(
+                lambda nodes: evaluate(nodes)[saved], problem, grid.saved_times, self.method.output.grid
+            )
+            variables, coordinates = variables | data, coordinates | axes
+        return Record(variables | scalar_data(scalars), coordinates)

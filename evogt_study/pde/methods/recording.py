@@ -15,7 +15,7 @@ from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFI
 from evogt_study.pde.certificates.reference import SpectralReference, find_reference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
-from evogt_study.pde.methods.variables import VARIABLES, measure_reach
+from evogt_study.pde.methods.declarations import VARIABLES, measure_reach
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
@@ -80,30 +80,18 @@ def select_arrays(output: Output) -> tuple[str, ...]:
 
 def make_record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
     """Return scalars, certificates, the requested histories at the saved times, and their coordinates."""
-    wanted, times = select_arrays(output), solution.discretisation.grid.saved_times
-    variables = {**measure_scalars(solution), **certified, **select_histories(solution, wanted)}
-    coordinates = {"time": Datum(("time",), times)} if wanted else {}
-    if "field" in wanted:
-        saved = solution.discretisation.grid.saved_positions
-        data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], solution.problem, times, output.grid)
-        variables, coordinates = variables | data, coordinates | axes
-    return Record(variables, coordinates)
-
-
-def measure_scalars(solution: Solution) -> dict[str, Datum]:
-    """Return the scalars that the run measured."""
-    space = solution.space
-    known: dict[str, float] = {
+    space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
+    energies = trajectory.energies if problem.potential is not None else None
+    known: dict[str, float] = {"error": solution.errors[-1]} if solution.has_final_error else {}
+    known |= {
         "initial_error": solution.errors[0],
         "rank": space.rank,
         "retained_condition": space.condition,
         "raw_resolution": solution.svd.raw_resolution,
         "mass_defect": space.mass_defect,
         "quadrature_defect": solution.quadrature_defect,
-        **measure_reach(solution.discretisation.dictionary, solution.problem.dimension),
+        **measure_reach(solution.discretisation.dictionary, problem.dimension),
     }
-    if solution.has_final_error:
-        known = {"error": solution.errors[-1], **known}
     if solution.coefficient_error is not None:
         known["coefficient_error"] = solution.coefficient_error
     if solution.cross_grid is not None:
@@ -113,8 +101,26 @@ def measure_scalars(solution: Solution) -> dict[str, Datum]:
         known["reference_error"] = solution.reference_error
         if solution.has_final_error and solution.errors[-1] > 0.0:
             known["reference_share"] = solution.reference_error / solution.errors[-1]
-    energies = _free_energies(solution)
-    return scalar_data(known | ({} if energies is None else measure_energies(energies)) | {**solution.norms})
+    known |= {**({} if energies is None else measure_energies(energies)), **solution.norms}
+    wanted, grid = select_arrays(output), solution.discretisation.grid
+    saved, times = grid.saved_positions, grid.saved_times
+    makers: dict[str, Callable[[], Array | None]] = {
+        "error_history": lambda: solution.errors[saved] if solution.has_final_error else None,
+        "energy_history": lambda: energy_history(system, trajectory)[saved],
+        "norm_history": lambda: norm_history(system, trajectory)[saved],
+        "free_energy_history": lambda: None if energies is None else energies[list(grid.saved)],
+        "coefficients": lambda: trajectory.coefficients[saved],
+        "reference_coefficients": lambda: solution.reference_state,
+        "singular_values": lambda: solution.svd.singular_values,
+    }
+    made = {name: make() for name, make in makers.items() if name in wanted}
+    histories = {name: Datum(VARIABLES[name].dims, values) for name, values in made.items() if values is not None}
+    variables = {**scalar_data(known), **certified, **histories}
+    coordinates = {"time": Datum(("time",), times)} if wanted else {}
+    if "field" in wanted:
+        data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], problem, times, output.grid)
+        variables, coordinates = variables | data, coordinates | axes
+    return Record(variables, coordinates)
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
@@ -123,34 +129,12 @@ def check_norms(problem: Problem, wanted: Collection[str]) -> None:
         raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
 
-def _free_energies(solution: Solution) -> Array | None:
-    """Return E_q after every step, (steps + 1,), or None for a problem without a potential."""
-    return solution.trajectory.energies if solution.problem.potential is not None else None
-
-
 def measure_energies(energies: Array) -> dict[str, float]:
     """Return the decrease of the energy in percent, and its largest increment between two steps."""
     scalars = {"energy_increment": float(np.diff(energies).max())}
     if energies[0] == 0.0:  # there is nothing to take a percentage of
         return scalars
     return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
-
-
-def select_histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
-    """Return the `wanted` variables over time, mode or feature that the run has, at the saved times."""
-    trajectory, system, grid = solution.trajectory, solution.system, solution.discretisation.grid
-    positions, energies = grid.saved_positions, _free_energies(solution)
-    makers: dict[str, Callable[[], Array | None]] = {
-        "error_history": lambda: solution.errors[positions] if solution.has_final_error else None,
-        "energy_history": lambda: energy_history(system, trajectory)[positions],
-        "norm_history": lambda: norm_history(system, trajectory)[positions],
-        "free_energy_history": lambda: None if energies is None else energies[list(grid.saved)],
-        "coefficients": lambda: trajectory.coefficients[positions],
-        "reference_coefficients": lambda: solution.reference_state,
-        "singular_values": lambda: solution.svd.singular_values,
-    }
-    made = {name: make() for name, make in makers.items() if name in wanted}
-    return {name: Datum(VARIABLES[name].dims, values) for name, values in made.items() if values is not None}
 
 
 # evaluated at once at all nodes: features cost most, and are the same for all times

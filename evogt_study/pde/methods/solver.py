@@ -20,12 +20,10 @@ from evogt_study.methods.function import PROBLEM, FunctionCase, FunctionMethod, 
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.returned import to_record
 from evogt_study.methods.streams import Common
-from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.parameters import EvolutionParameters
+from evogt_study.pde.methods.declarations import VARIABLES, EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
-from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.pde.numerics import Array, Quadrature
+from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Datum, Record
@@ -111,14 +109,10 @@ class UserSolverCase(FunctionCase):
         supplied = {name: each for name, each in made.items() if name in method.names}
         solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, supplied))
         record = to_record(rest) if rest or solution is None else Record({}, {})
-        if solution is not None:
-            record = self.add_errors(record, np.asarray(solution, dtype=float), problem, rule)
-        return self.to_checked(record)
-
-    def add_errors(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
-        """Return the record with the errors of `u`.  Raises ReturnError if `u` has another shape than the nodes."""
-        computed_names = [name for name in JUDGED if name in record.variables]
-        if computed_names:
+        if solution is None:
+            return self.to_checked(record)
+        u, wanted = np.asarray(solution, dtype=float), method.output.record
+        if computed_names := [name for name in JUDGED if name in record.variables]:
             raise ReturnError(
                 f"the method returned `{computed_names[0]}` beside `u`, from which it follows. Leave it out"
             )
@@ -127,19 +121,18 @@ class UserSolverCase(FunctionCase):
             raise ReturnError(
                 f"the method returned `u` of shape {u.shape}; at the nodes it has {shapes[0]} or {shapes[1]}"
             )
-        values, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
+        at_nodes, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
         variables, coordinates = dict(record.variables), dict(record.coordinates)
-        wanted = self.method.output.record
         if problem.exact is not None:
-            errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
+            errors = relative_errors(at_nodes, problem.exact(rule.nodes, times), rule.weights)
             variables["error"] = Datum((), np.asarray(errors[-1]))
             if u.ndim == 2 and "error_history" in wanted:
                 variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors)
                 coordinates["time"] = Datum(("time",), times)
         if "validation_values" in wanted:
-            variables["validation_values"] = Datum(("node",), values[-1])
+            variables["validation_values"] = Datum(("node",), at_nodes[-1])
             coordinates["weight"] = Datum(("node",), rule.weights)
-        return replace(record, variables=variables, coordinates=coordinates)
+        return self.to_checked(replace(record, variables=variables, coordinates=coordinates))
 
 
 def _split_returned(returned: Any) -> tuple[Any, Any]:

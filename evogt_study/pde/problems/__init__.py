@@ -8,8 +8,7 @@
 - `formula_problem`: `FormulaProblem`, a problem in formulas; the problems of the paper
 - `fields`: `Field`, problems with several fields or nonlinear fluxes
 - `terms`: the shape of a problem in a study file; terms of the equation; domain and boundary data
-- `expressions`: separation of time and space
-- `weak_form`: symbolic derivatives checked against weak derivatives
+- `expressions`: separation of time and space; symbolic derivatives checked against weak derivatives
 
 The names below are imported when they are first used, because SymPy takes half a second to import.
 """

@@ -21,7 +21,6 @@ from evogt_study.errors import FormulaError, ParameterError, ProblemError, short
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import as_box
-from evogt_study.pde.galerkin.flux_system import FaceTerm
 from evogt_study.pde.galerkin.problem import (
     Lifting,
     NaturalFace,
@@ -305,25 +304,26 @@ def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     reaction = [f"({table.get('reaction', '0')})"]
     for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
         reaction.append(f"({b})*{slope}")
+    # flux = A grad u of a scalar, of a diagonal or of rows
+    diffusion, slopes = table.get("diffusion", "1"), solution[1 : 1 + d]
+    if "flux" in table:
+        flux = tuple(table["flux"])
+    elif isinstance(diffusion, str):
+        flux = tuple(f"({diffusion})*{slope}" for slope in slopes)
+    elif len(diffusion) != d:
+        raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shorten(diffusion)}")
+    else:
+        rows = [[row] if isinstance(row, str) else row for row in diffusion]
+        if all(len(row) == 1 for row in rows) and d > 1:
+            flux = tuple(f"({row[0]})*{slope}" for row, slope in zip(rows, slopes, strict=True))
+        else:
+            flux = tuple(" + ".join(f"({a})*{slope}" for a, slope in zip(row, slopes, strict=True)) for row in rows)
     field = Field(
-        tuple(table["flux"]) if "flux" in table else _write_flux(table.get("diffusion", "1"), d),
+        flux,
         " - ".join(reaction),
         **{name: table[name] for name in ("source", "initial", "exact", "lifting") if name in table},
     )
     return FieldProblem(fields=(("u", field),), **kept)
-
-
-def _write_flux(diffusion: Any, d: int) -> tuple[str, ...]:
-    """Return A grad u."""
-    slopes = [f"u_{x}" for x in SPACE[:d]]
-    if isinstance(diffusion, str):
-        return tuple(f"({diffusion})*{slope}" for slope in slopes)
-    if len(diffusion) != d:
-        raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shorten(diffusion)}")
-    rows = [[row] if isinstance(row, str) else row for row in diffusion]
-    if all(len(row) == 1 for row in rows) and d > 1:
-        return tuple(f"({row[0]})*{slope}" for row, slope in zip(rows, slopes, strict=True))
-    return tuple(" + ".join(f"({a})*{slope}" for a, slope in zip(row, slopes, strict=True)) for row in rows)
 
 
 def _has_names(formulas: Any, names: tuple[str, ...]) -> bool:
@@ -430,9 +430,6 @@ def _derive_slots(
     }
 
 
-Evaluated = Callable[[Mapping[str, Any]], list[Any]]
-
-
 @dataclass(frozen=True, eq=False)
 class FieldData:
     """A problem for parameter values: coefficients c_a,p, their derivatives, and data on faces, as functions."""
@@ -450,7 +447,7 @@ class FieldData:
         """The domain of the problem."""
         return self.problem.domain
 
-    def functions(self, expressions: list[sympy.Expr]) -> Evaluated:
+    def functions(self, expressions: list[sympy.Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
         """Return the expressions as one function of the values of slots, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
 
@@ -519,8 +516,22 @@ class FieldData:
         return FormulaTerms(self) if self.problem.terms is None else FunctionTerms(self, self.problem.terms)
 
 
+@dataclass(frozen=True, eq=False)
+class FaceTerm:
+    """h_a on a natural face, and its derivatives by the fields `by`, as a function of values by name."""
+
+    row: int
+    face: str
+    by: tuple[int, ...]
+    functions: Callable[[Mapping[str, Any]], list[Any]]
+
+
 class FormulaTerms:
-    """The `FluxTerms` of formulas, with symbolic derivatives."""
+    """Fluxes and sources of all fields as functions of nodal values by name, with symbolic derivatives.
+
+    slots: names of each field and of its derivatives.  values: c_a,p at `places` (a, p).  steady, varying:
+    dc_a,p/ds_b,q at `steady_places` and `varying_places` (a, p, b, q).  algebraic: fields without a derivative in time.
+    """
 
     def __init__(self, data: FieldData) -> None:
         self._data, symbolic = data, data.problem.symbolic
@@ -539,12 +550,10 @@ class FormulaTerms:
                         (varying if slope.free_symbols & (flat | {_TIME}) else steady)[a, p, b, q] = slope
         self.steady_places, self.varying_places = list(steady), list(varying)
         self.steady, self.varying = data.functions([*steady.values()]), data.functions([*varying.values()])
-        self.faces = [self._face(a, face, h) for (a, face), h in symbolic.faces.items()]
-
-    def _face(self, row: int, face: str, h: sympy.Expr) -> FaceTerm:
-        slots = [group[0] for group in self._data.problem.symbolic.slots]
-        by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
-        return FaceTerm(row, face, by, self._data.functions([h, *(sympy.diff(h, slots[b]) for b in by)]))
+        self.faces, slots = list[FaceTerm](), [group[0] for group in symbolic.slots]
+        for (row, face), h in symbolic.faces.items():
+            by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
+            self.faces.append(FaceTerm(row, face, by, data.functions([h, *(sympy.diff(h, slots[b]) for b in by)])))
 
     def initial(self, nodes: Array) -> Array:
         """Return initial values without the lifting, (Q, d) -> (n, Q)."""
@@ -556,7 +565,7 @@ class FormulaTerms:
 
 
 class FunctionTerms(FormulaTerms):
-    """The `FluxTerms` of functions, which add the lifting to their arguments."""
+    """The same from Python functions, which add the lifting to their arguments."""
 
     def __init__(self, data: FieldData, terms: FieldTerms) -> None:
         super().__init__(data)

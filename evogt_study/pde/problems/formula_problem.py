@@ -8,6 +8,7 @@ makes the problem a gradient flow.  Names in formulas other than x y z t pi are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
@@ -31,18 +32,16 @@ from evogt_study.pde.galerkin.problem import (
     describe_parameters,
 )
 from evogt_study.pde.problems import expressions
+from evogt_study.pde.problems.expressions import WeakIdentity, weak_defect, weak_gradient
 from evogt_study.pde.problems.fields import as_field_problem
 from evogt_study.pde.problems.terms import (
     SOLUTION,
     FormulaStatement,
     GridTable,
-    MakeFunction,
     SymbolicTerms,
     describe_boundary,
-    is_table,
     parse_term,
 )
-from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
 _LOOKED_AT = (0.01, 0.37, 1.0)
 """Times, as parts of the final one, at which weak forms are tested: near the start, before anything has decayed, and at
@@ -138,7 +137,7 @@ class FormulaProblem(FormulaStatement):
                 f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow; {remedy} "
                 "and leave `potential` out"
             )
-        if is_table(self.diffusion):
+        if isinstance(self.diffusion, (GridTable, Mapping)) or str(self.diffusion).endswith(".csv"):
             object.__setattr__(self, "diffusion", GridTable.of(self.diffusion, self.dimension))
             if self.exact is not None:
                 raise FormulaError(
@@ -196,7 +195,12 @@ class FormulaProblem(FormulaStatement):
         def make(expression: sympy.Expr) -> SpaceTimeFunction:
             return expressions.space_time_function(expression, values, places)
 
-        terms, potential = data.terms, None
+        terms, lifting, potential = data.terms, None, None
+        if data.lifting:
+            d, (u_b, rate, *others) = self.dimension, tuple(map(make, data.lifting))
+            lower_order = others[2 * d] if len(others) > 2 * d else None
+            parts = tuple(others[:d]), tuple(others[d : 2 * d])
+            lifting = Lifting(u_b, rate, *parts, lower_order, str(self.lifting))
         if data.potential is not None:
             both = (data.potential, sympy.diff(data.potential, SOLUTION))
             potential = Potential(*(expressions.elementwise_function(each, str(SOLUTION), values) for each in both))
@@ -209,7 +213,7 @@ class FormulaProblem(FormulaStatement):
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.make(make, str(self.lifting)),
+            lifting=lifting,
             potential=potential,
             domain=self.domain,
             advection=tuple(map(make, terms.advection)) or None,
@@ -221,15 +225,14 @@ class FormulaProblem(FormulaStatement):
             boundary_tolerance=self.boundary_tolerance,
         )
         if isinstance(table := self.diffusion, GridTable):
-            lifting = problem.lifting
             if lifting is not None:
                 lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
             problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
         check_boundary(problem, final_time)
-        flux = list(map(make, data.flux or ()))
-        check_periodic(problem, flux)
-        if flux:
-            check_fluxes(problem, flux)
+        exact_flux = list(map(make, data.flux or ()))
+        check_periodic(problem, exact_flux)
+        if exact_flux:
+            check_fluxes(problem, exact_flux)
         _check_weak_forms(self, problem, final_time or 1.0)
         return problem
 
@@ -253,88 +256,54 @@ def _find_far_places(domain: Any, final_time: float) -> expressions.Places | Non
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement.  flux: A grad u of the exact solution, where faces or seams are checked."""
+    """The symbolic data of a statement.
+
+    lifting: u_b, its rate, gradient and flux, and b . grad u_b - c u_b unless it is zero; empty without a lifting.
+    flux: A grad u of the exact solution, where faces or seams are checked.
+    """
 
     parameters: frozenset[str]
     exact: sympy.Expr | None
     initial: sympy.Expr
     terms: SymbolicTerms
     source: sympy.Expr
-    lifting: SymbolicLifting | None
+    lifting: tuple[sympy.Expr, ...]
     potential: sympy.Expr | None
     flux: tuple[sympy.Expr, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
-class SymbolicLifting:
-    """u_b with its derivatives, as in `evogt_study.pde.galerkin.problem.Lifting`."""
-
-    value: sympy.Expr
-    rate: sympy.Expr
-    gradient: tuple[sympy.Expr, ...]
-    flux: tuple[sympy.Expr, ...]
-    lower_order: sympy.Expr | None
-
-    @staticmethod
-    def of(value: sympy.Expr, terms: SymbolicTerms) -> SymbolicLifting:
-        lower_order = terms.transport(value) - terms.coefficient * value
-        gradient = tuple(sympy.diff(value, x) for x in expressions.COORDINATES[: terms.dimension])
-        lower_order = None if lower_order == 0 else lower_order
-        return SymbolicLifting(value, sympy.diff(value, expressions.TIME), gradient, terms.flux(value), lower_order)
-
-    def make(self, make: MakeFunction, formula: str) -> Lifting:
-        """Return the lifting as functions.  `formula` is its text."""
-        lower_order = None if self.lower_order is None else make(self.lower_order)
-        gradient, flux = tuple(map(make, self.gradient)), tuple(map(make, self.flux))
-        return Lifting(make(self.value), make(self.rate), gradient, flux, lower_order, formula)
-
-    @property
-    def expressions(self) -> tuple[sympy.Expr, ...]:
-        others = () if self.lower_order is None else (self.lower_order,)
-        return (self.value, self.rate, *self.gradient, *self.flux, *others)
 
 
 @lru_cache(maxsize=64)  # one derivation in a process for all parameter values and runs; a few kilobytes each
 def derive_terms(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
-    dimension = statement.dimension
-    terms, potential = SymbolicTerms.of(statement), _parse_potential(statement.potential)
-    lifting = None
+    dimension, terms, potential = statement.dimension, SymbolicTerms.of(statement), None
+    if statement.potential is not None:
+        potential = parse(statement.potential, "potential")
+        if outside := sorted({str(name) for name in potential.free_symbols} & set(RESERVED)):
+            got = f"{', '.join(outside)} in {statement.potential!r}"
+            raise FormulaError(f"`potential` must be a formula in u and parameters, got {got}")
+    lifting: tuple[sympy.Expr, ...] = ()
     if statement.lifting is not None:
-        lifting = SymbolicLifting.of(parse_term(statement.lifting, "lifting", dimension), terms)
-    exact, initial, source = _derive_data(statement, terms, potential)
-    formulas = [*terms.expressions, source, initial] + ([] if exact is None else [exact])
-    formulas += [] if lifting is None else lifting.expressions
+        u_b = parse_term(statement.lifting, "lifting", dimension)
+        slopes = (sympy.diff(u_b, x) for x in expressions.COORDINATES[:dimension])
+        lower_order = terms.transport(u_b) - terms.coefficient * u_b
+        lifting = (u_b, sympy.diff(u_b, expressions.TIME), *slopes, *terms.flux(u_b))
+        lifting += () if lower_order == 0 else (lower_order,)
+    if statement.exact is None:
+        exact = None
+        source = parse_term("0" if statement.source is None else statement.source, "source", dimension)
+        initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
+    else:
+        exact = initial = parse_term(statement.exact, "exact", dimension)  # the initial value is evaluated at t = 0
+        source = derive_source(exact, terms) + _slope(potential, exact)
+    source += terms.remainder  # the constant part of a linear reaction
+    formulas = [*terms.expressions, source, initial, *([] if exact is None else [exact]), *lifting]
     parameters = frozenset().union(*(parameters_of(formula) for formula in formulas)) - {str(SOLUTION)}
     if potential is not None:
         _check_evaluable(potential, sympy.diff(potential, SOLUTION))
         parameters |= parameters_of(potential) - {str(SOLUTION)}
     _check_evaluable(*formulas)
-    seen = terms.faces or statement.domain.periods()
-    return Derived(
-        parameters=parameters,
-        exact=exact,
-        initial=initial,
-        terms=terms,
-        source=source,
-        lifting=lifting,
-        potential=potential,
-        flux=terms.flux(exact) if exact is not None and seen else None,
-    )
-
-
-def _derive_data(
-    statement: FormulaProblem, terms: SymbolicTerms, potential: sympy.Expr | None
-) -> tuple[sympy.Expr | None, sympy.Expr, sympy.Expr]:
-    """Return the exact solution, the initial value, and the source with the constant part of a linear reaction."""
-    dimension = statement.dimension
-    if statement.exact is None:
-        source = parse_term("0" if statement.source is None else statement.source, "source", dimension)
-        initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
-        return None, initial, source + terms.remainder
-    exact = parse_term(statement.exact, "exact", dimension)
-    source = derive_source(exact, terms) + _slope(potential, exact)
-    return exact, exact, source + terms.remainder  # the initial value is evaluated at t = 0
+    flux = terms.flux(exact) if exact is not None and (terms.faces or statement.domain.periods()) else None
+    return Derived(parameters, exact, initial, terms, source, lifting, potential, flux)
 
 
 @lru_cache(maxsize=64)
@@ -350,10 +319,10 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
         claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(exact, dimension)]
         flux = tuple(enumerate(data.terms.flux(exact)))
         residual = source - sympy.diff(exact, expressions.TIME) - _slope(data.potential, exact)
-        residual += data.terms.evaluate_reaction(exact) - data.terms.remainder - data.terms.transport(exact)
+        residual += data.terms.reaction.subs(SOLUTION, exact) - data.terms.remainder - data.terms.transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
-    if data.lifting is not None:
-        gradient = weak_gradient(data.lifting.value, dimension)
+    if data.lifting:
+        gradient = weak_gradient(data.lifting[0], dimension)
         claims += [("`lifting` must be without jumps", identity) for identity in gradient]
     return tuple(claims)
 
@@ -363,22 +332,12 @@ def _slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
 
-def _parse_potential(text: str | None) -> sympy.Expr | None:
-    """Parse the potential, a formula in u and parameters."""
-    if text is None:
-        return None
-    expression = parse(text, "potential")
-    outside = sorted({str(name) for name in expression.free_symbols} & set(RESERVED))
-    if outside:
-        raise FormulaError(f"`potential` must be a formula in u and parameters, got {', '.join(outside)} in {text!r}")
-    return expression
-
-
 def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
     """Return u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
     flux = zip(terms.flux(exact), expressions.COORDINATES, strict=False)
     divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
-    return sympy.diff(exact, expressions.TIME) - divergence + terms.transport(exact) - terms.evaluate_reaction(exact)
+    reaction = terms.reaction.subs(SOLUTION, exact)
+    return sympy.diff(exact, expressions.TIME) - divergence + terms.transport(exact) - reaction
 
 
 def _check_evaluable(*expressions: sympy.Expr) -> None:

@@ -145,11 +145,6 @@ class GridTable:
         return NonSeparable(lambda nodes, t: self(nodes) * function.at(nodes, t))
 
 
-def is_table(given: Any) -> bool:
-    """Return True for a table of values, the name of its file, or its content."""
-    return isinstance(given, (GridTable, Mapping)) or (isinstance(given, str) and given.endswith(".csv"))
-
-
 @dataclass(frozen=True, eq=False)
 class SymbolicTerms:
     """Terms of the equation, with n . (A grad u) = flux - transfer u on a face."""
@@ -169,8 +164,13 @@ class SymbolicTerms:
         if statement.reaction is not None:
             reaction = parse_term(statement.reaction, "reaction", d, solution=True)
         diffusion = sympy.S.One if isinstance(raw, GridTable) else _diffusion(raw, d)
-        parsed = tuple(parse_term(text, "advection", d) for text in advection)
-        return SymbolicTerms(d, diffusion, parsed, reaction, _faces(statement.boundary, d))
+        parsed, faces = tuple(parse_term(text, "advection", d) for text in advection), []
+        for face, data in statement.boundary:
+            if data != PERIODIC:
+                formulas = {key: parse_term(text, f"boundary.{face}.{key}", d) for key, text in data}
+                transfer = formulas.get("transfer")
+                faces.append((face, formulas["flux"] if transfer is None else transfer * formulas["outside"], transfer))
+        return SymbolicTerms(d, diffusion, parsed, reaction, tuple(faces))
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
@@ -211,9 +211,6 @@ class SymbolicTerms:
         """g_0 of a linear reaction, which is a source, or zero for another reaction."""
         return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
 
-    def evaluate_reaction(self, u: sympy.Expr) -> sympy.Expr:
-        return self.reaction.subs(SOLUTION, u)
-
     def make_diffusion(self, make: MakeFunction) -> SpaceTimeFunction | Tensor:
         """Return a as functions of nodes and times."""
         rows = self.diffusion
@@ -252,18 +249,6 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
                 raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
     # one expression for both: `Tensor` asks for the same function on both sides
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
-
-
-def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]:
-    faces = []
-    for face, data in boundary:
-        if isinstance(data, str):  # periodic
-            continue
-        formulas = {key: parse_term(text, f"boundary.{face}.{key}", dimension) for key, text in data}
-        transfer = formulas.get("transfer")
-        flux = formulas["flux"] if transfer is None else transfer * formulas["outside"]
-        faces.append((face, flux, transfer))
-    return tuple(faces)
 
 
 def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
@@ -339,21 +324,22 @@ def boundary_of(raw: Any) -> Boundary:
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):
         raise ParameterError("boundary", "a table of faces and periodic directions", raw)
-    return tuple((str(name), _read_face(str(name), raw[name])) for name in sorted(raw))
-
-
-def _read_face(name: str, raw: Any) -> FaceData:
-    if name in DIRECTIONS:
-        if raw != PERIODIC:
-            raise ParameterError(f"boundary.{name}", f'"periodic", or a flux on a face, {name}0 or {name}1', raw)
-        return PERIODIC
-    if not isinstance(raw, Mapping) or tuple(sorted(raw)) not in _KINDS:
-        wanted = "{ flux = formula } or { transfer = formula, outside = formula }"
-        raise ParameterError(f"boundary.{name}", wanted, raw)
-    for key, formula in raw.items():
-        if not isinstance(formula, str):
-            raise ParameterError(f"boundary.{name}.{key}", "a formula", formula)
-    return tuple((str(key), str(raw[key])) for key in sorted(raw))
+    known: list[tuple[str, FaceData]] = []
+    for name, data in sorted((str(name), data) for name, data in raw.items()):
+        if name in DIRECTIONS:
+            if data != PERIODIC:
+                wanted = f'"periodic", or a flux on a face, {name}0 or {name}1'
+                raise ParameterError(f"boundary.{name}", wanted, data)
+            known.append((name, PERIODIC))
+            continue
+        if not isinstance(data, Mapping) or tuple(sorted(data)) not in _KINDS:
+            wanted = "{ flux = formula } or { transfer = formula, outside = formula }"
+            raise ParameterError(f"boundary.{name}", wanted, data)
+        for key, formula in data.items():
+            if not isinstance(formula, str):
+                raise ParameterError(f"boundary.{name}.{key}", "a formula", formula)
+        known.append((name, tuple((str(key), str(data[key])) for key in sorted(data))))
+    return tuple(known)
 
 
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:

@@ -8,9 +8,9 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines import finite_difference
 from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
-    FiniteDifferenceReference,
     constant_diffusion,
     finite_differences,
+    make_difference_reference,
     sine_transform,
 )
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
@@ -172,10 +172,6 @@ def test_the_energy_is_the_trapezoidal_sum_over_the_grid_with_its_boundary(dimen
     assert found.energies == pytest.approx(wanted, rel=1e-13, abs=0.0)
 
 
-def reference_of(problem, n, grid, integrator=MIDPOINT):
-    return FiniteDifferenceReference(problem, n, grid, integrator)
-
-
 def lifted(dimension=1):
     return FormulaProblem(dimension=dimension, initial="x", lifting="x")()
 
@@ -202,10 +198,11 @@ def lifted(dimension=1):
 )  # fmt: skip
 def test_problems_that_sine_modes_do_not_diagonalise_are_refused(problem, message):
     stated = problem()
+    reference = make_difference_reference(stated, 5, every_step(0.1, 2), MIDPOINT)
     for attempt in (
         lambda: finite_differences(stated, 5, every_step(0.1, 2), MIDPOINT),
         lambda: constant_diffusion(stated),
-        lambda: reference_of(stated, 5, every_step(0.1, 2))(np.full((1, stated.dimension), 0.5), np.array([0.1])),
+        lambda: reference.values(np.full((1, stated.dimension), 0.5), np.array([0.1])),
     ):
         with pytest.raises(ProblemError) as caught:
             attempt()

@@ -9,13 +9,13 @@ import pytest
 
 from evogt_study import pde
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.pde.baselines.space_time_regression import (
+from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.methods.space_time_regression import (
     SpaceTimeSolution,
     space_time_regression,
     strong_form,
 )
-from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
@@ -111,7 +111,7 @@ def test_a_solution_in_the_ansatz_is_found(dimension):
     features = dictionary.sample(4, dimension + 1)
     arguments = [
         sum_of(row, inputs(dimension), shift)
-        for row, shift in zip(features.slopes.tolist(), features.shifts.tolist(), strict=True)
+        for row, shift in zip(features.affine.slopes.tolist(), features.affine.shifts.tolist(), strict=True)
     ]
     factor = "*".join(f"{x}*(1 - {x})" for x in "xy"[:dimension])
     psi = " + ".join(f"({c})*tanh({z})" for c, z in zip((2, -1, 3), arguments, strict=True))

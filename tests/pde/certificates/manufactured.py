@@ -13,8 +13,8 @@ import sympy
 from evogt_study.errors import RunError
 from evogt_study.pde.certificates.bound import RunFunctions, bound_run, find_knots
 from evogt_study.pde.certificates.certify import certify
+from evogt_study.pde.certificates.functions import SampledBasis, TensorGrid
 from evogt_study.pde.certificates.reference import find_reference
-from evogt_study.pde.certificates.spectral_space import SampledBasis, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays

@@ -5,7 +5,7 @@ import pytest
 from manufactured import VALIDATION, Manufactured, energy_error, judged, judged_runs
 
 from evogt_study.pde.certificates.bound import bound_run, find_knots, measure_in_cube, measure_on_line
-from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, SpectralSpace, TensorGrid
+from evogt_study.pde.certificates.functions import ProblemData, SampledBasis, SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays

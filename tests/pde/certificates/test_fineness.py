@@ -6,9 +6,15 @@ from manufactured import VALIDATION, Manufactured, energy_error
 
 from evogt_study.pde.certificates.bound import bound_run, find_knots
 from evogt_study.pde.certificates.certify import certify
-from evogt_study.pde.certificates.reconstruction import TimeRule, is_seen_in_space, is_seen_in_time
+from evogt_study.pde.certificates.functions import (
+    ProblemData,
+    SpectralSpace,
+    TensorGrid,
+    TimeRule,
+    is_seen_in_space,
+    is_seen_in_time,
+)
 from evogt_study.pde.certificates.reference import solve_reference
-from evogt_study.pde.certificates.spectral_space import ProblemData, SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays

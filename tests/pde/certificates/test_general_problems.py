@@ -16,10 +16,10 @@ from evogt_study.pde.certificates.certify import (
     check_certificates,
     find_certificates,
 )
-from evogt_study.pde.certificates.reconstruction import TimeRule
+from evogt_study.pde.certificates.functions import ProblemData, SampledBasis, TensorGrid, TimeRule
 from evogt_study.pde.certificates.reference import find_reference
-from evogt_study.pde.certificates.spectral_space import ProblemData, SampledBasis, TensorGrid, UnitBox
 from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
@@ -91,11 +91,11 @@ def run_of(problem, N, steps):
 
 def true_error(problem, solution):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume."""
-    knots, grid, box = find_knots(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
+    knots, grid, box = find_knots(solution), FINE[problem.dimension], as_box(problem.domain)
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     rule = TimeRule.between(knots.times)
     data = ProblemData.of(problem, grid, rule.times)
-    basis, nodes = SampledBasis(run.along(grid.axis_rule[0]), grid), box.nodes(grid)
+    basis, nodes = SampledBasis(run.along(grid.axis_rule[0]), grid), box.from_unit(grid.nodes)
     states = run.at(rule.times)[0]
     lifted = np.zeros((problem.dimension, len(rule.times), len(nodes)))
     if problem.lifting is not None:

@@ -98,10 +98,10 @@ def test_draws_are_those_of_the_table_digit_for_digit(family, N, hidden, dimensi
     features = with_layers(family, N, 1.0, hidden, 0.25, radius=1.0).sample(seed, dimension)
     directions, offsets, weights = transcribed(family, seed, dimension, N, hidden, 0.25)
     if family in ("transnet", "gtransnet") and dimension > 1:  # two ways to a norm may differ in the last bit
-        assert features.slopes == pytest.approx(directions, rel=4 * EPS, abs=0.0)
+        assert features.affine.slopes == pytest.approx(directions, rel=4 * EPS, abs=0.0)
     else:
-        assert np.array_equal(features.slopes, directions)
-    assert np.array_equal(features.shifts, offsets)
+        assert np.array_equal(features.affine.slopes, directions)
+    assert np.array_equal(features.affine.shifts, offsets)
     assert len(features.weights) == len(weights)
     assert all(np.array_equal(found, wanted) for found, wanted in zip(features.weights, weights, strict=True))
 

@@ -49,7 +49,7 @@ def test_the_solution_of_the_formulas_is_found(name, bound):
     exact, rule = problem.exact(problem.domain.quadrature(RULE).nodes, np.array([0.2])), problem.domain.quadrature(RULE)
     errors = []
     for refinements in (3, 4):
-        found = make_reference("finite_elements", problem, run, refinements, None)(rule.nodes, np.array([0.2]))
+        found = make_reference("finite_elements", problem, run, refinements, None).values(rule.nodes, np.array([0.2]))
         errors.append(np.sqrt((found - exact) ** 2 @ rule.weights)[0])
     assert np.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.35)
 

@@ -10,11 +10,11 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
-from evogt_study.pde.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
-from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.methods.declarations import VARIABLES
+from evogt_study.pde.methods.space_time_regression import space_time_regression, strong_form
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import estimate_peak_memory, plan_study

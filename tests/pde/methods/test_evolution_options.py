@@ -7,7 +7,7 @@ from helpers import cases, computed, keys, section
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import StudyError
-from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference
+from evogt_study.pde.baselines import finite_difference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import StabilizedSemiImplicit
@@ -94,9 +94,8 @@ def test_a_gradient_flow_with_a_reference():
     problem = pde.FormulaProblem(1, initial="sin(2*pi*x)/2", diffusion="1/50", potential="(u**2-1)**2/4")()
     for seed in (0, 1):
         run = discretised(seed, integrator=EULER)
-        solution = solve_arrays(
-            problem, run, reference=FiniteDifferenceReference(problem, 31, run.grid.refined(0.0625), EULER)
-        )
+        reference = finite_difference.make_difference_reference(problem, 31, run.grid.refined(0.0625), EULER)
+        solution = solve_arrays(problem, run, reference=reference)
         check_equal(found, seed, solution)
         energies = solution.trajectory.energies
         np.testing.assert_allclose(found["free_energy_history"][seed], energies[[0, 4, 8]], rtol=1e-12)
@@ -286,13 +285,13 @@ def test_the_plan_counts_what_the_options_share():
 def test_a_worker_keeps_its_stages_from_batch_to_batch(monkeypatch):
     """A reference is solved once for all the batches, and the numbers do not depend on what is kept."""
     calls = []
-    real = FiniteDifferenceReference.__call__
+    real = finite_difference.finite_differences
 
-    def counted(self, nodes, times):
-        calls.append(self.points)
-        return real(self, nodes, times)
+    def counted(problem, points, grid, integrator):
+        calls.append(points)
+        return real(problem, points, grid, integrator)
 
-    monkeypatch.setattr(FiniteDifferenceReference, "__call__", counted)
+    monkeypatch.setattr(finite_difference, "finite_differences", counted)
     given = {**STABILISED, **DIFFERENCES, "reference_dt": "0.125"}
     text = toml(given, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
     spec = plan_study(Study.from_text(text))[-1].spec

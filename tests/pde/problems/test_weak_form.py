@@ -6,8 +6,8 @@ import pytest
 from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import parse
+from evogt_study.pde.problems.expressions import MODES, WeakIdentity, weak_defect, weak_gradient
 from evogt_study.pde.problems.formula_problem import FormulaProblem
-from evogt_study.pde.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
 
 IN_1D, IN_2D = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(2*pi*y)"
 IN_3D = "exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(pi*z)"
