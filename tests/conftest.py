@@ -129,24 +129,6 @@ def evogt(capsys):
 
 
 @pytest.fixture
-def refused(evogt, tmp_path, monkeypatch):
-    """Checks that `evogt run` refuses a study in one line with these texts, and writes nothing: called with both."""
-
-    def check(study, *texts):
-        (tmp_path / "tiny.toml").write_text(study)
-        monkeypatch.chdir(tmp_path)
-        before = {*tmp_path.iterdir(), tmp_path / "__pycache__"}
-        code, out, err = evogt("run", "tiny.toml")
-        assert (code, out) == (2, ""), err
-        assert err.startswith("evogt: ")
-        assert len(err.splitlines()) == 1
-        assert [text for text in ("tiny.toml", *texts) if text not in err] == []
-        assert {*tmp_path.iterdir()} <= before
-
-    return check
-
-
-@pytest.fixture
 def no_workers(monkeypatch):
     """No cluster can be started, so nothing is computed."""
 

@@ -5,6 +5,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import tomli_w
 import xarray as xr
 
 from evogt_study.results.netcdf import read_result, write_result
@@ -37,9 +38,12 @@ def read_table(test_file):
     return tomllib.loads(Path(test_file).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def section(name, entries):
-    """Return a table of a study file without the entries that are None."""
-    return "".join([f"[{name}]\n", *(f"{key} = {value}\n" for key, value in entries.items() if value is not None)])
+def study_text(problem, constants, axes, output=None, method="evolution", extra=""):
+    """Return the text of a study without the entries that are None.  extra: text at its end."""
+    sections = {"axes": axes, "constants": constants, "problem": problem, "output": output or {}}
+    for name, entries in sections.items():
+        sections[name] = {key: value for key, value in entries.items() if value is not None}
+    return tomli_w.dumps({"name": "tiny", "method": method, **sections}) + extra
 
 
 def cases(text):

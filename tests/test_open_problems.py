@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import FormulaError, ProblemError
+from evogt_study.errors import FormulaError
 from evogt_study.pde.baselines.finite_elements import element_space, finite_elements, make_element_reference
-from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -154,13 +153,6 @@ def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
     found = [decay_rate({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
     assert 0.0 < found[2] < found[1] < found[0] < 5e-2
     assert found[2] < 2e-2
-
-
-def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
-    problem = pde.FormulaProblem(2, initial="x*(1-x)*y*(1-y)", diffusion=[["1", "2"], ["2", "1"]])()
-    rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 4))
-    with pytest.raises(ProblemError, match="must be positive definite on the assembly nodes, got a least.* -1"):
-        check_diffusion(problem, rule, np.zeros(1))
 
 
 def test_a_linear_reaction_is_in_the_operator_and_terms_without_u_in_the_source():

@@ -10,7 +10,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.errors import StudyError
+from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods.problem_kind import PROBLEM_KINDS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
@@ -215,7 +215,7 @@ def test_declarations_that_contradict_each_other_are_refused_only_together():
     )
 
 
-def test_an_integrator_and_its_parameter():
+def test_an_integrator_and_its_parameter(monkeypatch):
     ds = run(heat("theta = [0.5, 1.0]", constants='time_integrator = "other_theta"'))
     half, whole = ds.error.values
     assert ds.theta.attrs["long_name"] == "ϑ"
@@ -223,6 +223,21 @@ def test_an_integrator_and_its_parameter():
         float(run(heat("N = [4]")).error[0]), rel=0.1
     )  # the midpoint rule is of the same order
     assert whole > 2 * half
+    reference = 'time_integrator = "other_theta"\nreference = "finite_difference"\nreference_points = 15'
+    with pytest.raises(StudyError, match=r"stabilized_semi_implicit for finite differences, got 'other_theta' \(study"):
+        heat("theta = [0.5, 1.0]", constants=reference)
+    refused = {
+        "for a problem with a potential": {"potential": "u**2"},
+        "one that admits a nonlinear reaction": {"reaction": "u**2"},
+        "one that admits an advection": {"advection": ["1"]},
+    }
+    options = {"quadrature": 24, "dt": 0.025, "final_time": 0.1, "time_integrator": "other_theta"}
+    for message, term in refused.items():
+        problem = pde.FormulaProblem(1, initial="x*(1-x)", **term)()
+        with pytest.raises(ParameterError, match=f"`time_integrator` must be .*{message}, got 'other_theta'"):
+            pde.solve(problem, pde.Dictionary("sine", 4), 0, **options)
+    monkeypatch.setattr(INTEGRATORS["other_theta"], "GENERAL", True)  # it says that it knows all terms
+    assert float(pde.solve(problem, pde.Dictionary("sine", 4), 0, **options).initial_error) < 0.1
 
 
 def test_a_domain():

@@ -26,8 +26,13 @@ from evogt_study.errors import EvogtError, InputError
 from evogt_study.formulas import parse
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.sequential import Goal
+from evogt_study.pde.baselines.finite_difference import finite_differences
+from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.numerics import TimeGrid
+from evogt_study.pde.domains import Box, Disk, Polygon, UnitCube
+from evogt_study.pde.integrators import INTEGRATORS
+from evogt_study.pde.methods.space_time_regression import space_time_regression, strong_form
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 
 FILE = Path(__file__).with_name("mistakes.txt")
 MISTAKES = dict(re.findall(r"^>>> (.*)\n((?!>>>|#).+)?", FILE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -59,12 +64,41 @@ def flat(**options):
     return pde.FormulaProblem(**({"dimension": 2, "initial": "x*(1-x)*y*(1-y)"} | options))
 
 
+def line(**options):
+    """A problem in 1-D that is right without the options."""
+    return pde.FormulaProblem(**({"dimension": 1, "initial": "x*(1-x)"} | options))
+
+
+GRID = TimeGrid(0.1, 10, ())
+
+
+def solve(statement, **options):
+    given = {"quadrature": 10, "validation": 10, "dt": 0.05, "final_time": 0.1}
+    return pde.solve(statement(), Dictionary("legendre", 4), 0, **given | options)
+
+
+def by_differences(statement, points=5):
+    return finite_differences(statement(), points, GRID, INTEGRATORS["implicit_midpoint"]())
+
+
+def by_elements(statement, unknowns, degree=None):
+    return p1_fem(statement(), unknowns, GRID, degree)
+
+
+def by_regression(statement, final_time=0.1, points=9, **options):
+    features = Dictionary("transnet", 4, 3.0)
+    return space_time_regression(strong_form(statement, {}), features, 0, final_time, points=points, **options)
+
+
 def draw(kind, **options):
     return drawable.draw(drawable.small_result(), kind, **options)
 
 
-NAMES = (study, constant, random_study, flat, draw, parse, share, Dictionary, Goal, Interval, NumberFormat, TimeGrid,
-         make_table, render_table)  # fmt: skip
+NAMES = (
+    study, constant, random_study, flat, line, solve, by_differences, by_elements, by_regression, draw, parse, share,
+    Box, Dictionary, Disk, Goal, Interval, NumberFormat, Polygon, QuadratureRule, TimeGrid, TriangleRule, UnitCube,
+    make_table, render_table,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +112,17 @@ def names(tmp_path_factory):
     )
     return {
         **{each.__name__: each for each in NAMES},
-        **{"evs": evs, "pde": pde, "np": np, "pd": pd, "xr": xr, "nan": np.nan, "inf": np.inf, "datetime": datetime},
+        **{
+            "evs": evs,
+            "pde": pde,
+            "np": np,
+            "pd": pd,
+            "xr": xr,
+            "nan": np.nan,
+            "inf": np.inf,
+            "datetime": datetime,
+            "INTEGRATORS": INTEGRATORS,
+        },
         "result": write_computed_result(study(), folder / "own.nc"),
         "data": xr.Dataset({"error": ("seed", [1.0, 2.0]), "rank": ("seed", [1, 2])}),
         "values": values,

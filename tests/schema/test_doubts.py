@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers import read_study, section
+from helpers import read_study, study_text
 
 from evogt_study import pde
 from evogt_study.errors import AccuracyWarning
 from evogt_study.pde.methods.declarations import MOST_QUADRATURE_DEFECT
 from evogt_study.schema.variables import accuracy_warnings
-from evogt_study.study.study import Study
 
 OSCILLATORY = pde.problems.oscillatory_1d(epsilon=0.2)
 BOX = pde.FormulaProblem(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
@@ -48,32 +47,16 @@ def test_a_ball_that_does_not_hold_the_domain_is_told():
 
 # --- of a study -------------------------------------------------------------------------------------------------------
 
-CONSTANTS = {
-    "N": "30", "N1": "40", "gamma": "16", "validation": "60", "final_time": "0.1", "dt": "0.05", "tau": "1e-12",
-}  # fmt: skip
-
-
-def text(seeds="[0, 1]", **axes):
-    axes = {"dictionary": '["gtransnet", "gaussian_rf"]', "quadrature": "[20, 80]", "radius": "[0.4, 0.8]", **axes}
-    problem = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
-    return (
-        'name = "doubtful"\n'
-        + section("axes", {**axes, "seed": seeds})
-        + section("constants", CONSTANTS)
-        + section("problem", problem)
-    )
-
-
-def study(*seeds, **axes):
-    with pytest.warns(AccuracyWarning, match=f"domain_reach is 1.25, above 1: .*{BALL}"):
-        return Study.from_text(text(*seeds, **axes))
+PROBLEM = {"dimension": 1, "exact": "exp(-t)*sin(pi*x)", "diffusion": "1/10"}
+CONSTANTS = {"N": 30, "N1": 40, "gamma": 16, "validation": 60, "final_time": 0.1, "dt": 0.05, "tau": 1e-12}
+AXES = {"dictionary": ["gtransnet", "gaussian_rf"], "quadrature": [20, 80], "radius": [0.4, 0.8], "seed": [0, 1]}
 
 
 @pytest.fixture(scope="module")
 def doubtful(tmp_path_factory):
     """The text of a study in a file, and its result, as `evogt run` writes them."""
     folder = tmp_path_factory.mktemp("doubtful")
-    (folder / "doubtful.toml").write_text(text())
+    (folder / "doubtful.toml").write_text(study_text(PROBLEM, CONSTANTS, AXES))
     return folder
 
 

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.baselines import finite_difference
 from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
-    constant_diffusion,
     finite_differences,
-    make_difference_reference,
     sine_transform,
 )
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
@@ -170,52 +166,3 @@ def test_the_energy_is_the_trapezoidal_sum_over_the_grid_with_its_boundary(dimen
         bulk = 0.0 if potential is None else np.sum(weights * problem.potential.value(u))
         wanted.append(0.5 * nu * squares + bulk)
     assert found.energies == pytest.approx(wanted, rel=1e-13, abs=0.0)
-
-
-def lifted(dimension=1):
-    return FormulaProblem(dimension=dimension, initial="x", lifting="x")()
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        (lifted, "finite differences must have zero boundary values, got a problem with a lifting"),
-        (lambda: heat(1, "1 + t/2")(),
-         "finite differences must have a constant `diffusion`, got one that depends on t"),
-        (lambda: heat(1, "1 + sin(x*t)/2")(),
-         "finite differences must have a constant `diffusion`, got one that depends on t"),
-        (lambda: heat(1, "1 + x")(),
-         "finite differences must have a constant positive `diffusion`, got values from 1.00036 to 1.99913"),
-        (lambda: heat(2, "2 - y")(),
-         "finite differences must have a constant positive `diffusion`, got values from 1.00037 to 1.99899"),
-        (lambda: heat(3, "2 - z")(),
-         "finite differences must have a constant positive `diffusion`, got values from 1.00091 to 1.99927"),
-        (lambda: heat(1, "0")(),
-         "finite differences must have a constant positive `diffusion`, got values from 0 to 0"),
-        (lambda: heat(1, "nu")(nu=-0.5),
-         "finite differences must have a constant positive `diffusion`, got values from -0.5 to -0.5"),
-    ],
-)  # fmt: skip
-def test_problems_that_sine_modes_do_not_diagonalise_are_refused(problem, message):
-    stated = problem()
-    reference = make_difference_reference(stated, 5, every_step(0.1, 2), MIDPOINT)
-    for attempt in (
-        lambda: finite_differences(stated, 5, every_step(0.1, 2), MIDPOINT),
-        lambda: constant_diffusion(stated),
-        lambda: reference.values(np.full((1, stated.dimension), 0.5), np.array([0.1])),
-    ):
-        with pytest.raises(ProblemError) as caught:
-            attempt()
-        assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("dimension", "points"), [(1, 0), (1, 4_000_001), (2, 2001), (3, 159), (1, -3), (2, -1), (3, 0)]
-)
-def test_a_grid_of_no_or_too_many_points_is_refused_before_anything_is_computed(dimension, points, monkeypatch):
-    monkeypatch.setattr(finite_difference, "tensor_points", lambda *_: pytest.fail("a grid was made"))
-    with pytest.raises(ParameterError) as caught:
-        finite_differences(heat(dimension)(nu=1.0), points, every_step(0.1, 2), MIDPOINT)
-    assert str(caught.value) == (
-        f"`points` must be such that the grid has at least one and at most 4,000,000 points, got '{points}^{dimension}'"
-    )

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
 
@@ -126,16 +125,6 @@ def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hi
     for axis in range(dimension):
         wanted = derivative(lambda z: network(draws, z, 3.0, radius), nodes, axis)
         assert found.gradient[axis] == pytest.approx(wanted, abs=1e-14)  # of size gamma = 3; measured: 3e-15
-
-
-@pytest.mark.parametrize(("centre", "dimension"), [((0.5, 0.5), 1), ((0.5, 0.5), 3), ((0.5,), 2)])
-def test_a_centre_of_another_dimension_is_refused(centre, dimension):
-    dictionary = Dictionary("transnet", 5, 1.0, centre=centre)
-    with pytest.raises(ParameterError, match=f"`centre` must be one number or {dimension}, one per direction, got"):
-        dictionary.sample(0, dimension)
-    with pytest.raises(ParameterError, match="`centre`"):
-        dictionary.check_dimension(dimension)
-    Dictionary("transnet", 5, 1.0, centre=centre).check_dimension(len(centre))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import ProblemError
 from evogt_study.pde.baselines.references import make_reference
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
@@ -52,18 +51,6 @@ def test_the_solution_of_the_formulas_is_found(name, bound):
         found = make_reference("finite_elements", problem, run, refinements, None).values(rule.nodes, np.array([0.2]))
         errors.append(np.sqrt((found - exact) ** 2 @ rule.weights)[0])
     assert np.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.35)
-
-
-def test_a_flux_that_the_solution_does_not_have_is_refused():
-    wrong = {**PROBLEMS["side0"], "boundary": {"side0": {"flux": "exp(-t)*x**2"}}}
-    with pytest.raises(ProblemError, match="`exact` must have the flux that `boundary.side0` states"):
-        pde.FormulaProblem(dimension=2, **wrong)()
-    for domain, name, message in (
-        (DISK, "side0", "must name circle, got side0"),
-        (wrong["domain"], "side3", "must name sides side0 to side2, got 'side3'"),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            pde.FormulaProblem(dimension=2, initial="1", domain=domain, boundary={name: {"flux": "0"}})
 
 
 @pytest.mark.parametrize(

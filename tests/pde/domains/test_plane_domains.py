@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.errors import ParameterError
 from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
 from evogt_study.pde.numerics import QuadratureRule, TriangleRule
 
@@ -159,27 +159,3 @@ def test_a_face_has_the_rule_of_one_direction_less():
     assert set(rule.faces["x0"].nodes[:, 0]) == {1.0}
     line = Box(1, (0.0,), (2.0,), (), ("x1",)).quadrature(QuadratureRule("gauss_legendre", 5)).faces["x1"]
     assert (line.nodes.tolist(), line.weights.tolist()) == ([[2.0]], [1.0])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Box(2, (0.0, 0.0), (1.0, 0.0)), "`lower` below `upper`"),
-        (lambda: Box(2, (0.0,), (1.0, 1.0)), "2 numbers as its `lower`"),
-        (lambda: Box(1, (0.0,), (1.0,), (), ("y0",)), "directions or faces x0, x1, got 'y0'"),
-        (lambda: Box(1, (0.0,), (1.0,), ("x",), ("x0",)), "no data on x0, a face of the periodic direction x"),
-        (lambda: Disk(2, (0.0, 0.0), 0.0), "`domain.disk.radius` must be a positive number"),
-        (lambda: Polygon.of([[0, 0], [1, 1]]), "at least three different corners"),
-        (lambda: Polygon.of([[0, 0], [1, 1], [1, 0], [0, 1]]), "a line that does not cross itself, got 'sides"),
-        (lambda: Polygon.of([[0, 0], [2, 0], [1, 0], [1, 1]]), "a line that does not cross itself"),
-        (lambda: Polygon.of("abc"), "a list of corners"),
-        (lambda: L_SHAPE.quadrature(QuadratureRule("gauss_legendre", 3)), 'rule = "triangles"'),
-        (lambda: UnitCube(2).quadrature(TriangleRule(1, 4)), "gauss_legendre or composite_midpoint on a box"),
-        (lambda: TriangleRule(-1, 4), "`refinements` must be an integer from 0"),
-        (lambda: L_SHAPE.quadrature(TriangleRule(10, 60)), "`refinements` must be so few"),
-    ],
-)
-def test_what_is_no_domain_or_rule_of_it_is_refused(make, message):
-    with pytest.raises((ParameterError, ProblemError)) as caught:
-        make()
-    assert message in str(caught.value)

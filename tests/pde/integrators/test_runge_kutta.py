@@ -7,7 +7,7 @@ import pytest
 import scipy.integrate
 
 from evogt_study import pde
-from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
+from evogt_study.errors import DivergedError, IndefiniteStiffnessError
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
@@ -112,11 +112,6 @@ def test_a_start_is_that_many_half_steps_of_the_implicit_euler_rule(name, system
         assert started[1:3] == pytest.approx(euler[1:], rel=1e-12, abs=1e-14)
         whole = integrator(name, start=Start(20)).march(system, TimeGrid(1.0, 10, ())).coefficients[-1]
         assert whole == pytest.approx(final_state(integrator("implicit_euler"), system, 1.0, 20), rel=1e-12)
-
-
-def test_a_start_longer_than_the_run_is_refused():
-    with pytest.raises(ParameterError, match="`start` must be at most 6 half steps, for 3 steps, got 8"):
-        integrator("gauss_2", start=Start(8)).times(TimeGrid(1.0, 3, ()))
 
 
 def test_newton_that_does_not_converge_is_divergence_with_its_last_change():

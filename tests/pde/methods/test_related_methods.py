@@ -104,16 +104,3 @@ def test_feature_derivatives_are_derivatives():
 def test_the_study_of_related_methods_is_valid():
     study = evs.Study.from_file(ROOT / "studies/examples/related_methods.toml")
     assert study.name == "related_methods"
-
-
-@pytest.mark.parametrize("problem", ['potential = "u**4"', 'reaction = "u**2"'])
-def test_pod_refuses_nonlinear_problems(problem):
-    text = HEAT.format(
-        method="pod_galerkin",
-        axis="seed = [0]",
-        diffusion="1",
-        exact=WAVE,
-        constants="unknowns = 7\nmodes = 2\ndt = 0.1",
-    )
-    with pytest.raises(evs.errors.InputError):
-        evs.run(evs.Study.from_text(text.replace("[axes]", f"{problem}\n[axes]")), workers=0)

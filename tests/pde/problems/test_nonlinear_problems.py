@@ -1,7 +1,5 @@
 """Nonlinear fluxes and several fields, from study files, against solutions that use nothing of the package."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -338,34 +336,3 @@ def test_a_statement_in_python_equals_its_file(tmp_path):
     from_file = evs.Study.from_file(study.to_file(tmp_path / "own.toml"))
     one, other = evs.run(study, workers=0), evs.run(from_file, workers=0)
     assert one.run_key.values.tolist() == other.run_key.values.tolist()
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        ('flux = ["u_x", "u_y"]\ninitial = "0"', "must have 1 formulas in 1-D, got 2"),
-        ('diffusion = "1 + u"\ninitial = "0"\npotential = "u**4"', "`potential` must be left out"),
-        ('diffusion = "1 + u"', "must state one of `exact` and `initial`, got neither"),
-        ('diffusion = "1 + u"\ninitial = "u"', "must be free of the fields"),
-        ('diffusion = "1 + u"\nexact = "1 + x"', "`exact` must equal `lifting` on the boundary, got a difference of 2"),
-        ('initial = "0"\n[problem.fields.u]\nflux = ["u_x"]\ninitial = "0"', "must be stated for each field"),
-        ('[problem.fields.u_1]\nflux = ["u_x"]\ninitial = "0"', "names without underscores"),
-        ('[problem.fields.u]\nfluxx = ["u_x"]\ninitial = "0"', "fields.u.fluxx"),
-    ],
-)
-def test_mistakes_are_named(problem, message):
-    with pytest.raises(evs.errors.InputError, match=re.escape(message)):
-        computed(problem, constants("legendre", 8, 0.1, 0.01))
-
-
-@pytest.mark.parametrize("method", ["finite_difference", "space_time_regression"])
-def test_methods_for_one_linear_field_refuse_others(method):
-    text = TEXT.format(problem='diffusion = "1 + u"\ninitial = "0"', constants="final_time = 0.1\nvalidation = 20")
-    with pytest.raises(evs.errors.StudyError, match="one field and linear fluxes"):
-        evs.run(evs.Study.from_text(f'method = "{method}"\n{text}'), workers=0)
-
-
-def test_other_integrators_are_refused():
-    given = constants("legendre", 8, 0.1, 0.01, "adaptive_radau") + "\nrtol = 1e-6\natol = 1e-6"
-    with pytest.raises(evs.errors.StudyError, match="a Runge-Kutta method or imex_bdf_2"):
-        computed('diffusion = "1 + u"\ninitial = "0"', given)

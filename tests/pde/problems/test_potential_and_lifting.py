@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import FormulaError, ParameterError
+from evogt_study.errors import ParameterError
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
@@ -41,18 +41,6 @@ def test_a_potential_and_its_slope_are_elementwise_functions(potential, values, 
         assert found.value(u).shape == found.slope(u).shape == u.shape
         assert found.value(u) == pytest.approx(value(u), abs=16 * EPS)
         assert found.slope(u) == pytest.approx(slope(u), abs=16 * EPS)
-
-
-@pytest.mark.parametrize(
-    ("potential", "outside"),
-    [
-        ("x*u**2", "x"), ("u**2*t", "t"), ("u**2 + x*t*y", "t, x, y"), ("z + u", "z"), ("sin(t)", "t"),
-    ],
-)  # fmt: skip
-def test_space_and_time_in_a_potential_are_refused(potential, outside):
-    with pytest.raises(FormulaError) as caught:
-        with_potential(potential)
-    assert str(caught.value) == (f"`potential` must be a formula in u and parameters, got {outside} in {potential!r}")
 
 
 @pytest.mark.parametrize(
