@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-import xarray as xr
 
 from evogt_study.analysis.tables import render_table
 from evogt_study.errors import InputError
@@ -52,18 +51,18 @@ def check_board(folder: Path) -> list[dict[str, str]]:
 
 def read_board(published: Sequence[Mapping[str, str]], results: Results) -> list[BoardRow]:
     """Return a row for each published problem among the results.  Raises InputError for a result of another study."""
-    return [_read_row(row, results[row["study"]]) for row in published if row["study"] in results]
-
-
-def _read_row(published: Mapping[str, str], data: xr.Dataset) -> BoardRow:
-    needed = (*MEASURES, "reference_error", "method", "level", "seed")
-    lacking = [name for name in needed if name not in data.variables]
-    if lacking or OWN not in data["method"].values:
-        missing = lacking[0] if lacking else f"the method {OWN}"
-        raise InputError(f"the result {published['study']} must have {missing}")
-    medians = data[MEASURES].median("seed").reset_coords(drop=True).to_dataframe(dim_order=["method", "level"])
-    levels = medians.reset_index().dropna(subset=["error"])  # a level with no run that is ok is NaN
-    return BoardRow(published, levels, float(data["reference_error"].max()))
+    rows = []
+    for row in published:
+        if (data := results.get(row["study"])) is None:
+            continue
+        needed = (*MEASURES, "reference_error", "method", "level", "seed")
+        missing = next((name for name in needed if name not in data.variables), None)
+        if missing or OWN not in data["method"].values:
+            raise InputError(f"the result {row['study']} must have {missing or f'the method {OWN}'}")
+        medians = data[MEASURES].median("seed").reset_coords(drop=True).to_dataframe(dim_order=["method", "level"])
+        levels = medians.reset_index().dropna(subset=["error"])  # a level with no run that is ok is NaN
+        rows.append(BoardRow(row, levels, float(data["reference_error"].max())))
+    return rows
 
 
 def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
@@ -87,11 +86,8 @@ def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
 
 def format_board(rows: Sequence[BoardRow]) -> str:
     """Return the tables as Markdown: the summary, then one table for each problem with its methods at their best."""
-    parts = [
-        "<!-- made by: evogt reproduce --board -->",
-        render_table(SUMMARY, summarise_board(rows), "markdown"),
-        ROWS,
-    ]
+    summary = render_table(SUMMARY, summarise_board(rows), "markdown")
+    parts = ["<!-- made by: evogt reproduce --board -->", summary, ROWS]
     for row in rows:
         published = row.published
         body = [

@@ -1,9 +1,9 @@
 """Each published number of the paper and the study that computes it.
 
 A CSV file in data/published holds the numbers of one table or of a passage of text, one in each row.  For each file,
-`TABLES` names the studies and reads the number of a row from their results.  `find_measure` gives the comparison.
-The readers do not see the published values.  A published number is stored as printed, because its text gives the number
-of digits that a computed value confirms.
+`TABLES` names the studies and reads the number of a row from their results.  `CLAIMS` has the numbers of the text.
+`find_measure` gives the comparison.  The readers do not see the published values.  A published number is stored as
+printed, because its text gives the number of digits that a computed value confirms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,8 @@ KNOWN = "known_differences"
 """The CSV that explains differences: the file, labels that single out the entries, and the explanation."""
 
 OWN = "gtransnet"
+VECTORS = ("mode", "node")
+"""Dimensions of one run."""
 UNRESOLVED = 2.22e-16  # tab:diagnostics: sigma_min(M_q) <= eps_mach sigma_max(M_q)
 
 Results = Mapping[str, xr.Dataset]
@@ -52,44 +53,6 @@ class Measure(StrEnum):
     digits = "digits"
     order = "order"
     bound = "bound"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One published number beside the computed one.
-
-    file: the CSV in data/published, without suffix; table: the paper's label, or "text"; labels: as printed (epsilon,
-    dictionary, variable, statistic, ...); n_ok, n_planned: its runs; known: the explanation of a known difference.
-    """
-
-    file: str
-    table: str
-    labels: Mapping[str, str]
-    published: str
-    computed: float | str
-    measure: Measure
-    verdict: Verdict
-    n_ok: int
-    n_planned: int
-    known: str = ""
-
-    @property
-    def relative_difference(self) -> float:
-        """(computed - published) / |published|, or NaN for a string and for zero."""
-        published = to_number(self.published)
-        if isinstance(self.computed, str) or not published:
-            return math.nan
-        return (self.computed - published) / abs(published)
-
-    @property
-    def is_known(self) -> bool:
-        """True for a difference that the list of known differences explains."""
-        return self.verdict is Verdict.differs and bool(self.known)
-
-    @property
-    def agrees(self) -> bool:
-        """True if the number is confirmed, or its difference is a known one."""
-        return self.verdict is not Verdict.differs or self.is_known
 
 
 def to_number(text: str) -> float | None:
@@ -151,6 +114,40 @@ class Row:
     published: str
 
 
+@dataclass(frozen=True)
+class Entry(Row):
+    """One published number beside the computed one.
+
+    file: the CSV in data/published, without suffix; table: the paper's label, or "text"; labels: as printed (epsilon,
+    dictionary, variable, statistic, ...); n_ok, n_planned: its runs; known: the explanation of a known difference.
+    """
+
+    computed: float | str
+    measure: Measure
+    verdict: Verdict
+    n_ok: int
+    n_planned: int
+    known: str = ""
+
+    @property
+    def relative_difference(self) -> float:
+        """(computed - published) / |published|, or NaN for a string and for zero."""
+        published = to_number(self.published)
+        if isinstance(self.computed, str) or not published:
+            return math.nan
+        return (self.computed - published) / abs(published)
+
+    @property
+    def is_known(self) -> bool:
+        """True for a difference that the list of known differences explains."""
+        return self.verdict is Verdict.differs and bool(self.known)
+
+    @property
+    def agrees(self) -> bool:
+        """True if the number is confirmed, or its difference is a known one."""
+        return self.verdict is not Verdict.differs or self.is_known
+
+
 class PublishedTable(NamedTuple):
     """The studies of a row of one CSV, and the function that reads its number from their results."""
 
@@ -179,30 +176,27 @@ def select(data: xr.Dataset, variable: str, labels: Labels) -> xr.DataArray:
     return values
 
 
+def count_runs_behind(value: float | str, *arrays: xr.DataArray) -> Computed:
+    """Return a value with the number of runs in the arrays, and of runs that have a finite number."""
+    known = [(abs(each) < np.inf).any([dim for dim in each.dims if dim in VECTORS]) for each in arrays]
+    return Computed(value, sum(int(each.sum()) for each in known), sum(each.size for each in known))
+
+
 def compute(values: xr.DataArray, statistic: str = "mean") -> Computed:
     """Return a statistic over all dimensions that are left, by the paper's name for it, from unrounded values."""
-    n_ok, n_planned = int(np.isfinite(values.values).sum()), values.size
-    if statistic == "max":
-        return Computed(float(values.max()), n_ok, n_planned)
-    if not values.dims:
-        return Computed(float(values), n_ok, n_planned)
+    if statistic == "max" or not values.dims:
+        return count_runs_behind(float(values.max()), values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)  # n_ok says it
         found = summary(values.reset_coords(drop=True), over=[str(dim) for dim in values.dims], statistics=[statistic])
-        return Computed(float(found[statistic]), n_ok, n_planned)
-
-
-def _join(value: float | str, *parts: Computed) -> Computed:
-    """Return a number that rests on the runs of several others."""
-    return Computed(value, sum(each.n_ok for each in parts), sum(each.n_planned for each in parts))
+    return count_runs_behind(float(found[statistic]), values)
 
 
 def compute_gain(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
     """Return the gain T/G: the statistic of one dictionary over the statistic of another."""
-    statistic = {"gain": "mean", "median_gain": "median"}[name]
-    first, second = (compute(values.sel(dictionary=each), statistic) for each in dictionaries.split("/"))
-    # of unrounded statistics, as the paper's gains are
-    return _join(float(first.value) / float(second.value), first, second)
+    pair = [values.sel(dictionary=each) for each in dictionaries.split("/")]
+    first, second = (float(compute(each, {"gain": "mean", "median_gain": "median"}[name]).value) for each in pair)
+    return count_runs_behind(first / second, *pair)  # of unrounded statistics, as the paper's gains are
 
 
 def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
@@ -213,18 +207,21 @@ def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
     return compute(values, labels["statistic"])
 
 
-def _statistics(study: str) -> PublishedTable:
-    """Return a table of statistics over seeds of one study."""
-    return PublishedTable(lambda labels: (study,), lambda results, labels: read_statistic(results[study], labels))
+def _of_study(template: str, read: Callable[[xr.Dataset, Labels], Computed] = read_statistic) -> PublishedTable:
+    """Return a table whose rows belong to one study each: the template with the labels of the row."""
+    return PublishedTable(
+        lambda labels: (_find_study(template, labels),),
+        lambda results, labels: read(results[_find_study(template, labels)], labels),
+    )
 
 
-def _read_operator_2d(results: Results, labels: Labels) -> Computed:
-    modulation = {"fixed": "0", "time_dependent": "1"}[labels["operator"]]
-    return read_statistic(results["operator_2d"], {**labels, "modulation": modulation})
+def _find_study(template: str, labels: Labels) -> str:
+    name = template.format(**labels)
+    return RENAMED.get(name, name)
 
 
-def _read_conditioning(results: Results, labels: Labels) -> Computed:
-    data, variable = results["oscillatory_1d"], labels["variable"]
+def _read_conditioning(data: xr.Dataset, labels: Labels) -> Computed:
+    variable = labels["variable"]
     if variable not in ("raw_condition", "raw_unresolved"):
         return read_statistic(data, labels)
     resolution = select(data, "raw_resolution", labels)
@@ -234,73 +231,29 @@ def _read_conditioning(results: Results, labels: Labels) -> Computed:
         value = "singular" if unresolved == n_ok else "partly singular"
     elif variable == "raw_condition":
         value = f"1e{math.floor(math.log10(float((1.0 / resolution).median())))}" if n_ok else math.nan
-    return Computed(value, n_ok, resolution.size)
+    return count_runs_behind(value, resolution)
 
 
-def _read_temporal_convergence(results: Results, labels: Labels) -> Computed:
-    data = results[f"temporal_{labels['problem']}"]
-    error = compute(select(data, "coefficient_error", labels))
+def _read_temporal_convergence(data: xr.Dataset, labels: Labels) -> Computed:
+    error = select(data, "coefficient_error", labels)
     if labels["variable"] == "coefficient_error":
-        return error
-    double = {"dt": repr(2.0 * float(labels["dt"]))}  # the paper's steps are halved from row to row
-    before = compute(select(data, "coefficient_error", double))
-    return _join(math.log2(float(before.value) / float(error.value)), before, error)
-
-
-def _read_reference_tolerance(results: Results, labels: Labels) -> Computed:
-    if "condition estimate" in labels["variable"]:
-        return compute(select(results["space_time_regression"], "scaled_condition", {}), "max")
-    data = results["temporal_tolerance"]
-    places = ({"coefficient_rtol": rtol} for rtol in ("1e-12", "1e-13"))
-    return _compute_difference(*(select(data, "reference_coefficients", each) for each in places))
-
-
-def _compute_difference(values: xr.DataArray, reference: xr.DataArray, weights: xr.DataArray | float = 1.0) -> Computed:
-    """Return the relative weighted L2 difference of two runs' vectors."""
-    number = np.sqrt(float((weights * (values - reference) ** 2).sum()) / float((weights * reference**2).sum()))
-    n_ok = sum(int(np.isfinite(run.values).any()) for run in (values, reference))
-    return Computed(float(number), n_ok, 2)
-
-
-# by the labels in data/published/allen_cahn_reference.csv
-REFINEMENTS = {
-    "relative difference 160^2 vs 320^2 grid, dt=0.002": ((160, 0.002), (320, 0.002)),
-    "relative difference dt=0.002 vs dt=0.001 on 320^2": ((320, 0.002), (320, 0.001)),
-    "relative difference 160^2, dt=0.002 vs 320^2, dt=0.001": ((160, 0.002), (320, 0.001)),
-}
-
-
-def _read_allen_cahn_reference(results: Results, labels: Labels) -> Computed:
-    data = results["allen_cahn_reference"]
-    places = [{"points": str(points), "dt": str(dt)} for points, dt in REFINEMENTS[labels["variable"]]]
-    coarse, fine = (select(data, "validation_values", each) for each in places)
-    return _compute_difference(coarse, fine, data.get("weight", 1.0))
-
-
-def _find_heat_study(labels: Labels) -> str:
-    return "space_time_evolution" if labels["method"] == "evolution" else labels["method"]
-
-
-def _find_element_study(labels: Labels) -> str:
-    return f"p1_fem_{labels['problem'].removesuffix('_1d')}"
+        return compute(error)
+    # the paper's steps are halved from row to row
+    before = select(data, "coefficient_error", {"dt": repr(2.0 * float(labels["dt"]))})
+    return count_runs_behind(math.log2(float(before) / float(error)), before, error)
 
 
 # the number of unknowns is a constant of the study, and no axis on which the label could be looked up
-def _read_p1_fem(results: Results, labels: Labels) -> Computed:
-    data = results[_find_element_study(labels)]
+def _read_p1_fem(data: xr.Dataset, labels: Labels) -> Computed:
     unknowns = compute(select(data, "degrees_of_freedom", labels))
     if unknowns.n_ok and unknowns.value != float(labels["dofs"]):
         raise NotComputedError
     return compute(select(data, labels["variable"], labels))
 
 
-PRESCRIBED = {"space_time_diagnostic": "space_time_regression", "temporal_convergence": "temporal_autonomous"}
-"""Studies whose names differ from those in the paper's table of shape parameters."""
-
-
 def _read_gamma_selected(results: Results, labels: Labels) -> Computed:
     """Return the pilot's choice with the pilot's runs, or the value that the study file prescribes with the study's."""
-    name = PRESCRIBED.get(labels["study"], labels["study"])
+    name = _find_study("{study}", labels)
     runs = results.get(f"{name}/pilot", results[name])
     planned = select(runs, "run_key", labels) != ""
     ok = planned & (status_codes(select(runs, "run_status", labels)) == Status.ok)
@@ -309,54 +262,7 @@ def _read_gamma_selected(results: Results, labels: Labels) -> Computed:
     return Computed(f"{gamma:g}", int(ok.sum()), int(planned.sum()))
 
 
-CROSS_GRID_STUDIES = ("operator_2d", "nonseparable_2d", "nonseparable_3d")
-CHANGE = "relative change of final error, "
-REFINED: Mapping[str, tuple[str, Labels]] = {
-    f"{CHANGE}refined assembly, fixed 2-D operator": ("operator_2d", {"modulation": "0"}),
-    f"{CHANGE}refined assembly, time-dependent 2-D operator": ("operator_2d", {"modulation": "1"}),
-    f"{CHANGE}refined assembly, nonseparable 2-D": ("nonseparable_2d", {}),
-    f"{CHANGE}3-D Gaussian RF seed 0, 20^3 to 24^3": ("nonseparable_3d", {}),
-}
-
-
-def _cross_grid_studies(labels: Labels) -> tuple[str, ...]:
-    if labels["variable"] not in REFINED:
-        return CROSS_GRID_STUDIES
-    study = REFINED[labels["variable"]][0]
-    return (study, f"refined_{study}")
-
-
-def _read_cross_grid(results: Results, labels: Labels) -> Computed:
-    """Return the largest defect over the multidimensional studies, or the largest change by a refined assembly."""
-    if labels["variable"] in REFINED:
-        study, place = REFINED[labels["variable"]]
-        return _read_refined(results[study], results[f"refined_{study}"], place)
-    found = [compute(select(results[study], labels["variable"], {}), "max") for study in CROSS_GRID_STUDIES]
-    return _join(max(float(each.value) for each in found), *found)
-
-
-def _read_refined(data: xr.Dataset, refined: xr.Dataset, place: Labels) -> Computed:
-    """Return |e_fine - e| / e of the final errors; in 2-D of the case with the largest stiffness defect."""
-    errors, defects = select(refined, "error", place), select(data, "stiffness_defect_cross_grid", place)
-    if "epsilon" not in errors.dims and np.isfinite(defects.values).any():
-        worst = defects.isel(defects.argmax(...))
-        chosen = [str(refined[name].item()) == str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")]
-        if not all(chosen):
-            return Computed("another case has the largest defect", errors.size, errors.size)
-    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # first the rule of the study itself
-    return Computed(float((abs(fine - coarse) / coarse).max()), int(np.isfinite(errors.values).sum()), errors.size)
-
-
-# --- claims of the text: counts of cases, a largest change, a bound and a ratio ------------------------------------
-
-
-class Claim(NamedTuple):
-    """The studies and the variable behind a claim, its number from the values of these studies, and a selection."""
-
-    studies: tuple[str, ...]
-    variable: str
-    compute: Callable[..., float]
-    labels: Labels = MappingProxyType({})
+# --- numbers of the text, each a function of one or several variables -------------------------------------------------
 
 
 def _count_below_elements(oscillatory: xr.DataArray, target: xr.DataArray, *elements: xr.DataArray) -> float:
@@ -379,33 +285,85 @@ def _count_smallest(*errors: xr.DataArray) -> float:
     return float(sum(int((each.sel(dictionary=OWN) <= each.min("dictionary")).sum()) for each in means))
 
 
+def _count_decays(increments: xr.DataArray) -> float:
+    return float((increments <= 0.0).sum())
+
+
+def _find_largest(*values: xr.DataArray) -> float:
+    return max(float(each.max()) for each in values)
+
+
+def _compute_difference(values: xr.DataArray, reference: xr.DataArray) -> float:
+    """Return the relative weighted L2 difference of two runs' vectors."""
+    weights = values.coords.get("weight", 1.0)
+    return math.sqrt(float((weights * (values - reference) ** 2).sum()) / float((weights * reference**2).sum()))
+
+
+def _compare_refined(errors: xr.DataArray, defects: xr.DataArray) -> float | str:
+    """Return |e_fine - e| / e of the final errors; in 2-D of the case with the largest stiffness defect."""
+    if "epsilon" not in errors.dims and np.isfinite(defects.values).any():
+        worst = defects.isel(defects.argmax(...))
+        if any(str(errors[name].item()) != str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")):
+            return "another case has the largest defect"
+    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # first the rule of the study itself
+    return float((abs(fine - coarse) / coarse).max())
+
+
 _FAMILIES = ("oscillatory_1d", "target_1d", "p1_fem_oscillatory", "p1_fem_target")
-_COMPARED = ("oscillatory_1d", "target_1d", "operator_2d", "nonseparable_2d", "nonseparable_3d", "allen_cahn_2d")
-CLAIMS: Mapping[str, Claim] = {
+_IN_SPACE = ("operator_2d", "nonseparable_2d", "nonseparable_3d")
+_COMPARED = ("oscillatory_1d", "target_1d", *_IN_SPACE, "allen_cahn_2d")
+_CHANGE = "relative change of final error, "
+_GRIDS = [f"allen_cahn_reference validation_values {at}" for at in (
+    "points=160 dt=0.002", "points=320 dt=0.002", "points=320 dt=0.001")]  # fmt: skip
+_REFINED = {study: (f"refined_{study} error", f"{study} stiffness_defect_cross_grid") for study in _IN_SPACE}
+CLAIMS: Mapping[str, tuple[Callable[..., float | str], *tuple[str, ...]]] = {
     **{
-        f"cases with a lower mean error of {name} than of p1_fem": Claim(
-            _FAMILIES, "error", _count_below_elements, {"dictionary": name}
+        f"cases with a lower mean error of {name} than of p1_fem": (
+            _count_below_elements, *(f"{study} error dictionary={name}" for study in _FAMILIES)
         )
         for name in (OWN, "transnet")
     },
-    "largest relative change of a mean error by the time-dependent operator, percent": Claim(
-        ("operator_2d",), "error", _compute_largest_change
+    "largest relative change of a mean error by the time-dependent operator, percent": (
+        _compute_largest_change, "operator_2d error"
     ),
-    "identity-mass defect, largest of all runs": Claim(
-        ("oscillatory_1d", "threshold"), "mass_defect", lambda *defects: max(float(each.max()) for each in defects)
+    "identity-mass defect, largest of all runs": (
+        _find_largest, "oscillatory_1d mass_defect", "threshold mass_defect"
     ),
-    "runs with a monotone decay of the energy": Claim(
-        ("allen_cahn_2d",), "energy_increment", lambda increments: float((increments <= 0.0).sum())
+    "runs with a monotone decay of the energy": (_count_decays, "allen_cahn_2d energy_increment"),
+    "mean error of gaussian_rf over gtransnet, three dimensions": (_compute_ratio, "nonseparable_3d error"),
+    "setups in which gtransnet has the smallest mean error": (
+        _count_smallest, *(f"{study} error" for study in _COMPARED)
     ),
-    "mean error of gaussian_rf over gtransnet, three dimensions": Claim(("nonseparable_3d",), "error", _compute_ratio),
-    "setups in which gtransnet has the smallest mean error": Claim(_COMPARED, "error", _count_smallest),
-}
+    **{
+        name: (_find_largest, *(f"{study} {name}" for study in _IN_SPACE))
+        for name in ("mass_defect_cross_grid", "stiffness_defect_cross_grid")
+    },
+    f"{_CHANGE}refined assembly, fixed 2-D operator": (
+        _compare_refined, *(f"{each} modulation=0" for each in _REFINED["operator_2d"])
+    ),
+    f"{_CHANGE}refined assembly, time-dependent 2-D operator": (
+        _compare_refined, *(f"{each} modulation=1" for each in _REFINED["operator_2d"])
+    ),
+    f"{_CHANGE}refined assembly, nonseparable 2-D": (_compare_refined, *_REFINED["nonseparable_2d"]),
+    f"{_CHANGE}3-D Gaussian RF seed 0, 20^3 to 24^3": (_compare_refined, *_REFINED["nonseparable_3d"]),
+    "augmented scaled condition estimate, upper bound": (_find_largest, "space_time_regression scaled_condition"),
+    "relative change of the final DOP853 coefficient vector when tolerances are tightened": (
+        _compute_difference,
+        *(f"temporal_tolerance reference_coefficients coefficient_rtol={each}" for each in ("1e-12", "1e-13")),
+    ),
+    "relative difference 160^2 vs 320^2 grid, dt=0.002": (_compute_difference, _GRIDS[0], _GRIDS[1]),
+    "relative difference dt=0.002 vs dt=0.001 on 320^2": (_compute_difference, _GRIDS[1], _GRIDS[2]),
+    "relative difference 160^2, dt=0.002 vs 320^2, dt=0.001": (_compute_difference, _GRIDS[0], _GRIDS[2]),
+}  # fmt: skip
+"""The function that computes a number, by the variable of its row, and "STUDY VARIABLE AXIS=VALUE" of its arguments."""
 
 
 def _read_claim(results: Results, labels: Labels) -> Computed:
-    claim = CLAIMS[labels["variable"]]
-    values = [select(results[study], claim.variable, claim.labels) for study in claim.studies]
-    return _join(claim.compute(*values), *(compute(each, "max") for each in values))
+    function, *sources = CLAIMS[labels["variable"]]
+    values = []
+    for study, variable, *places in map(str.split, sources):
+        values.append(select(results[study], variable, dict(each.split("=") for each in places)))
+    return count_runs_behind(function(*values), *values)
 
 
 def find_measure(row: Row) -> Measure:
@@ -417,38 +375,40 @@ def find_measure(row: Row) -> Measure:
     return Measure.order if noise and row.file != "cross_grid" else Measure.digits
 
 
+_CLAIMED = PublishedTable(
+    lambda labels: tuple(source.split()[0] for source in CLAIMS[labels["variable"]][1:]), _read_claim
+)
+_OPERATORS = {"fixed": "0", "time_dependent": "1"}
+RENAMED = {
+    "space_time_diagnostic": "space_time_regression", "temporal_convergence": "temporal_autonomous",
+    "evolution": "space_time_evolution", "p1_fem_oscillatory_1d": "p1_fem_oscillatory",
+    "p1_fem_target_1d": "p1_fem_target",
+}  # fmt: skip
+"""Studies by the names that the labels give them."""
 TABLES: Mapping[str, PublishedTable] = {
-    "oscillatory_1d": _statistics("oscillatory_1d"),
-    "target_1d": _statistics("target_1d"),
-    "p1_fem": PublishedTable(lambda labels: (_find_element_study(labels),), _read_p1_fem),
-    "feature_count": _statistics("feature_count"),
-    "conditioning": PublishedTable(lambda labels: ("oscillatory_1d",), _read_conditioning),
-    "threshold": _statistics("threshold"),
-    "quadrature": _statistics("quadrature"),
-    "temporal_convergence": PublishedTable(
-        lambda labels: (f"temporal_{labels['problem']}",), _read_temporal_convergence
+    "oscillatory_1d": _of_study("oscillatory_1d"),
+    "target_1d": _of_study("target_1d"),
+    "p1_fem": _of_study("p1_fem_{problem}", _read_p1_fem),
+    "feature_count": _of_study("feature_count"),
+    "conditioning": _of_study("oscillatory_1d", _read_conditioning),
+    "threshold": _of_study("threshold"),
+    "quadrature": _of_study("quadrature"),
+    "temporal_convergence": _of_study("temporal_{problem}", _read_temporal_convergence),
+    "reference_tolerance": _CLAIMED,
+    "space_time_diagnostic": _of_study("{method}"),
+    "operator_2d": _of_study(
+        "operator_2d",
+        lambda data, labels: read_statistic(data, {**labels, "modulation": _OPERATORS[labels["operator"]]}),
     ),
-    "reference_tolerance": PublishedTable(
-        lambda labels: ("temporal_tolerance", "space_time_regression"), _read_reference_tolerance
-    ),
-    "space_time_diagnostic": PublishedTable(
-        lambda labels: (_find_heat_study(labels),),
-        lambda results, labels: read_statistic(results[_find_heat_study(labels)], labels),
-    ),
-    "operator_2d": PublishedTable(lambda labels: ("operator_2d",), _read_operator_2d),
-    "nonseparable_2d": _statistics("nonseparable_2d"),
-    "nonseparable_3d": _statistics("nonseparable_3d"),
-    "cross_grid": PublishedTable(_cross_grid_studies, _read_cross_grid),
-    "allen_cahn_2d": _statistics("allen_cahn_2d"),
-    "allen_cahn_reference": PublishedTable(lambda labels: ("allen_cahn_reference",), _read_allen_cahn_reference),
-    "gamma_selected": PublishedTable(
-        lambda labels: (PRESCRIBED.get(labels["study"], labels["study"]),), _read_gamma_selected
-    ),
-    "claims": PublishedTable(
-        lambda labels: CLAIMS[labels["variable"]].studies,
-        _read_claim,
-    ),
+    "nonseparable_2d": _of_study("nonseparable_2d"),
+    "nonseparable_3d": _of_study("nonseparable_3d"),
+    "cross_grid": _CLAIMED,
+    "allen_cahn_2d": _of_study("allen_cahn_2d"),
+    "allen_cahn_reference": _CLAIMED,
+    "gamma_selected": PublishedTable(lambda labels: (_find_study("{study}", labels),), _read_gamma_selected),
+    "claims": _CLAIMED,
 }
+"""Tables by the name of their CSV, in the order of the paper."""
 
 
 def read_published(folder: Path) -> list[Row]:
@@ -540,23 +500,19 @@ def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDi
     entries = []
     for row in rows:
         try:
-            if all(name in results for name in TABLES[row.file].studies(row.labels)):
-                entries.append(_judge_row(row, results, known))
+            if not all(name in results for name in TABLES[row.file].studies(row.labels)):
+                continue
+            value, n_ok, n_planned = TABLES[row.file].read(results, row.labels)
         except NotComputedError:
             continue
         except (KeyError, ValueError) as error:  # labels that no table has
             raise InputError(f"cannot read the published number {row.labels} of {row.file}: {error!r}") from None
+        measure, reason = find_measure(row), ""
+        verdict = judge_value(row.published, value, measure)
+        if n_ok < n_planned:
+            verdict = Verdict.differs  # a number over the runs that are left is another number
+        elif verdict is Verdict.differs:
+            reason = next((each.explanation for each in known if each.explains(row, value)), "")
+        entries.append(Entry(**vars(row), computed=value, measure=measure, verdict=verdict, n_ok=n_ok,
+                             n_planned=n_planned, known=reason))  # fmt: skip
     return entries
-
-
-def _judge_row(row: Row, results: Results, known: Sequence[KnownDifference]) -> Entry:
-    computed, measure = TABLES[row.file].read(results, row.labels), find_measure(row)
-    verdict, reason = judge_value(row.published, computed.value, measure), ""
-    if computed.n_ok < computed.n_planned:
-        verdict = Verdict.differs  # a number over the runs that are left is another number
-    elif verdict is Verdict.differs:
-        reason = next((each.explanation for each in known if each.explains(row, computed.value)), "")
-    return Entry(
-        row.file, row.table, row.labels, row.published, computed.value, measure, verdict, computed.n_ok,
-        computed.n_planned, reason,
-    )  # fmt: skip

@@ -43,12 +43,12 @@ def summarise(entries: Sequence[Entry]) -> str:
     ]
     known = sum(entry.is_known for entry in entries)
     unexplained = numbers[Verdict.differs] - known
-    if known and unexplained:
-        parts[-1] += f" ({known} known, {unexplained} unexplained)"
-    elif known or unexplained:
-        parts[-1] += " (known)" if known else " (unexplained)"
-    else:
+    if not numbers[Verdict.differs]:
         parts.append("none differs")
+    elif known and unexplained:
+        parts[-1] += f" ({known} known, {unexplained} unexplained)"
+    else:
+        parts[-1] += " (known)" if known else " (unexplained)"
     return f"{len(entries)} published number{'s' * (len(entries) != 1)}: {', '.join(parts)}"
 
 
@@ -71,12 +71,12 @@ def format_computed(published: str, computed: float | str) -> str:
         decimals = 0 if published.isdigit() and float(computed).is_integer() else EXTRA_DIGITS
         return f"{computed:.{len(mantissa.partition('.')[2]) + decimals}f}"
     digits = sum(character.isdigit() for character in mantissa)
-    return _shorten_power(f"{computed:.{digits - 1 + EXTRA_DIGITS}e}")
+    return _format_power(computed, f".{digits - 1 + EXTRA_DIGITS}e")
 
 
-def _shorten_power(text: str) -> str:
-    """Return a power of ten as the published files write it: "4.50e-2" for "4.50e-02"."""
-    mantissa, _, power = text.partition("e")
+def _format_power(value: float, form: str) -> str:
+    """Return a number with a power of ten as the published files write it: "4.50e-2" for "4.50e-02"."""
+    mantissa, _, power = f"{value:{form}}".partition("e")
     return f"{mantissa}e{int(power)}"
 
 
@@ -96,7 +96,7 @@ def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]
     """Return the header and one row for each file: how many numbers, and how many with each verdict."""
     header = ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     body = []
-    for file, own in _group_by_file(entries).items():
+    for file, own in _group_by_file(entries):
         numbers = Counter(entry.verdict for entry in own)
         body.append([file, _list_tables(own), str(len(own)), *(str(numbers[verdict]) for verdict in Verdict)])
     return header, body
@@ -108,7 +108,11 @@ def to_terminal(entries: Sequence[Entry]) -> str:
     rest, notes = sort_disagreements(entries), list_explanations(entries)
     if rest:
         header = ["table", "number", "published", "computed", "rel. diff.", "verdict", "runs"]
-        body = [[entry.table, _describe_briefly(entry), *_describe_outcome(entry, notes)] for entry in rest]
+        places = [
+            ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
+            for entry in rest
+        ]
+        body = [[each.table, place, *_describe_outcome(each, notes)] for each, place in zip(rest, places, strict=True)]
         parts.append(render_table(header, body, "text"))
     if notes:
         lines = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
@@ -126,7 +130,7 @@ def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures
     notes = list_explanations(entries)
     if notes:
         parts += ["## Known differences", "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))]
-    for file, own in _group_by_file(entries).items():
+    for file, own in _group_by_file(entries):
         names = list(dict.fromkeys(name for entry in own for name in entry.labels))
         header = [*names, "published", "computed", "relative difference", "verdict", "runs"]
         body = [[*(entry.labels.get(name, "") for name in names), *_describe_outcome(entry, notes)] for entry in own]
@@ -153,26 +157,19 @@ def to_csv(entries: Sequence[Entry]) -> str:
     return render_table(CSV_COLUMNS, body, "csv") + "\n"
 
 
-def _group_by_file(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        found.setdefault(entry.file, []).append(entry)
-    return found
+def _group_by_file(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
+    files = dict.fromkeys(entry.file for entry in entries)
+    return [(file, [entry for entry in entries if entry.file == file]) for file in files]
 
 
 def _list_tables(entries: Sequence[Entry]) -> str:
     return ", ".join(dict.fromkeys(entry.table for entry in entries))
 
 
-def _describe_briefly(entry: Entry) -> str:
-    """Return the number within one line of a terminal: "epsilon=0.2, transnet, error, mean"."""
-    return ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
-
-
 def _describe_outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
     """Return published, computed, relative difference, verdict with the number of its explanation, and runs."""
     difference = entry.relative_difference
-    relative = _shorten_power(f"{difference:+.1e}") if math.isfinite(difference) else "—"
+    relative = _format_power(difference, "+.1e") if math.isfinite(difference) else "—"
     verdict = f"{entry.verdict} (known)" if entry.is_known else str(entry.verdict)
     if entry.measure is Measure.bound and entry.verdict is Verdict.all_digits:
         verdict = "within the printed bound"
