@@ -29,7 +29,7 @@ from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.run_metadata import with_status_names
-from evogt_study.schema.variables import MAIN, PILOT, STATUS_NAMES, Status, status_codes
+from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,14 +117,14 @@ class Result:
     def design(self) -> Design:
         """Design of the study: axes, samples, random streams, planned runs and runs that are ok."""
         ok = status_codes(self._data["run_status"]) == Status.ok
-        return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._planned())
+        return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._data.get(KEYS))
 
     @_document_like(
         summary, 'dict(ds.evogt.summary("error", statistics="median").sizes)', "{'tau': 4, 'dictionary': 2}"
     )
     def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Compute statistics of a variable over the planned runs, as `evs.summary` does."""
-        return summary(self._values(variable), over, planned=self._planned(), **options)
+        return summary(self._values(variable), over, planned=self._data.get(KEYS), **options)
 
     @_document_like(compare, 'ds.evogt.compare("dictionary", "error").leader.values[-1]', "'gtransnet'")
     def compare(
@@ -136,10 +136,9 @@ class Result:
     @_document_like(performance, 'list(ds.evogt.performance("error", 0.0))[:2]', "['bias', 'bias_mcse']")
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
         """Compute the performance measures of an estimator, as `evs.performance` does."""
-        given = {name: self._data[each] if isinstance(each, str) else each for name, each in options.items()}
-        true = self._data[truth] if isinstance(truth, str) else truth
-        keys = {"planned": keys_of_finished_runs(self._data)}
-        return performance(self._values(estimate), true, over, **(keys | given))
+        given = {"truth": truth, "planned": keys_of_finished_runs(self._data), **options}
+        named = {name: self._data[each] if isinstance(each, str) else each for name, each in given.items()}
+        return performance(self._values(estimate), over=over, **named)
 
     @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
@@ -151,7 +150,7 @@ class Result:
         self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Estimate the observed order of a variable along an axis, as `evs.observed_orders` does."""
-        return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
+        return observed_orders(self._values(variable), along, over, planned=self._data.get(KEYS), **options)
 
     @_document_like(
         sensitivity,
@@ -165,7 +164,7 @@ class Result:
     ) -> xr.Dataset:
         """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does."""
         values = self._values(variable)
-        return check_known(sensitivity(values, over, planned=self._planned(), **options), values)
+        return check_known(sensitivity(values, over, planned=self._data.get(KEYS), **options), values)
 
     @_document_like(
         variance_shares, 'ds.evogt.variance_shares("error").source.values.tolist()[:2]', "['tau', 'dictionary']"
@@ -174,7 +173,7 @@ class Result:
         self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
     ) -> xr.Dataset:
         """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does."""
-        return variance_shares(self._values(variable), axes, **{"planned": self._planned(), **options})
+        return variance_shares(self._values(variable), axes, **{"planned": self._data.get(KEYS), **options})
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, x: str | None = None,
@@ -231,9 +230,9 @@ class Result:
         >>> figure.axes[0].get_xlabel()
         'tau'
         """
+        roles = {"variable": variable, "x": x, "hue": hue, "col": col, "over": over, "at": at or {}, "slope": slope}
         look = {"title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size, "xscale": xscale, "yscale": yscale}
-        roles = {"x": x, "hue": hue, "col": col, "over": over, "at": at or {}}
-        return self._draw(kind, variable, roles, look, slope=slope, ax=ax, notes=notes).figure
+        return self._draw(kind, **roles, **look, ax=ax, notes=notes).figure
 
     def caption(
         self, kind: str = "distribution", variable: str | None = None, *, slope: float | Iterable[float] = (),
@@ -266,21 +265,17 @@ class Result:
         >>> text.partition("; ")[2].partition(".")[0]
         '80 of 80 runs'
         """
-        return self._draw(kind, variable, roles, {}, slope=slope, notes=False).caption
+        return self._draw(kind, variable=variable, slope=slope, notes=False, **roles).caption
 
-    def _draw(
-        self, kind: str, variable: str | None, roles: Mapping[str, Any], look: Mapping[str, Any], *,
-        slope: float | Iterable[float], ax: Axes | Sequence[Axes] | Figure | None = None, notes: bool,
-    ) -> PlottedFigure:  # fmt: skip
-        from evogt_study.plots.canvas import FigureOptions, PlotRequest  # 0.4 s, with matplotlib
-        from evogt_study.plots.catalogue import draw_kind
-        from evogt_study.plots.groups import PlotRoles
+    def _draw(self, kind: str, **options: Any) -> PlottedFigure:
+        from evogt_study.plots.catalogue import draw_kind  # 0.4 s, with matplotlib
+        from evogt_study.plots.groups import PlotRequest
 
-        over = roles.get("over")
-        sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
-        slopes = (slope,) if isinstance(slope, (int, float)) else tuple(slope)
-        axes = PlotRoles(**{**roles, "over": sample})
-        return draw_kind(self._data, kind, PlotRequest(variable, axes, slopes, FigureOptions(**look), ax, notes))
+        if options.get("over") is not None:
+            options["over"] = (options["over"],) if isinstance(options["over"], str) else tuple(options["over"])
+        slope = options["slope"]
+        options["slope"] = (slope,) if isinstance(slope, (int, float)) else tuple(slope)
+        return draw_kind(self._data, kind, PlotRequest(**options))
 
     def failures(self) -> pd.DataFrame:
         """Return a row for each planned run that is not ok.
@@ -297,15 +292,10 @@ class Result:
         ...     len(ds.evogt.failures())
         0
         """
-        planned = self._data["run_key"].values != ""
-        axes = list(map(str, self._data["run_status"].dims))
-        codes = status_codes(self._data["run_status"])
-        where = np.nonzero(planned & (codes != Status.ok))
-        columns = {axis: self._data[axis].values[at] for axis, at in zip(axes, where, strict=True)}
-        columns["run_status"] = STATUS_NAMES[codes[where]]
-        for name in ("run_message", "run_attempts", "run_seconds"):
-            columns[name] = self._data[name].values[where]
-        return pd.DataFrame(columns)
+        columns = ["run_status", "run_message", "run_attempts", "run_seconds"]
+        runs = data_frame(run_table(self._data[[*columns, KEYS]]))
+        axes = map(str, self._data["run_status"].dims)
+        return runs.loc[runs["run_status"] != "ok", [*axes, *columns]].reset_index(drop=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each planned run; `evogt export` writes the same table.
@@ -327,7 +317,3 @@ class Result:
     def _values(self, variable: str | None) -> xr.DataArray:
         """Return the values of a variable, by default the first one of the user."""
         return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]
-
-    def _planned(self) -> xr.DataArray | None:
-        """Return the run keys, or None if the Dataset does not have them."""
-        return self._data.get(KEYS)

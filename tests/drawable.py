@@ -8,9 +8,8 @@ import numpy as np
 from conftest import SMALL_STUDY, compute_table
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from evogt_study.plots.canvas import FigureOptions, PlotRequest
 from evogt_study.plots.catalogue import draw_kind
-from evogt_study.plots.groups import PlotRoles
+from evogt_study.plots.groups import PlotRequest
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
@@ -109,11 +108,9 @@ def _small(dimension):
     return compute_runs(Study.from_text(text))
 
 
-def request_of(variable=None, slope=(), ax=None, notes=True, over=None, **options):
+def request_of(variable=None, over=None, **options):
     """Return a request with its roles and options by their names."""
-    look = {name: options.pop(name) for name in list(options) if name in FigureOptions.__dataclass_fields__}
-    over = (over,) if isinstance(over, str) else over
-    return PlotRequest(variable, PlotRoles(over=over, **options), slope, FigureOptions(**look), ax, notes)
+    return PlotRequest(variable, over=(over,) if isinstance(over, str) else over, **options)
 
 
 def draw(data, kind, variable=None, **options):

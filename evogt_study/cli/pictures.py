@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from evogt_study.text import escape_text, print_line
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.plots.canvas import PlotRequest
+    from evogt_study.plots.groups import PlotRequest
 
 MAX_INCHES = 50
 """Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
@@ -29,11 +30,10 @@ def _read_numbers(example: str, sign: str, count: int | None, most: float) -> An
     def read(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
         if text is None:
             return None
-        try:
-            found = tuple(float(each) for each in text.split(sign))
-        except ValueError:
-            found = (math.nan,)
+        found: tuple[float, ...] = (math.nan,)
         least = -most if count is None else 0.5
+        with suppress(ValueError):
+            found = tuple(map(float, text.split(sign)))
         if not all(least <= each <= most for each in found) or len(found) != (count or len(found)):
             limit = f" up to {most:g} inches" if count else ""
             raise InputError(f"`{param.opts[-1]}` must be numbers{limit}, such as {example}, got {text!r}")
@@ -75,22 +75,19 @@ def _read_numbers(example: str, sign: str, count: int | None, most: float) -> An
 @inputs.option("--caption", "", "Write footnotes and counts into a text file, not into the figure.")
 @inputs.pilot_option
 def plot(
-    file: Path, kind: str | None, output: Path | None, variable: str | None, x: str | None, hue: str | None,
-    col: str | None, over: tuple[str, ...] | None, at: Mapping[str, str], slope: tuple[float, ...] | None,
-    caption: bool, pilot: bool, **look: Any,
+    file: Path, kind: str | None, output: Path | None, slope: tuple[float, ...] | None, caption: bool, pilot: bool,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Draw a result: one KIND of plot, or all kinds that fit.
 
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
     figure gives the number of its runs.
     """
-    from evogt_study.plots.canvas import FigureOptions, PlotRequest
     from evogt_study.plots.catalogue import check_kind
-    from evogt_study.plots.groups import PlotRoles
+    from evogt_study.plots.groups import PlotRequest
 
     check_kind(kind)
-    roles = PlotRoles(x, hue, col, over, at)
-    request = PlotRequest(variable, roles, slope or (), FigureOptions(**look), notes=not caption)
+    request = PlotRequest(slope=slope or (), notes=not caption, **options)
     data = inputs.read_phase(file, "pilot" if pilot else "main")
     for line, is_figure in draw_files(data, file, kind, request, output):
         print_line(line, err=not is_figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,20 +47,19 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
     if not files:
         raise InputError("`STUDIES` must be study files or folders that hold some, got none")
     studies = [Study.from_file(file) for file in files]
-    names = sorted(study.name for study in studies)
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"`STUDIES` must have different names, got {twice[0]!r} twice")
+    ((name, count),) = Counter(study.name for study in studies).most_common(1)
+    if count > 1:
+        raise InputError(f"`STUDIES` must have different names, got {name!r} twice")
     return studies
 
 
 def read_results(paths: Iterable[Path]) -> Results:
     """Read result files: the main phase by the study's name, a pilot by "NAME/pilot"."""
-    results: dict[str, xr.Dataset] = {}
-    for path in paths:
-        for phase, data in read_result(path).items():
-            results[path.stem if phase == MAIN else f"{path.stem}/{phase}"] = data
-    return results
+    return {
+        path.stem if phase == MAIN else f"{path.stem}/{phase}": data
+        for path in paths
+        for phase, data in read_result(path).items()
+    }
 
 
 def count_failures(results: Results) -> tuple[int, str]:
@@ -109,9 +109,8 @@ def collect_versions(results: Results) -> dict[str, str]:
 
 def draw_figures(results: Results) -> list[PlottedFigure]:
     """Draw the paper's two figures, if the studies that they show are among the results."""
-    from evogt_study.plots.canvas import PlotRequest
     from evogt_study.plots.catalogue import draw_kind
-    from evogt_study.plots.groups import PlotRoles
+    from evogt_study.plots.groups import PlotRequest
 
     found = []
     if "nonseparable_2d_field" in results:
@@ -119,7 +118,7 @@ def draw_figures(results: Results) -> list[PlottedFigure]:
         title = "Final field of the two-dimensional nonseparable benchmark"
         found.append(replace(made, name="nonseparable_2d_fields", title=title, caption=made.alt))
     if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
-        request = PlotRequest("energy", PlotRoles(hue="method"), notes=False)
+        request = PlotRequest("energy", hue="method", notes=False)
         made = draw_kind(compare_energies(results), "time_series", request)
         falls = "Two curves that fall from 1 at every saved time."
         found.append(replace(made, name="allen_cahn_energy", title="Energy of the Allen-Cahn test", alt=falls))
@@ -130,8 +129,8 @@ def compare_energies(results: Results) -> xr.Dataset:
     """Return energy over initial energy of the finite differences and of GTransNet with seed 0, the paper's figure."""
     reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
     run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
-    shares = [each["free_energy_history"].reset_coords(drop=True) for each in (reference, run)]
-    shares = [each / each.isel(time=0) for each in shares]
+    energies = [each["free_energy_history"].reset_coords(drop=True) for each in (reference, run)]
+    shares = [each / each.isel(time=0) for each in energies]
     energy = xr.concat(shares, xr.Variable("method", ["finite differences", "GTransNet"]), join="outer")
     attributes = {"long_name": "energy divided by its initial value", LABEL: "$E_q(t) / E_q(0)$"}
     data = energy.to_dataset(name="energy")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from evogt_study.analysis.export import on_grid
 from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Canvas, Plot, PlotRequest, new_canvas, new_panels
+from evogt_study.plots.canvas import Canvas, Plot, new_canvas, new_panels
+from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
 
@@ -41,8 +40,8 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     The bands are of all runs if no series has more than `MAX_WHOLE_BAND`, else from 5 % to 95 %, at each place by
     itself.  Raises InputError for a variable without one dimension of its own.
     """
-    data, dim = _use_own_coordinate(data, variable, _find_dimension(data, variable))
-    runs = groups.group_runs(data, variable, request.roles, wanted=("hue", "col"), own=True)
+    data, dim = _find_abscissa(data, variable)
+    runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, groups.label_of(data[dim]))
@@ -60,39 +59,43 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     return canvas.finish(variable, marks, runs.describe_extremes(last, what), runs.describe_subject())
 
 
-def _use_own_coordinate(data: xr.Dataset, variable: str, dim: str) -> tuple[xr.Dataset, str]:
-    """Return the data with the variable over the coordinate that each run has of its own along `dim`, if there is one.
+def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
+    """Return the one dimension of a variable besides the axes, or the coordinate that each run has of its own along it.
 
-    A coordinate `t` has the index `t_index`.  Of several coordinates the first counts.
+    A coordinate `t` of the runs has the index `t_index`.  The data then have the variable on a common grid of it.
+    Raises InputError for a variable with another number of dimensions.
     """
-    values = data[variable]
+    values, own = groups.numeric_array(data, variable), groups.variable_dimensions(data, variable)
+    if len(own) != 1:
+        have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
+        raise InputError(
+            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
+            f"{', '.join(own) or 'the axes alone'}"
+        )
     known = [str(name) for name, each in values.coords.items()
-             if each.ndim > 1 and each.dims[-1] == dim and each.dtype.kind in "iuf"]  # fmt: skip
+             if each.ndim > 1 and each.dims[-1] == own[0] and each.dtype.kind in "iuf"]  # fmt: skip
     if not known:
-        return data, dim
-    along = min(known, key=lambda name: dim != f"{name}_index")
-    own = values[along].values
-    grid = np.linspace(np.nanmin(own), np.nanmax(own), GRID_POINTS) if np.isfinite(own).any() else np.zeros(1)
+        return data, own[0]
+    along = min(known, key=lambda name: own[0] != f"{name}_index")
+    places = values[along].values
+    grid = np.linspace(np.nanmin(places), np.nanmax(places), GRID_POINTS) if np.isfinite(places).any() else np.zeros(1)
     return data.drop_vars(along).assign({variable: on_grid(values, along, grid)}), along
 
 
 def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
     """Draw median and band of each series at each x.  Runs without any value are left out."""
     levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
-    for number, one in np.ndindex(values.shape[:2]):
-        lines = values[number, one, 0]
-        lines = lines[np.isfinite(lines).any(axis=-1)]
-        if len(lines):
-            _draw_bundle(canvas.axes[number], x, lines, style.series_style(one), levels)
-
-
-def _draw_bundle(axes: Axes, x: Array, lines: Array, mark: style.Style, levels: Sequence[float]) -> None:
-    there = np.isfinite(lines).any(axis=0)
-    low, middle, high = np.nanquantile(lines[:, there], levels, axis=0)
-    if len(lines) > 1:
-        axes.fill_between(x[there], low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
-    few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < MIN_UNMARKED else {}
-    axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
+    for panel, one in np.ndindex(values.shape[:2]):
+        lines, axes, mark = values[panel, one, 0], canvas.axes[panel], style.series_style(one)
+        there = np.isfinite(lines).any(axis=0)
+        count = int(np.isfinite(lines).any(axis=1).sum())
+        if not count:
+            continue
+        low, middle, high = np.nanquantile(lines[:, there], levels, axis=0)
+        if count > 1:
+            axes.fill_between(x[there], low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
+        few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < MIN_UNMARKED else {}
+        axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
 
 
 def _explain_band(runs: groups.GroupedRuns) -> str:
@@ -100,19 +103,6 @@ def _explain_band(runs: groups.GroupedRuns) -> str:
         return ""
     part = "all" if runs.largest <= MAX_WHOLE_BAND else "5 to 95 % of"
     return f"line: median; band: {part} runs over {', '.join(runs.over)}"
-
-
-def _find_dimension(data: xr.Dataset, variable: str) -> str:
-    """Return the one dimension that a variable has besides the study's axes.  Raises InputError."""
-    groups.numeric_array(data, variable)
-    own = groups.variable_dimensions(data, variable)
-    if len(own) != 1:
-        have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
-        raise InputError(
-            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
-            f"{', '.join(own) or 'the axes alone'}"
-        )
-    return own[0]
 
 
 # a mode, node or feature is not a quantity; singular values have `spectrum`
@@ -125,21 +115,41 @@ def is_time_series(data: xr.Dataset, variable: str) -> bool:
 
 
 def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
-    """Draw the decay of singular values, with a line at the square root of each threshold `tau`.
+    """Draw the decay of singular values, with a line at the square root of each threshold `tau`, at most four.
 
     An axis tau has no curves of its own: its runs have the same singular values, so the first with a value is drawn.
     `at` may select one tau, whose cut is then the only one.  Raises InputError if they were not recorded.
     """
     if variable not in data:
         raise InputError(f"`{variable}` must be in the file to draw it. Put it into `record` of the study's [output]")
-    here, roles, cuts = _select_decompositions(data, request.roles)
-    runs = groups.group_runs(here, variable, roles, wanted=("hue", "col"), own=True)
+    request, has_axis = request, "tau" in data[variable].dims
+    if has_axis and "tau" in request.at:
+        data = groups.select_point(data, {"tau": request.at["tau"]}, ["tau"])
+        request, has_axis = (
+            replace(request, at={name: each for name, each in request.at.items() if name != "tau"}),
+            False,
+        )
+    thresholds = (
+        np.unique(data["tau"].values) if "tau" in data.coords and data["tau"].dtype.kind == "f" else np.empty(0)
+    )
+    thresholds = thresholds[np.isfinite(thresholds)]
+    cuts = thresholds[
+        np.unique(np.linspace(0, len(thresholds) - 1, min(len(thresholds), MAX_CUTS)).round().astype(int))
+    ]
+    if has_axis:
+        for option, named in (("hue", [request.hue]), ("col", [request.col]), ("over", request.over or ())):
+            if "tau" in named:
+                raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
+        known = data[variable].notnull().any(groups.variable_dimensions(data, variable))
+        names = [name for name in (variable, "run_status", "run_key") if name in data]
+        data = data[names].isel(tau=known.argmax("tau")).drop_vars("tau")
+    runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     with np.errstate(invalid="ignore"):
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, "index $i$")
-    canvas.axes[0].set_ylabel(r"singular value $\sigma_i / \sigma_1$", fontsize=style.label_size())
+    canvas.axes[0].set_ylabel(r"singular value $\sigma_i / \sigma_1$")
     _draw_bundles(canvas, runs, np.arange(1, relative.shape[-1] + 1, dtype=float), relative)
     lines = []
     for axes in canvas.axes:
@@ -149,43 +159,15 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
             for i, tau in enumerate(cuts)
         ]  # fmt: skip
         axes.margins(x=0.01)
-    if np.isfinite(relative).any():
-        canvas.axes[0].set_yscale("log")
-    canvas.add_series_legend(runs, *lines, markers=False)
-    canvas.add_footnote(runs.footnote(_explain_band(runs)))
     alt = "No run has a value."
     if np.isfinite(relative).any():
+        canvas.axes[0].set_yscale("log")
         least = float(np.nanmin(relative))
         alt = f"Curves that fall from 1 over {relative.shape[-1]} singular values, to {least:.1g} at the least."
+    canvas.add_series_legend(runs, *lines, markers=False)
+    canvas.add_footnote(runs.footnote(_explain_band(runs)))
     marks = "Decay of the singular values of the trial matrix.  Values below a threshold are cut."
     return canvas.finish(variable, marks, alt, runs.describe_subject())
-
-
-def _select_decompositions(
-    data: xr.Dataset, roles: groups.PlotRoles
-) -> tuple[xr.Dataset, groups.PlotRoles, list[float]]:
-    """Return data and roles without the axis tau, and the thresholds to draw."""
-    if "tau" not in data[SINGULAR_VALUES].dims:
-        return data, roles, _choose_cuts(data)
-    for option, named in (("hue", [roles.hue]), ("col", [roles.col]), ("over", roles.over or ())):
-        if "tau" in named:
-            raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
-    if "tau" in roles.at:
-        data = groups.select_point(data, {"tau": roles.at["tau"]}, groups.axes_of(data, SINGULAR_VALUES))
-        others = {name: value for name, value in roles.at.items() if name != "tau"}
-        return data, replace(roles, at=others), _choose_cuts(data)
-    known = data[SINGULAR_VALUES].notnull().any(groups.variable_dimensions(data, SINGULAR_VALUES))
-    names = [name for name in (SINGULAR_VALUES, "run_status", "run_key") if name in data]
-    return data[names].isel(tau=known.argmax("tau")).drop_vars("tau"), roles, _choose_cuts(data)
-
-
-def _choose_cuts(data: xr.Dataset) -> list[float]:
-    """Return the thresholds of the study, at most four of them, the extremes among these."""
-    if "tau" not in data.coords or data["tau"].dtype.kind != "f":
-        return []
-    values = np.unique(data["tau"].values[np.isfinite(data["tau"].values)])
-    chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MAX_CUTS)).round().astype(int))
-    return [float(values[i]) for i in chosen]
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -197,7 +179,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     `at` selects the run (default: the first that is ok), the nearest `time` (the last) and, in 3-D, a slice (`z=0.5`).
     Raises InputError if no field is recorded, or there is no such run.
     """
-    run, where = _select_run(data, request.roles)
+    run, where = _select_run(data, request)
     numerical, exact = run[variable], run.get(_EXACT)
     if exact is not None:
         exact = exact.transpose(*numerical.dims)
@@ -207,21 +189,21 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     canvas.add_footnote(where)
     alt = f"The numerical solution at {where}."
     if error is not None:
-        alt = f"Exact and numerical solution at {where}; they differ by at most {_max_finite(error):.2g}."
+        alt = f"Exact and numerical solution at {where}; they differ by at most {_largest(error):.2g}."
     return canvas.finish(f"{variable} of one run", "", alt)
 
 
-def _select_run(data: xr.Dataset, roles: groups.PlotRoles) -> tuple[xr.Dataset, str]:
+def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str]:
     """Return the fields of one run at one time, over at most two directions, and a description of the selection."""
     if FIELD not in data:
         raise InputError(f"`{FIELD}` must be in the file to draw it. Put it into `record` of the study's [output]")
     axes = groups.axes_of(data, FIELD)
-    unknown = [name for name in roles.at if name not in data[FIELD].dims]
+    unknown = [name for name in request.at if name not in data[FIELD].dims]
     if unknown:
         known = ", ".join(map(str, data[FIELD].dims))
         raise InputError(f"`--at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
-    inside = {name: value for name, value in roles.at.items() if name in ("time", *DIRECTIONS)}
-    run = groups.select_point(data, {name: value for name, value in roles.at.items() if name not in inside}, axes)
+    inside = {name: value for name, value in request.at.items() if name in ("time", *DIRECTIONS)}
+    run = groups.select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
     if "run_status" in run:
         ok = np.argwhere(status_codes(run["run_status"]) == Status.ok)
         if not len(ok):
@@ -254,80 +236,62 @@ def _draw_curves(
     drawn = canvas.axes
     if exact is not None and error is not None:
         drawn[0].plot(x, exact.values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
-        shown = np.where(error > _ROUNDING * _largest(numerical.values), error, np.nan)
+        shown = np.where(error > _ROUNDING * (_largest(numerical.values) or 1.0), error, np.nan)
         drawn[1].plot(x, shown, color=style.STYLES[1][0], linewidth=1.0)
-        drawn[1].set_ylabel("absolute error", fontsize=style.label_size())
+        drawn[1].set_ylabel("absolute error")
         style.scale_axis(drawn[1], "y", shown)
     drawn[0].plot(x, numerical.values, color=style.STYLES[1][0], linestyle="dashed", linewidth=1.1, label="numerical")
-    drawn[0].set_ylabel("solution", fontsize=style.label_size())
+    drawn[0].set_ylabel("solution")
     canvas.add_legend(*drawn[0].get_legend_handles_labels())
     for axes in drawn:
-        axes.tick_params(labelsize=style.tick_size())
-        axes.grid(color="0.9", linewidth=0.5)
         axes.margins(x=0.0)
-    drawn[-1].set_xlabel(canvas.wrap(groups.label_of(numerical[dim])), fontsize=style.label_size())
+    drawn[-1].set_xlabel(canvas.wrap(groups.label_of(numerical[dim])))
     return canvas
 
 
 def _draw_panels(
     numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
 ) -> Canvas:
-    """Draw exact field, numerical field and absolute error over two directions, the first two on one scale."""
+    """Draw exact field, numerical field and absolute error over two directions, the first two on one scale.
+
+    The points may be spaced unevenly.  The panels are images also in SVG, which would have a path for each cell.
+    """
     across, up = (name for name in DIRECTIONS if name in numerical.dims)
-    upright = numerical.transpose(up, across)
-    values = [numerical.values] if exact is None or error is None else [exact.values, numerical.values, error]
-    values = [each if numerical.dims == upright.dims else each.T for each in values]
-    titles = ["numerical"] if len(values) == 1 else ["exact", "numerical", "absolute error"]
-    size = (style.COLUMN_WIDTH, 2.9) if len(values) == 1 else (style.TEXT_WIDTH, 2.4)
-    canvas = new_canvas(1, len(values), size, request, sharex=True, sharey=True)
-    limit = max(_largest(each) for each in values[:2])
-    for number, (axes, title, each) in enumerate(zip(canvas.axes, titles, values, strict=True)):
-        if number < 2:  # symmetric: zero is white
-            mesh = _draw_panel(axes, upright, each, title, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        else:
-            mesh = _draw_panel(axes, upright, each, title, cmap="viridis", vmin=0.0, vmax=_largest(each))
-        if number > 0 or len(values) == 1:
-            _add_colour_bar(axes, mesh)
-    canvas.axes[0].set_ylabel(groups.label_of(upright[up]), fontsize=style.label_size())
+    fields = {"numerical": numerical.values}
+    if exact is not None and error is not None:
+        fields = {"exact": exact.values, "numerical": numerical.values, "absolute error": error}
+    size = (style.COLUMN_WIDTH, 2.9) if len(fields) == 1 else (style.TEXT_WIDTH, 2.4)
+    canvas = new_canvas(1, len(fields), size, request, sharex=True, sharey=True)
+    limit = max(_largest(each) for each in (numerical.values, fields.get("exact", np.zeros(1)))) or 1.0
+    ends = [(float(numerical[dim].min()), float(numerical[dim].max())) for dim in (across, up)]
+    for axes, (title, values) in zip(canvas.axes, fields.items(), strict=True):
+        field = numerical.copy(data=values).transpose(up, across)
+        field = field[tuple(slice(None, None, math.ceil(length / MAX_CELLS)) for length in field.shape)]
+        colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}  # symmetric: zero is white
+        if title == "absolute error":
+            colours = {"cmap": "viridis", "vmin": 0.0, "vmax": _largest(values) or 1.0}
+        mesh = axes.pcolormesh(
+            field[across].values, field[up].values, field.values, shading="nearest", rasterized=True, **colours
+        )
+        axes.set_aspect("equal")
+        axes.set_title(title)
+        axes.set_xlabel(groups.label_of(numerical[across]))
+        axes.grid(visible=False)
+        axes.set(xlim=ends[0], ylim=ends[1])
+        for which, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
+            ticks = [low, (low + high) / 2, high]
+            which.set_ticks(ticks, labels=[style.format_tick(x) for x in ticks])
+        if title != "exact":
+            # as tall as the panel, whatever room its equal aspect leaves
+            beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
+            number_format = ScalarFormatter(useMathText=True)
+            number_format.set_powerlimits((-2, 3))
+            canvas.figure.colorbar(mesh, cax=beside, format=number_format)
+            beside.yaxis.set_offset_position("left")
+    canvas.axes[0].set_ylabel(groups.label_of(numerical[up]))
     return canvas
 
 
 def _largest(field: Array) -> float:
-    """Return the largest finite magnitude, or one if all are zero, since a colour scale needs a width."""
-    return _max_finite(field) or 1.0
-
-
-def _max_finite(field: Array) -> float:
+    """Return the largest finite magnitude, or zero."""
     return float(np.max(np.abs(field), where=np.isfinite(field), initial=0.0))
-
-
-def _draw_panel(axes: Axes, points: xr.DataArray, values: Array, title: str, **colours: Any) -> Any:
-    """Draw one panel of colours.  The points may be spaced unevenly.  As an image also in SVG: else a path per cell."""
-    up, across = map(str, points.dims)
-    rows, columns = (slice(None, None, math.ceil(length / MAX_CELLS)) for length in values.shape)
-    mesh = axes.pcolormesh(
-        points[across].values[columns], points[up].values[rows], values[rows, columns],
-        shading="nearest", rasterized=True, **colours,
-    )  # fmt: skip
-    axes.set_aspect("equal")
-    axes.set_title(title, fontsize=style.label_size())
-    axes.set_xlabel(groups.label_of(points[across]), fontsize=style.label_size())
-    axes.tick_params(labelsize=style.tick_size())
-    ends = [(float(points[dim].min()), float(points[dim].max())) for dim in (across, up)]
-    axes.set(xlim=ends[0], ylim=ends[1])
-    for which, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
-        which.set_ticks(
-            [low, (low + high) / 2, high], labels=[style.format_tick(x) for x in (low, (low + high) / 2, high)]
-        )
-    return mesh
-
-
-def _add_colour_bar(axes: Axes, mesh: Any) -> None:
-    """Add a colour bar beside a panel, as tall as the panel, whatever room its equal aspect leaves."""
-    number_format = ScalarFormatter(useMathText=True)
-    number_format.set_powerlimits((-2, 3))
-    beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
-    axes.figure.colorbar(mesh, cax=beside, format=number_format)
-    beside.tick_params(labelsize=style.tick_size())
-    beside.yaxis.get_offset_text().set_fontsize(style.tick_size())
-    beside.yaxis.set_offset_position("left")

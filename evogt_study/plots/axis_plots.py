@@ -21,7 +21,8 @@ from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Plot, PlotRequest, new_panels, wrap_label
+from evogt_study.plots.canvas import Plot, new_panels, wrap_label
+from evogt_study.plots.groups import PlotRequest
 
 MAX_POINTS_OF_GROUP = 200  # more hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: the labels of more meet
@@ -49,7 +50,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values, and points for the runs
     beyond the last.  Raises InputError for axes or variables that do not exist.
     """
-    runs = groups.group_runs(data, variable, request.roles, max_x=MAX_GROUPS)
+    runs = groups.group_runs(data, variable, request, max_x=MAX_GROUPS)
     limits, many = runs.median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, runs.x.label)
@@ -61,9 +62,8 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
         axes.xaxis.grid(visible=False)
         for one, place in np.ndindex(series, places):
             centre = place + (one - (series - 1) / 2.0) * width
-            sample, ends = runs.sample(panel, one, place), limits[panel, one, place]
-            if len(sample):
-                _draw_group(axes, centre, width, sample, style.series_style(one), many=many)
+            ends = limits[panel, one, place]
+            _draw_group(axes, centre, width, runs.sample(panel, one, place), style.series_style(one), many=many)
             if np.isfinite(ends).all():
                 axes.plot([centre - 0.34 * width] * 2, ends, color="black", linewidth=1.0, zorder=3.4, gid="interval")
         axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
@@ -73,19 +73,24 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     canvas.add_series_legend(runs, lines=False)
     over = f"over {', '.join(runs.over)}" if runs.over else ""
     median = "bar: median" + ("; black line: its 95 % interval" if np.isfinite(limits).any() else "")
-    note = f"points: runs {over}; {median}"
-    if many:
-        note = f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
+    boxes = f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
+    note = boxes if many else f"points: runs {over}; {median}"
     canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), note if runs.largest > 1 else ""))
     marks = "Point: one run.  Bar: median of the group."
     return canvas.finish(f"{variable} of every run", marks, runs.describe_medians(), runs.describe_subject())
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median: every run a point, or of too many the runs beyond its boxes."""
+    """Draw one sample and its median: every run a point, or of too many the runs beyond its boxes of letter values.
+
+    These are the fourths, eighths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., as many as differ by their
+    intervals, none of fewer than 16 runs.  Beyond the last are 4 to 8 runs at either end.
+    """
     points = sample
-    if many:
-        ends, base = letter_values(sample), np.array(to_rgb(mark.colour))
+    if many and len(sample):
+        tails = 0.5 ** np.arange(2, max(0, int(np.floor(np.log2(len(sample) / MIN_DEPTH)))) + 2)
+        ends = np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
+        base = np.array(to_rgb(mark.colour))
         for number, (low, high) in enumerate(ends):  # the further out, the narrower and the lighter
             part = number / max(1, len(ends) - 1)
             half, shade = width * (0.42 - 0.32 * part), 0.65 - 0.5 * part
@@ -96,7 +101,7 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
         if len(ends):
             points = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
     # neighbours in value go to different sides, so that they do not hide each other
-    spread = (np.arange(len(points)) * _GOLDEN) % 1.0 - 0.5 if len(points) > 1 else np.zeros(len(points))
+    spread = (np.arange(len(points)) * _GOLDEN) % 1.0 - 0.5 if len(points) > 1 else 0.0 * points
     axes.plot(
         centre + (0.3 if many else 0.7) * width * spread, points, color=mark.colour, marker=mark.marker,
         linestyle="none", markersize=2.0 if many else 3.0, markeredgewidth=0.0,
@@ -107,16 +112,6 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
         if many:  # which is drawn on dark boxes
             axes.plot(bar, median, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
         axes.plot(bar, median, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median")
-
-
-def letter_values(sample: Array) -> Array:
-    """Return lower and upper fourths, eighths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., (k, 2).
-
-    As many as differ by their intervals, none of fewer than 16 runs; beyond the last are 4 to 8 runs at either end.
-    """
-    count = max(0, int(np.floor(np.log2(max(len(sample), 1) / MIN_DEPTH))))
-    tails = 0.5 ** np.arange(2, count + 2)
-    return np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
 
 
 # --- dependence -------------------------------------------------------------------------------------------------------
@@ -131,19 +126,17 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     logarithmic.  A recorded variable along x has its medians over the same groups of runs.  In a random sample it is
     drawn as a scatter, and a sampled parameter as a trend.  Raises InputError for an x without numbers.
     """
-    roles = request.roles
-    if along_sample(data, roles.x):
+    if along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if sampled_dimensions(data) and groups.is_measured(data, roles):  # no two points of a random sample form a group
+    if sampled_dimensions(data) and groups.is_measured(data, request):  # no two points of a random sample form a group
         return draw_scatter(data, variable, request)
-    runs = _group_along(data, variable, roles)
+    runs = _group_along(data, variable, request)
     canvas = new_panels(len(runs.col.values), request)
     numbers = np.zeros(runs.planned.shape[:3]) if runs.numbers is None else runs.numbers
-    medians, limits = runs.medians, runs.median_intervals()
+    medians, limits, known = runs.medians, runs.median_intervals(), numbers[np.isfinite(numbers)]
     canvas.scale_values(runs.values, runs.is_error)
     canvas.label_panels(runs, runs.x.label)
     for panel, axes in enumerate(canvas.axes):
-        known = numbers[np.isfinite(numbers)]
         style.scale_axis(axes, "x", known)
         for one in range(len(runs.hue.values)):
             # a little beside their number, so that series do not hide each other
@@ -159,7 +152,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     choice = choice_of_pilot(data)
     if choice is not None:
         bare = data.assign({variable: choice.broadcast_like(data["run_status"]).astype(float)})
-        chosen = (_group_along(bare, variable, roles).values == 1.0).any(axis=-1)
+        chosen = (_group_along(bare, variable, request).values == 1.0).any(axis=-1)
         for axes, across, up, here in zip(canvas.axes, numbers, medians, chosen, strict=True):
             axes.plot(
                 across[here], up[here], marker="o", markersize=9.0, markerfacecolor="none", markeredgecolor="black",
@@ -176,13 +169,15 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     return canvas.finish(title, marks, runs.describe_medians(), runs.describe_subject())
 
 
-def _group_along(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> groups.GroupedRuns:
+def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> groups.GroupedRuns:
     """Return the runs over a numeric axis.  If x is measured in each run, its medians are the numbers along x."""
-    if roles.x is None or not groups.is_measured(data, roles):
-        return groups.group_runs(data, variable, roles, numeric=True)
-    axes = replace(roles, x=None)
-    runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, roles.x))
-    return replace(runs, numbers=other.medians, x=replace(runs.x, name=roles.x, label=groups.label_of(data[roles.x])))
+    if request.x is None or not groups.is_measured(data, request):
+        return groups.group_runs(data, variable, request, numeric=True)
+    axes = replace(request, x=None)
+    runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, request.x))
+    return replace(
+        runs, numbers=other.medians, x=replace(runs.x, name=request.x, label=groups.label_of(data[request.x]))
+    )
 
 
 def _draw_series(
@@ -242,9 +237,9 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
 
     Of more than `MAX_SCATTERED` points in one series that many are drawn, evenly chosen in the order of `variable`.
     """
-    x = request.roles.x or "rank"
-    wanted = ("hue", "col") if request.roles.col is not None else ("hue",)
-    runs, other = (groups.group_runs(data, name, request.roles, wanted=wanted, pooled=True) for name in (variable, x))
+    x = request.x or "rank"
+    wanted = ("hue", "col") if request.col is not None else ("hue",)
+    runs, other = (groups.group_runs(data, name, request, wanted=wanted, pooled=True) for name in (variable, x))
     both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
     canvas = new_panels(len(runs.col.values), request)
     canvas.label_panels(runs, other.label)
@@ -266,9 +261,9 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     canvas.add_footnote(runs.footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
     alt = "No run has a value."
     if both.any():
-        ranges = [f"{each.title} from {each.values[both].min():.3g} to {each.values[both].max():.3g}"
-                  for each in (other, runs)]  # fmt: skip
-        alt = f"A cloud of {both.sum():,} points: {', '.join(ranges)}."
+        ends = [(each.title, each.values[both]) for each in (other, runs)]
+        ranges = ", ".join(f"{title} from {values.min():.3g} to {values.max():.3g}" for title, values in ends)
+        alt = f"A cloud of {both.sum():,} points: {ranges}."
     return canvas.finish(f"{variable} against {x}", "Point: one run.", alt)
 
 
@@ -277,19 +272,17 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
 
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
     """
-    roles = request.roles
-    here = groups.select_point(data, roles.at, groups.axes_of(data, variable)) if variable in data else data
-    over = roles.over
-    if over is None:
-        over = tuple(sample_dimensions(here[variable])[:1]) if variable in here else ()
+    groups.numeric_array(data, variable)
+    here = groups.select_point(data, request.at, groups.axes_of(data, variable))
+    over = request.over if request.over is not None else sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:
         raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")
     whole = (*over, DRAWN) if DRAWN in here[variable].dims else over
-    runs = groups.group_runs(data, variable, replace(roles, x=None, hue=None, col=None, over=whole), wanted=())
+    runs = groups.group_runs(data, variable, replace(request, x=None, hue=None, col=None, over=whole), wanted=())
     sample = find_points(here[variable], over)
     names = list(sample.names)
-    chosen = [names.index(roles.x)] if roles.x in names else list(range(len(names)))[: groups.MAX_PANELS]
+    chosen = [names.index(request.x)] if request.x in names else list(range(len(names)))[: groups.MAX_PANELS]
     alone = len(chosen) == 1
     canvas = new_panels(len(chosen), request, sharex=False)
     y = runs.values.ravel()
@@ -314,9 +307,9 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
             alpha=0.45, markeredgewidth=0.0, gid="runs", zorder=1.9,
         )  # fmt: skip
         label = groups.label_of(here[names[place]]) if names[place] in here.coords else names[place]
-        axes.set_xlabel(canvas.wrap(label), fontsize=style.label_size())
+        axes.set_xlabel(canvas.wrap(label))
     for axes in canvas.axes[:: canvas.columns]:
-        axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24), fontsize=style.label_size())
+        axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24))
     left = f"{len(chosen)} of {len(names)} parameters" if 1 < len(chosen) < len(names) else ""
     canvas.add_footnote(runs.footnote("line: local linear fit", left))
     span = f"from {y[there].min():.3g} to {y[there].max():.3g}" if there.any() else "none"
@@ -355,12 +348,11 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 
     A cell without any value is hatched.  Raises InputError for fewer than two axes.
     """
-    roles = request.roles
-    runs = groups.group_runs(data, variable, roles, max_x=MAX_CELLS, max_hue=MAX_CELLS)
+    runs = groups.group_runs(data, variable, request, max_x=MAX_CELLS, max_hue=MAX_CELLS)
     # numbers make the better scale, strings the better panels
     swap = runs.col.name and groups.is_numeric(data, runs.col.name) and not groups.is_numeric(data, runs.hue.name)
-    if swap and roles.hue is None and roles.col is None:
-        swapped = replace(roles, hue=runs.col.name, col=runs.hue.name)
+    if swap and request.hue is None and request.col is None:
+        swapped = replace(request, hue=runs.col.name, col=runs.hue.name)
         runs = groups.group_runs(data, variable, swapped, max_x=MAX_CELLS, max_hue=MAX_CELLS)
     if not (runs.hue.name and runs.x.name):
         axis = runs.x.name or runs.hue.name or "none"
@@ -368,9 +360,8 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     medians, count = runs.medians, len(runs.col.values)
     known, min_ratio = medians[np.isfinite(medians)], style.min_log_ratio(runs.is_error)
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    norm = Normalize(low, high if high > low else low + (abs(low) or 1.0))
-    if low > 0.0 and high > min_ratio * low:  # as the colour bar is scaled
-        norm = LogNorm(low, high)
+    is_log = low > 0.0 and high > min_ratio * low  # as the colour bar is scaled
+    norm = LogNorm(low, high) if is_log else Normalize(low, high if high > low else low + (abs(low) or 1.0))
     canvas = new_panels(count, request, (style.COLUMN_WIDTH, 2.6))
     across = len(runs.x.values) * canvas.columns
     write = across <= MAX_WRITTEN[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_WRITTEN[0]
@@ -380,26 +371,21 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     for panel, axes in enumerate(canvas.axes):
         axes.grid(visible=False)
         _annotate_cells(axes, runs, panel, norm, write=write)
-        labels = [  # as many as there is room for, by their place
-            {i: style.to_drawable(role.values[i]) for i in range(0, len(role.values), -(-len(role.values) // room))}
-            for role, room in ((runs.x, 9), (runs.hue, 12))
-        ]
-        axes.set_xticks(list(labels[0]), labels=list(labels[0].values()),
-                        rotation=0 if sum(map(len, labels[0].values())) < 32 else 90)  # fmt: skip
-        axes.set_yticks(list(labels[1]), labels=list(labels[1].values()))
-        axes.set_ylabel(
-            wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "", fontsize=style.label_size()
-        )
+        for which, role, room in ((axes.xaxis, runs.x, 9), (axes.yaxis, runs.hue, 12)):
+            places = range(0, len(role.values), -(-len(role.values) // room))  # as many as there is room for
+            labels = [style.to_drawable(role.values[i]) for i in places]
+            crowded = role is runs.x and sum(map(len, labels)) >= 32
+            which.set_ticks(places, labels=labels, rotation=90 if crowded else 0)
+        axes.set_ylabel(wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "")
     if not groups.is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
         canvas.axes[0].invert_yaxis()
     if len(known):
         bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
         label = f"median {runs.label}" if runs.over else runs.label
-        bar.set_label(wrap_label(label, 38 if count == 1 else 80), fontsize=style.label_size())
+        bar.set_label(wrap_label(label, 38 if count == 1 else 80))
         style.scale_axis(bar.ax, "x", medians, min_ratio)
-        if not isinstance(norm, LogNorm):  # close numbers have long labels
+        if not is_log:  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
-        bar.ax.tick_params(labelsize=style.tick_size(), which="both")
     empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
     canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
     title = f"{variable} over {runs.x.name} and {runs.hue.name}"
@@ -421,4 +407,4 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
             dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
             colour = "white" if dark else "black"
-            axes.text(column, row, text, ha="center", va="center", fontsize=style.tick_size(), color=colour, bbox=back)
+            axes.text(column, row, text, ha="center", va="center", fontsize=style.font_size(), color=colour, bbox=back)

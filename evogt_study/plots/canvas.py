@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import matplotlib
 import numpy as np
-import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 
 from evogt_study.errors import InputError, shorten
 from evogt_study.plots import groups, style
+from evogt_study.plots.groups import PlotRequest
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
@@ -26,43 +27,8 @@ _NOTE = "note"
 """Identifier of footnotes."""
 _MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
 """Largest number of points by identifier, 0.1 or 0.2 MB of SVG.  More points become an image, also in SVG and PDF."""
-GivenAxes = Axes | Sequence[Axes] | Figure | None
-"""Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
-new figure."""
 SCALES = ("linear", "log")
 LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.wrap` has them
-
-
-@dataclass(frozen=True)
-class FigureOptions:
-    """Title, labels and scales of the panels, and size in inches of a figure.
-
-    Text may have mathematics between dollars.  xscale, yscale: one of `SCALES`; None: as the values are.
-    """
-
-    title: str = ""
-    xlabel: str | None = None
-    ylabel: str | None = None
-    size: tuple[float, float] | None = None
-    xscale: str | None = None
-    yscale: str | None = None
-
-
-@dataclass(frozen=True)
-class PlotRequest:
-    """Request for a plot: the variable (None: the main number of the study), roles, slopes of lines, look, and axes.
-
-    notes: False keeps footnotes out of the figure.  compared: the comparison, if it is known
-    already.  With 100,000 runs it takes seconds.
-    """
-
-    variable: str | None = None
-    roles: groups.PlotRoles = field(default_factory=groups.PlotRoles)
-    slope: tuple[float, ...] = ()
-    look: FigureOptions = field(default_factory=FigureOptions)
-    ax: GivenAxes = None
-    notes: bool = True
-    compared: xr.Dataset | None = None
 
 
 class Plot(NamedTuple):
@@ -108,7 +74,7 @@ class Canvas:
 
     def grow(self, inches: float) -> None:
         """Make the figure higher by a legend or a footnote, so that the panels keep their size."""
-        if self.request.look.size is None:
+        if self.request.size is None:
             self.figure.set_figheight(self.figure.get_figheight() + inches)
 
     def wrap(self, label: str, width: int = LABEL_WIDTH) -> str:
@@ -119,9 +85,9 @@ class Canvas:
     def label_panels(self, runs: groups.GroupedRuns, xlabel: str) -> None:
         """Set the title of each panel, the label along x, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
-            axes.set_title(style.to_drawable(runs.col.describe(number)), fontsize=style.label_size())
-            axes.set_xlabel(self.wrap(xlabel), fontsize=style.label_size())
-        self.axes[0].set_ylabel(wrap_label(runs.label, 32), fontsize=style.label_size())
+            axes.set_title(style.to_drawable(runs.col.describe(number)))
+            axes.set_xlabel(self.wrap(xlabel))
+        self.axes[0].set_ylabel(wrap_label(runs.label, 32))
 
     def scale_values(self, values: Any, is_error: bool) -> None:
         """Scale y: logarithmic for an error, or if the values span three decades."""
@@ -131,12 +97,11 @@ class Canvas:
         """Put one legend above all panels, with as many entries in a row as fit; into the first of the user's axes."""
         if not labels:
             return
-        figure, size = self.figure, style.tick_size()
-        look: dict[str, Any] = {"fontsize": size, "title_fontsize": size, "frameon": False}
+        figure, size = self.figure, style.font_size()
         if not self.is_own:
-            self.axes[0].legend(handles, labels, title=title or None, **look)
+            self.axes[0].legend(handles, labels, title=title or None)
             return
-        title = "\n".join(filter(None, [style.parse_label("title", self.request.look.title), title]))
+        title = "\n".join(filter(None, [style.parse_label("title", self.request.title), title]))
         handle = 2.6 if lines else 1.0  # in font sizes
         room = figure.get_figwidth() * 72.0 / size
         # estimated, since text is only measured by drawing it
@@ -144,7 +109,7 @@ class Canvas:
         columns = len(labels) if sum(widths) < room else max(1, int(room // (max(widths) + 0.2)))
         figure.legend(
             handles, labels, loc="outside upper left", ncols=columns, title=title or None, alignment="left",
-            handlelength=handle, columnspacing=1.2, borderaxespad=0.2, **look,
+            handlelength=handle, columnspacing=1.2, borderaxespad=0.2,
         )  # fmt: skip
         # 0.145 in: 7 points of text and half of that between rows, as legend.labelspacing has it
         rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
@@ -169,14 +134,14 @@ class Canvas:
     def add_footnote(self, text: str) -> None:
         """Put a footnote below the panels.  On axes of the user only the count of runs, above the last of them."""
         self.footnote = text
-        look: dict[str, Any] = {"fontsize": style.tick_size(), "color": style.QUIET}
         if self.request.notes and not self.is_own:
-            self.axes[-1].set_title(style.to_drawable(text.partition(";")[0], 600), loc="right", **look).set_gid(_NOTE)
+            look: dict[str, Any] = {"fontsize": style.font_size(), "color": style.QUIET, "gid": _NOTE}
+            self.axes[-1].set_title(style.to_drawable(text.partition(";")[0], 600), loc="right", **look)
         elif self.request.notes:
             # letters of matplotlib's own font are about half as wide as its size
-            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.tick_size()))
+            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.font_size()))
             lines = textwrap.wrap(style.to_drawable(text, 600), room)
-            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", **look).set_gid(_NOTE)
+            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", color=style.QUIET, gid=_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
 
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> Plot:
@@ -187,28 +152,40 @@ class Canvas:
         """
         for gid, most in _MAX_POINTS.items():
             artists = [each for axes in self.axes for each in axes.get_children() if each.get_gid() == gid]
-            if sum(map(_count_points, artists)) > most:
+            paths = [path for each in artists for path in _paths_of(each)]
+            if sum(len(np.asarray(path.vertices)) for path in paths) > most:
                 for each in artists:
                     each.set_rasterized(True)
         if self.is_own:
             self._apply_look()
+            for (
+                axes
+            ) in self.figure.axes:  # the number of ticks follows this size, and not rcParams, whenever it is drawn
+                axes.tick_params(labelsize=style.font_size(), which="both")
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")  # else it moves a little each time the figure is drawn
         return Plot(self.figure, title, alt, subject or alt, marks, self.footnote)
 
     def _apply_look(self) -> None:
         """Set labels, scales and title.  Labels replace the labels of the panels, or go to the first panel."""
-        look = self.request.look
-        for which, label, scale in (("x", look.xlabel, look.xscale), ("y", look.ylabel, look.yscale)):
+        for which in ("x", "y"):
+            label, scale = getattr(self.request, f"{which}label"), getattr(self.request, f"{which}scale")
             if label is not None:
                 text = style.parse_label(f"{which}label", label)
                 labelled = [axes for axes in self.axes if getattr(axes, f"get_{which}label")()]
                 for axes in labelled or self.axes[:1]:
-                    getattr(axes, f"set_{which}label")(text, fontsize=style.label_size())
-            if scale is not None:
-                _rescale(self.axes, which, scale)
-        if look.title and not self.figure.legends:  # else it is above the legend
-            self.figure.suptitle(style.parse_label("title", look.title), x=0.01, ha="left", fontsize=style.label_size())
+                    getattr(axes, f"set_{which}label")(text)
+            if scale not in (None, *SCALES):
+                raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
+            for axes in self.axes if scale is not None else ():
+                if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
+                    raise InputError(
+                        f"`--{which}scale` must be linear where values or places are not positive, got {scale}"
+                    )
+                getattr(axes, f"set_{which}scale")(scale)
+                axes.autoscale_view()
+        if self.request.title and not self.figure.legends:  # else it is above the legend
+            self.figure.suptitle(style.parse_label("title", self.request.title), x=0.01, ha="left")
             self.grow(0.2)
 
 
@@ -233,7 +210,7 @@ def requested_size(request: PlotRequest) -> tuple[float, float] | None:
     if isinstance(request.ax, Figure):
         return cast(tuple[float, float], tuple(request.ax.get_size_inches()))
     changed = style.is_changed("figure.figsize")
-    return request.look.size or (tuple(matplotlib.rcParams["figure.figsize"]) if changed else None)
+    return request.size or (tuple(matplotlib.rcParams["figure.figsize"]) if changed else None)
 
 
 def new_panels(
@@ -255,11 +232,8 @@ def new_panels(
         spare.remove()
     canvas.axes = canvas.axes[:count]
     for number, axes in enumerate(canvas.axes):
-        axes.tick_params(labelsize=style.tick_size(), which="both")
-        axes.set_axisbelow(True)
         if canvas.is_own:
             axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")
-            axes.grid(color="0.9", linewidth=0.5)
     return canvas
 
 
@@ -268,19 +242,6 @@ def wrap_label(label: str, width: int) -> str:
     return "\n".join(textwrap.wrap(label, width))
 
 
-def _count_points(artist: Artist) -> int:
-    """Return the number of points that an artist is drawn through."""
-    paths = artist.get_paths() if isinstance(artist, Collection) else [cast(Line2D, artist).get_path()]
-    return sum(len(np.asarray(path.vertices)) for path in paths)
-
-
-def _rescale(drawn: Sequence[Axes], which: str, scale: str) -> None:
-    """Set the scale of all panels.  Raises InputError for an unknown one, and if a logarithm does not exist."""
-    if scale not in SCALES:
-        raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
-    for axes in drawn:
-        least = float(getattr(axes.dataLim, f"{which}min"))
-        if scale == "log" and not least > 0.0:
-            raise InputError(f"`--{which}scale` must be linear where values or places are not positive, got {scale}")
-        getattr(axes, f"set_{which}scale")(scale)
-        axes.autoscale_view()
+def _paths_of(artist: Artist) -> Sequence[Path]:
+    """Return the paths that an artist is drawn through."""
+    return artist.get_paths() if isinstance(artist, Collection) else [cast(Line2D, artist).get_path()]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -15,10 +16,11 @@ from evogt_study.analysis.design import sampled_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
-from evogt_study.plots import array_plots, groups
+from evogt_study.plots import array_plots, groups, style
 from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, draw_heat_map, draw_scatter, draw_trend
-from evogt_study.plots.canvas import FigureOptions, Plot, PlotRequest
+from evogt_study.plots.canvas import Plot
 from evogt_study.plots.comparison import draw_comparison, has_comparison
+from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
@@ -54,7 +56,7 @@ class PlotKind(NamedTuple):
     """
 
     draw: Callable[[xr.Dataset, str, PlotRequest], Plot]
-    fits: Callable[[xr.Dataset, str, groups.PlotRoles], bool]
+    fits: Callable[[xr.Dataset, str, PlotRequest], bool]
     of_arrays: bool = False
 
 
@@ -66,7 +68,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
     request = request or PlotRequest()
     if request.variable is not None:
         groups.numeric_array(data, request.variable)
-    groups.check_roles(data, request.roles)
+    groups.check_roles(data, request)
     about, arrays = request.variable or main_variable(data), list(map(str, data.data_vars))
     scalars = [about] if about and not groups.variable_dimensions(data, about) else []
     names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
@@ -74,7 +76,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
         Choice(name, variable)
         for name in names
         for variable in (arrays if KINDS[name].of_arrays else scalars)
-        if request.variable in (None, variable) and KINDS[name].fits(data, variable, request.roles)
+        if request.variable in (None, variable) and KINDS[name].fits(data, variable, request)
     ]
 
 
@@ -86,13 +88,18 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     """
     check_kind(kind)
     request = request or PlotRequest()
-    if request.ax is not None and request.look != FigureOptions():
+    look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
+    if request.ax is not None and look != ("", None, None, None, None, None):
         raise InputError("`ax` must be left out if a title, labels or a size are given: your axes have their own")
     variable = request.variable or _default_variable(data, kind)
-    plot = KINDS[kind].draw(data, variable, request)
+    with matplotlib.rc_context(style.settings()):
+        plot = KINDS[kind].draw(data, variable, request)
     counts, _, rest = plot.footnote.partition("; ")
     note = "" if request.notes else rest if counts in plot.subject else plot.footnote
-    sentences = [plot.subject, plot.marks, _explain_labels(data, variable, request.roles), note]
+    # the long names of the variable and of x if the figure has their declared labels
+    names = [name for name in (variable, request.x) if name in data.variables and LABEL in data[name].attrs]
+    meanings = [f"{_MARKUP.sub('', groups.label_of(data[name]))} = {groups.title_of(data[name])}" for name in names]
+    sentences = [plot.subject, plot.marks, f"Labels: {'; '.join(meanings)}" if meanings else "", note]
     prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
     return PlottedFigure(
         name=prefix + (variable if kind == "time_series" else kind),
@@ -105,13 +112,6 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
 
 def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _explain_labels(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> str:
-    """Return the long names of the variable and of x if the figure has their declared labels, else an empty string."""
-    names = [name for name in (variable, roles.x) if name in data.variables and LABEL in data[name].attrs]
-    texts = [f"{_MARKUP.sub('', groups.label_of(data[name]))} = {groups.title_of(data[name])}" for name in names]
-    return f"Labels: {'; '.join(texts)}" if texts else ""
 
 
 def check_kind(kind: str | None) -> None:
@@ -141,12 +141,10 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     if kind in ("fields", "spectrum"):
         return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
     if kind == "time_series":
-        found = next(
-            (str(name) for name in data.data_vars if _is_time_series(data, str(name), groups.PlotRoles())), None
-        )
-        if found is None:
-            raise InputError("`FILE` must hold a time series to draw, got none. Put e.g. error_history into `record`")
-        return found
+        for name in map(str, data.data_vars):
+            if _is_time_series(data, name, PlotRequest()):
+                return name
+        raise InputError("`FILE` must hold a time series to draw, got none. Put e.g. error_history into `record`")
     variable = main_variable(data)
     if variable is not None:
         return variable
@@ -166,57 +164,51 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
 # Tests of a variable that a kind fits
 
 
-def _numeric_axes(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> list[str]:
+def _numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return axes of several numbers that are neither fixed nor part of the sample; candidates only of numbers."""
-    over = roles.over if roles.over is not None else groups.default_over(data)
+    over = request.over if request.over is not None else groups.default_over(data)
     followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
     ordered = any(groups.is_numeric(data, str(name)) for name in followers)
     return [
         name for name in groups.axes_of(data, variable)
-        if name not in over and name not in roles.at and data.sizes[name] > 1 and groups.is_numeric(data, name)
+        if name not in over and name not in request.at and data.sizes[name] > 1 and groups.is_numeric(data, name)
         and (name != CANDIDATE or ordered)
     ]  # fmt: skip
 
 
-def _has_distribution(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Test for several runs in a group, or for no axis of numbers, over which a dependence shows single runs."""
-    over = roles.over if roles.over is not None else groups.default_over(data)
-    sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in roles.at]
-    return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, roles)
+    over = request.over if request.over is not None else groups.default_over(data)
+    sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in request.at]
+    return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, request)
 
 
-def _has_rank(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Test for an error of the PDE method beside its rank.  A user function may return something else by this name."""
-    if (
-        variable != "error"
-        or "rank" not in data
-        or not groups.is_numeric(data, "rank")
-        or groups.variable_dimensions(data, "rank")
-    ):
+    if variable != "error" or "rank" not in list_numbers(data):
         return False
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
     return len(np.unique(data["rank"].values[there])) > 2
 
 
-def _is_time_series(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+def _is_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     known = variable not in BOOKKEEPING and array_plots.is_time_series(data, variable)
     return known and bool(np.isfinite(data[variable].values).any())
 
 
-def _is_spectrum(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+def _is_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     # a user function may return something else by this name
     if variable != array_plots.SINGULAR_VALUES or data[variable].dtype.kind != "f":
         return False
     return len(groups.variable_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
 
 
-def _is_field(data: xr.Dataset, variable: str, roles: groups.PlotRoles) -> bool:
+def _is_field(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     if variable != array_plots.FIELD or data[variable].dtype.kind not in "iuf":
         return False
     over = {*groups.variable_dimensions(data, variable)} - {"time"}
-    return (
-        bool(over) and over <= {*array_plots.DIRECTIONS} and bool((status_codes(data["run_status"]) == Status.ok).any())
-    )
+    is_over_space = bool(over) and over <= {*array_plots.DIRECTIONS}
+    return is_over_space and bool((status_codes(data["run_status"]) == Status.ok).any())
 
 
 KINDS: Mapping[str, PlotKind] = {
@@ -225,7 +217,7 @@ KINDS: Mapping[str, PlotKind] = {
     "heat_map": PlotKind(draw_heat_map, lambda *given: len(_numeric_axes(*given)) > 1),
     "trend": PlotKind(
         draw_trend,
-        lambda data, variable, roles: bool(({*sampled_dimensions(data)} & {*data[variable].dims}) - {*roles.at}),
+        lambda data, variable, request: bool(({*sampled_dimensions(data)} & {*data[variable].dims}) - {*request.at}),
     ),
     "time_series": PlotKind(array_plots.draw_time_series, _is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from evogt_study.analysis.design import along_sample, sampled_dimensions
 from evogt_study.analysis.runs import (
@@ -41,19 +45,39 @@ ROLES = ("col", "hue", "x")
 _GREEK = re.compile("[A-Za-z]?[Α-ωϕ][A-Za-z]?")
 
 
-@dataclass(frozen=True)
-class PlotRoles:
-    """Axes of a study by their role in a figure, in the terms of xarray.  The data decide the roles that are None.
+GivenAxes = Axes | Sequence[Axes] | Figure | None
+"""Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
+new figure."""
 
-    x: an axis, a parameter that follows one, or a recorded variable; hue: series with a colour and a marker each; col:
-    a panel for each value; over: axes whose points are a sample; at: one value for each axis that is fixed.
+
+@dataclass(frozen=True)
+class PlotRequest:
+    """Request for a plot: the variable, axes of the study by their role, look, and axes to draw on.
+
+    variable: None for the main number of the study.  The roles are in the terms of xarray, and the data decide those
+    that are None.  x: an axis, a parameter that follows one, or a recorded variable; hue: series with a colour and a
+    marker each; col: a panel for each value; over: axes whose points are a sample; at: one value for each axis that is
+    fixed.  slope: of reference lines.  title, xlabel, ylabel: text with mathematics between dollars.  size: in inches.
+    xscale, yscale: "linear" or "log"; None: as the values are.  notes: False keeps footnotes out of the figure.
+    compared: the comparison, if it is known already.  With 100,000 runs it takes seconds.
     """
 
+    variable: str | None = None
     x: str | None = None
     hue: str | None = None
     col: str | None = None
     over: tuple[str, ...] | None = None
     at: Mapping[str, object] = field(default_factory=dict)
+    slope: tuple[float, ...] = ()
+    title: str = ""
+    xlabel: str | None = None
+    ylabel: str | None = None
+    size: tuple[float, float] | None = None
+    xscale: str | None = None
+    yscale: str | None = None
+    ax: GivenAxes = None
+    notes: bool = True
+    compared: xr.Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -122,13 +146,8 @@ class GroupedRuns:
     @property
     def medians(self) -> Array:
         """Median of the values of each group, (P, S, X), infinite ones too, or NaN without any."""
-        found = np.full(self.planned.shape[:3], np.nan)
-        for position in np.ndindex(*found.shape):
-            values = self.values[position].ravel()
-            values = values[~np.isnan(values)]
-            if len(values):
-                found[position] = np.median(values)
-        return found
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # NumPy warns of a group without values
+            return np.asarray(np.nanmedian(self.values.reshape(*self.planned.shape[:3], -1), axis=-1))
 
     def median_intervals(self) -> Array:
         """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units.
@@ -175,8 +194,8 @@ class GroupedRuns:
         parts = []
         if self.x.name:
             known = [] if self.numbers is None else np.unique(self.numbers[np.isfinite(self.numbers)]).tolist()
-            span = f"{self.x.name} = {known[0]:g} to {known[-1]:g}" if len(known) > MAX_LISTED else ""
             values = tuple(f"{each:g}" for each in known) or self.x.values
+            span = f"{self.x.name} = {values[0]} to {values[-1]}" if len(known) > MAX_LISTED else ""
             parts.append(f"against {span or replace(self.x, values=values).list_values()}")
         parts += [f"for {self.hue.list_values()}"] if self.hue.name else []
         parts += [f"with a panel for each {self.col.list_values()}"] if self.col.name else []
@@ -206,7 +225,7 @@ class GroupedRuns:
 
 
 def group_runs(
-    data: xr.Dataset, variable: str, roles: PlotRoles, *, wanted: Sequence[str] = ROLES, numeric: bool = False,
+    data: xr.Dataset, variable: str, request: PlotRequest, *, wanted: Sequence[str] = ROLES, numeric: bool = False,
     pooled: bool = False, max_x: int | None = None, max_hue: int | None = MAX_SERIES, own: bool = False,
 ) -> GroupedRuns:  # fmt: skip
     """Group the runs of a variable.  Raises InputError for an axis that does not exist.
@@ -224,11 +243,11 @@ def group_runs(
         raise InputError(
             f"`--variable` must be one number of each run here, {variable} has more, over {', '.join(inner)}"
         )
-    here = select_point(data, roles.at, axes_of(data, variable))
+    here = select_point(data, request.at, axes_of(data, variable))
     axes = axes_of(here, variable)
-    found, over, follower = _assign_axes(here, axes, roles, wanted, numeric)
+    found, over, follower = _assign_axes(here, axes, request, wanted, numeric)
     left = [name for name in axes if name not in (*found.values(), *over)]
-    notes = [f"at {name} = {value}" for name, value in roles.at.items()]
+    notes = [f"at {name} = {value}" for name, value in request.at.items()]
     if pooled:
         over = (*over, *left)
     else:
@@ -242,17 +261,24 @@ def group_runs(
             kept = np.unique(np.linspace(0, size - 1, most).round().astype(int))
             here = here.isel({name: kept})
             notes.append(f"{len(kept)} of {size:,} values of {name}")
-    order = [found.get(role, f"no {role}") for role in ROLES]
+    order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
+    sample = {name: here.sizes[name] for name in over}
     axis = {
         role: AxisRole(name, label_of(here[name]), tuple(text_label(canonical(value)) for value in here[name].values))
         for role, name in found.items()
     }
     if follower is not None:
         axis["x"] = replace(axis["x"], name=follower, label=label_of(here[follower]))
-    status, runs = _status_and_runs(here, variable, order, over)
-    values = _to_groups(here[variable], order, over).astype(float)
+    values = _to_groups(here[variable].variable, order, sample).astype(float)
+    status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
+    runs: Numbers = np.arange(status.size).reshape(status.shape)
+    if {"run_status", KEYS} <= set(here.variables):
+        codes, numbers = status_codes(here["run_status"]), run_numbers(here[KEYS])
+        status = _to_groups(here["run_status"].variable.copy(data=codes), order, sample)
+        runs = _to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
+        runs = np.where(mark_first(runs), runs, -1)
     values[runs < 0] = np.nan  # a repeated run of a sample would be drawn and counted twice
-    several = {name: here.sizes[name] for name in over if here.sizes[name] > 1}
+    several = {name: size for name, size in sample.items() if size > 1}
     return GroupedRuns(
         title_of(here[variable]), label_of(here[variable]), is_error(here[variable]), values, status, runs,
         axis.get("col", AxisRole()), axis.get("hue", AxisRole()), axis.get("x", AxisRole()),
@@ -262,14 +288,14 @@ def group_runs(
 
 
 def _assign_axes(
-    data: xr.Dataset, axes: Sequence[str], roles: PlotRoles, wanted: Sequence[str], numeric: bool
+    data: xr.Dataset, axes: Sequence[str], request: PlotRequest, wanted: Sequence[str], numeric: bool
 ) -> tuple[dict[str, str], tuple[str, ...], str | None]:
     """Return the axis of each role, the axes of the sample, and the parameter along x if it is not an axis."""
-    given = {role: name for role in wanted if (name := getattr(roles, role)) is not None}
+    given = {role: name for role in wanted if (name := getattr(request, role)) is not None}
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
-        given["x"] = _axis_behind(data, axes, roles)
-    over = roles.over
+        given["x"] = _axis_behind(data, axes, request)
+    over = request.over
     if over is None:
         over = tuple(name for name in default_over(data) if name in axes and name not in given.values())
     named = [*given.items(), *(("over", name) for name in over)]
@@ -279,7 +305,17 @@ def _assign_axes(
         name = next(name for name in twice if twice.count(name) > 1)
         raise InputError(f"`--{next(iter(given))}` and the other options must name different axes, got {name} twice")
     free = [name for name in axes if name not in twice and data.sizes[name] > 1]
-    found = given | _choose_axes(data, free, [role for role in wanted if role not in given], numeric)
+    # the longest axis with numbers for x, the first with strings for hue
+    numbers = sorted((name for name in free if is_numeric(data, name)), key=lambda name: -data.sizes[name])
+    strings = [name for name in free if name not in numbers]
+    found, candidates = dict(given), numbers or ([] if numeric else strings[1:] or strings)
+    if "x" in wanted and "x" not in given and candidates:
+        found["x"] = candidates[0]
+    for role in ("hue", "col"):
+        rest = [name for name in free if name not in found.values()]
+        if role in wanted and role not in given and rest:
+            first = next((name for name in rest if name in strings), "")
+            found[role] = first or min(rest, key=lambda name: data.sizes[name])
     if not numeric or "x" not in wanted:
         return found, over, follower
     if found.get("x") == CANDIDATE and follower is None:  # a pilot numbers its candidates
@@ -298,17 +334,17 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
             raise name_error(f"--{option}", name, axes)
 
 
-def _axis_behind(data: xr.Dataset, axes: Sequence[str], roles: PlotRoles) -> str:
+def _axis_behind(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> str:
     """Return the axis that the parameter along x follows.  Raises InputError."""
-    followers = _followers(data, axes, roles)
-    if roles.x not in followers:
-        raise name_error("--x", str(roles.x), [*axes, *followers])
-    return followers[roles.x]
+    followers = _followers(data, axes, request)
+    if request.x not in followers:
+        raise name_error("--x", str(request.x), [*axes, *followers])
+    return followers[request.x]
 
 
-def _followers(data: xr.Dataset, axes: Sequence[str], roles: PlotRoles) -> dict[str, str]:
+def _followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
     """Return numeric parameters by the one axis that they follow, besides series, panels and axes of strings."""
-    others = {roles.hue, roles.col, *(name for name in axes if not is_numeric(data, name))}
+    others = {request.hue, request.col, *(name for name in axes if not is_numeric(data, name))}
     return {
         str(other): dims[0]
         for other, coord in data.coords.items()
@@ -317,46 +353,14 @@ def _followers(data: xr.Dataset, axes: Sequence[str], roles: PlotRoles) -> dict[
     }  # fmt: skip
 
 
-def _choose_axes(data: xr.Dataset, free: Sequence[str], wanted: Sequence[str], numeric: bool) -> dict[str, str]:
-    """Choose an axis for each wanted role: the longest with numbers for x, the first with strings for hue."""
-    numbers = sorted((name for name in free if is_numeric(data, name)), key=lambda name: -data.sizes[name])
-    strings = [name for name in free if name not in numbers]
-    found: dict[str, str] = {}
-    if "x" in wanted:
-        candidates = numbers or ([] if numeric else strings[1:] or strings)
-        if candidates:
-            found["x"] = candidates[0]
-    for role in ("hue", "col"):
-        rest = [name for name in free if name not in found.values()]
-        if role in wanted and rest:
-            first = next((name for name in rest if name in strings), "")
-            found[role] = first or min(rest, key=lambda name: data.sizes[name])
-    return found
+def _to_groups(variable: xr.Variable, order: Mapping[str, int], sample: Mapping[str, int]) -> npt.NDArray[Any]:
+    """Return values (P, S, X, n, ...) of an array that may lack some dimensions, which are given with their sizes."""
+    own = {str(dim): size for dim, size in variable.sizes.items() if dim not in {**order, **sample}}
+    values = variable.set_dims({**order, **sample, **own}).values  # type: ignore[no-untyped-call]  # xarray's
+    return np.reshape(values, (*order.values(), math.prod(sample.values()), *own.values()))
 
 
-def _to_groups(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> npt.NDArray[np.generic]:
-    """Return values (P, S, X, n, ...) of an array that may lack some of the dimensions of `order`."""
-    own = [str(dim) for dim in array.dims if dim not in (*order, *over)]
-    values = array.variable.transpose(*(name for name in order if name in array.dims), *over, *own).values
-    groups = [array.sizes.get(name, 1) for name in order]
-    sample = math.prod(array.sizes[name] for name in over)
-    return np.reshape(values, (*groups, sample, *(array.sizes[name] for name in own)))
-
-
-def _status_and_runs(
-    data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]
-) -> tuple[npt.NDArray[np.int8], Numbers]:
-    """Return status and number of each run, (P, S, X, n), -1 for repeats; all ok without run metadata."""
-    if {"run_status", KEYS} <= set(data.variables):
-        keys = data[KEYS]
-        numbers = _to_groups(xr.DataArray(run_numbers(keys), dims=keys.dims), order, over).astype(np.int64)
-        status = _to_groups(data["run_status"].copy(data=status_codes(data["run_status"])), order, over)
-        return status.astype(np.int8), np.where(mark_first(numbers), numbers, -1)
-    shape = _to_groups(data[variable], order, over).shape[:4]
-    return np.full(shape, Status.ok, dtype=np.int8), np.arange(math.prod(shape)).reshape(shape)
-
-
-def _numbers_along(data: xr.Dataset, name: str | None, order: Sequence[str]) -> Array | None:
+def _numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, int]) -> Array | None:
     """Return the numbers along x, (P, S, X), or None for strings."""
     if name is None or not is_numeric(data, name):
         return None
@@ -365,9 +369,7 @@ def _numbers_along(data: xr.Dataset, name: str | None, order: Sequence[str]) -> 
     if inside:
         raise InputError(f"`--x` must be the same within a sample, {name} follows {', '.join(inside)}. Leave it out")
     kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
-    bare = kept.transpose(*(dim for dim in order if dim in kept.dims)).values.astype(float)
-    sizes = [data.sizes.get(dim, 1) for dim in order]
-    return np.array(np.broadcast_to(bare.reshape([kept.sizes.get(dim, 1) for dim in order]), sizes))
+    return np.asarray(kept.set_dims(order).values, dtype=np.float64)  # type: ignore[no-untyped-call]  # xarray's
 
 
 def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
@@ -387,12 +389,11 @@ def is_numeric(data: xr.Dataset, name: str) -> bool:
     return bool(data[name].dtype.kind in "iufb")
 
 
-def is_measured(data: xr.Dataset, roles: PlotRoles) -> bool:
+def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
     """Test for an x that is one number of each run, and follows no single axis."""
     axes = [] if "run_status" not in data else list(map(str, data["run_status"].dims))
-    if roles.x is None or roles.x in axes or roles.x in _followers(data, axes, roles):
-        return False
-    return _has_each_run(data, roles.x)
+    known = (None, *axes, *_followers(data, axes, request))
+    return request.x not in known and _has_each_run(data, str(request.x))
 
 
 def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
@@ -408,14 +409,18 @@ def default_over(data: xr.Dataset) -> tuple[str, ...]:
     return (DRAWN, *sampled_dimensions(data))
 
 
-def check_roles(data: xr.Dataset, roles: PlotRoles) -> None:
+def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     """Raise InputError for names that are no axes of the study, and for values that these do not have."""
     axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
-    select_point(data, {name: value for name, value in roles.at.items() if name not in inside}, axes)
-    if roles.x is not None and roles.x not in axes and not (is_measured(data, roles) or along_sample(data, roles.x)):
-        _axis_behind(data, axes, roles)
-    _check_axes([("hue", roles.hue), ("col", roles.col), *(("over", name) for name in roles.over or ())], axes)
+    select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
+    if (
+        request.x is not None
+        and request.x not in axes
+        and not (is_measured(data, request) or along_sample(data, request.x))
+    ):
+        _axis_behind(data, axes, request)
+    _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
 
 def numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:

@@ -17,14 +17,17 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from evogt_study.errors import InputError, cut, shorten
 from evogt_study.text import escape_text
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
 TEXT_WIDTH = 6.5  # of the whole page
-DEFAULT_SIZES = {"axes.labelsize": 8.0, "xtick.labelsize": 7.0}  # points, that fit a column
+LOOK: dict[str, Any] = {
+    "axes.grid": True, "grid.color": "0.9", "grid.linewidth": 0.5, "axes.axisbelow": True, "legend.frameon": False,
+    "axes.formatter.use_mathtext": True, "axes.formatter.useoffset": False, "axes.formatter.limits": (-3, 4),
+}  # fmt: skip
 QUIET = "0.35"  # of notes and reference lines: dark enough to read
 LABEL_LIMIT = 40  # characters of a name from a file
 MIN_LOG_RATIO = 1e3
@@ -45,22 +48,20 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
 
 
-def label_size() -> float:
-    """Return the points of labels and titles: the default of the package, or of rcParams if they were changed."""
-    return _font_size("axes.labelsize")
+def settings() -> Any:
+    """Return the rcParams for a figure, without settings that the user has changed, in points and font sizes."""
+    scale = matplotlib.rcParams["font.size"] / matplotlib.rcParamsDefault["font.size"]
+    own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **LOOK}
+    own = {name: value for name, value in own.items() if not is_changed(name)}
+    current: Any = matplotlib.rcParams | own
+    labels = dict.fromkeys(("axes.titlesize", "figure.titlesize"), current["axes.labelsize"])
+    numbers = ("ytick.labelsize", "legend.fontsize", "legend.title_fontsize", "figure.labelsize")
+    return own | labels | dict.fromkeys(numbers, current["xtick.labelsize"])
 
 
-def tick_size() -> float:
-    """Return the points of numbers, legends and footnotes, by the same rule."""
-    return _font_size("xtick.labelsize")
-
-
-def _font_size(name: str) -> float:
-    if is_changed(name):
-        return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
-    return (
-        DEFAULT_SIZES[name] * float(matplotlib.rcParams["font.size"]) / float(matplotlib.rcParamsDefault["font.size"])
-    )
+def font_size(name: str = "xtick.labelsize") -> float:
+    """Return the points of a font size in rcParams, by default of numbers, legends and footnotes."""
+    return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
 
 
 def is_changed(name: str) -> bool:
@@ -106,12 +107,8 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
     positive = finite_values[finite_values > 0.0]
     least = 0.0 if which == "x" else -np.finfo(float).tiny  # zeros along x are positions like others
     if not len(positive) or finite_values.min() <= least or positive.max() < min_ratio * positive.min():
-        formatter = ScalarFormatter(useMathText=True, useOffset=False)
-        formatter.set_powerlimits((-3, 4))
-        axis.set_major_formatter(formatter)
         if len(finite_values) and bool((finite_values == np.round(finite_values)).all()):
             axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-        axis.get_offset_text().set_fontsize(tick_size())
     elif len(positive) == len(finite_values):
         scale("log")
         decades = np.log10(positive.max() / positive.min())

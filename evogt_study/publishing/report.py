@@ -11,32 +11,34 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from evogt_study.analysis.design import design_of, sampled_dimensions
+from evogt_study.analysis.export import run_table
 from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
-from evogt_study.plots.canvas import PlotRequest
 from evogt_study.plots.comparison import compare_axis, has_comparison, setup_names
-from evogt_study.plots.groups import PlotRoles, title_of
+from evogt_study.plots.groups import PlotRequest, title_of
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import returned_coordinates, software_sets
 from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, accuracy_warnings, status_codes
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, accuracy_warnings
 from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
@@ -71,13 +73,17 @@ class Conclusion(NamedTuple):
 
 
 class ReportTable(NamedTuple):
-    """A table of the page: the first `heads` columns name the row.  `left_out` rows are not shown."""
+    """A table of the page: the first `heads` columns name the row, and the columns `texts` have lines that wrap.
+
+    `left_out` rows are not shown.
+    """
 
     title: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     heads: int
     left_out: int = 0
+    texts: Sequence[str] = ("note",)
 
 
 class ReportPart(NamedTuple):
@@ -85,6 +91,7 @@ class ReportPart(NamedTuple):
 
     runs: Completeness
     warnings: Sequence[str]
+    messages: ReportTable
     tables: Sequence[ReportTable]
     figures: Sequence[catalogue.PlottedFigure]
 
@@ -96,10 +103,18 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     """
     main = groups.get(MAIN, next(iter(groups.values())))
     made = compare_main_variable(main) if MAIN in groups else None
-    parts = {
-        phase: _make_part(data, make_tables(data) if phase == MAIN else [], made if phase == MAIN else None)
-        for phase, data in groups.items()
-    }
+    parts = {}
+    for phase, data in groups.items():
+        figures = [
+            catalogue.draw_kind(data, kind, PlotRequest(variable, compared=made if phase == MAIN else None))
+            for kind, variable in catalogue.choose_plots(data)[:MAX_FIGURES]
+        ]
+        runs, header = count_status(data), ["Runs", "Message", "Example"]
+        body = [[f"{each.count:,}", each.text, each.where] for each in runs.messages]
+        title = "Error messages; messages that differ only in their numbers are one"
+        messages = ReportTable(title, header, body, 0, texts=header[1:])
+        tables = make_tables(data) if phase == MAIN else []
+        parts[phase] = ReportPart(runs, list(accuracy_warnings(data)), messages, tables, figures)
     study = parts.get(MAIN)
     names = order_numbers(main) if study else []
     environment = Environment(
@@ -114,13 +129,12 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         pilot=parts.get("pilot"),
         conclusion=list_conclusions(made) if made is not None else None,
         problems=find_problems(str(main.attrs.get("study", ""))),
-        axes=[_describe_parameter(main[name]) for name in main["run_status"].dims],
+        axes=_list_axes(main, (study or parts["pilot"]).runs),
         state=state,
         more_tables=progress_by_setup(main) if state else [],
         missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.has_no_error(main) else "",
         has_main=catalogue.main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
-        product=_describe_product(main, (study or parts["pilot"]).runs),
         constants=[_describe_parameter(coord) for coord in main.coords.values() if coord.ndim == 0],
         study_file=_file_name(str(main.attrs.get("study_file", ""))),
         unshown=names[MAX_TABLES:],
@@ -133,14 +147,6 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     return page.lstrip()
 
 
-def _make_part(data: xr.Dataset, tables: Sequence[ReportTable], compared: xr.Dataset | None) -> ReportPart:
-    figures = [
-        catalogue.draw_kind(data, choice.kind, PlotRequest(choice.variable, compared=compared))
-        for choice in catalogue.choose_plots(data)[:MAX_FIGURES]
-    ]
-    return ReportPart(count_status(data), list(accuracy_warnings(data)), tables, figures)
-
-
 def encode_image(plotted: catalogue.PlottedFigure) -> str:
     """Return a figure as a data URI.  In an <img> it can run nothing and cannot clash with another one."""
     svg = " ".join(encode_figure(plotted.figure, "svg", DPI).decode().split())
@@ -150,27 +156,24 @@ def encode_image(plotted: catalogue.PlottedFigure) -> str:
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
     """Return the comparison of the main number by the axis of strings; None without either, or with too few seeds."""
     variable = catalogue.main_variable(data)
-    if variable is None or not has_comparison(data, variable, PlotRoles()):
+    if variable is None or not has_comparison(data, variable, PlotRequest()):
         return None
-    return compare_axis(data, variable, PlotRoles())
+    return compare_axis(data, variable, PlotRequest())
 
 
 def list_conclusions(made: xr.Dataset) -> Conclusion | None:
-    """Return the conclusions of a comparison, or None if no setup has a leader."""
-    leaders, conclusions = (made[name].values.ravel().tolist() for name in ("leader", "conclusion"))
+    """Return the conclusions of a comparison, or None if no setup has a leader.
+
+    The sentence on several setups counts those in which a lead is significant, by axis value.
+    """
+    leaders, conclusions, significant = (
+        made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
+    )
     known = [i for i, leader in enumerate(leaders) if leader]
-    if not known:
-        return None
     setups = setup_names(made)
     sentences = [f"At {setups[i]}: {conclusions[i]}" if setups[i] else conclusions[i] for i in known]
-    if len(known) == 1:
-        return Conclusion(sentences[0])
-    return Conclusion(_count_leads(made, known), sentences[:_MAX_SETUPS], max(0, len(known) - _MAX_SETUPS))
-
-
-def _count_leads(made: xr.Dataset, known: Sequence[int]) -> str:
-    """Return the number of setups in which a lead is significant, by axis value."""
-    leaders, significant = (made[name].values.ravel() for name in ("leader", "significant"))
+    if len(known) < 2:
+        return Conclusion(sentences[0]) if known else None
     leads = Counter(str(leaders[i]) for i in known if significant[i])
     what, by = (str(text).replace("_", " ") for text in (made.attrs["of"], made.attrs["dim"]))
     counts = f" ({join_names([f'{name} in {count}' for name, count in leads.most_common()], 12)})" if leads else ""
@@ -178,27 +181,24 @@ def _count_leads(made: xr.Dataset, known: Sequence[int]) -> str:
     lead = f"a significantly {better} {what} than all others"
     if better not in ("lower", "higher"):
         lead = f"{what} significantly {better.replace('nearest', 'nearer to')} than all others"
-    note = next((each for each in str(made["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
     level = f"at {100.0 * made.attrs['confidence']:g} % confidence in each setup"
     message = f"In {sum(leads.values())} of {len(known)} setups one {by} has {lead}{counts}, {level}."
-    return f"{message} The {note}." if note else message
+    note = next((each for each in str(made["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
+    message += f" The {note}." if note else ""
+    return Conclusion(message, sentences[:_MAX_SETUPS], max(0, len(known) - _MAX_SETUPS))
 
 
 def make_tables(data: xr.Dataset) -> list[ReportTable]:
     """Return statistics over the seeds of the first numbers of the runs; without seeds, the numbers themselves."""
-    names = order_numbers(data)[:MAX_TABLES]
-    if not names or ("seed" in data["run_status"].dims and data.sizes["seed"] > 1):
+    names, dims = order_numbers(data)[:MAX_TABLES], list(map(str, data["run_status"].dims))
+    if not names or ("seed" in dims and data.sizes["seed"] > 1):
         return [_summarise(data[name], data["run_key"]) for name in names]
-    dims = list(map(str, data["run_status"].dims))
-    sizes = [data.sizes[dim] for dim in dims]
-    planned = np.flatnonzero(data["run_key"].values.ravel() != "")
-    columns = [np.broadcast_to(data[name].transpose(*dims).values, sizes).ravel() for name in names]
-    body = [
-        [*_axis_values(data, dims, int(number)), *(f"{float(column[number]):.4g}" for column in columns)]
-        for number in planned[:MAX_ROWS]
-    ]
+    runs = run_table(data[[*names, "run_status", "run_key", "run_message"]])
+    columns = [list(map(_to_text, runs[dim][:MAX_ROWS])) for dim in dims]
+    columns += [[f"{each:.4g}" for each in np.array(runs[name][:MAX_ROWS], dtype=float)] for name in names]
     title = "; ".join(f"{name}: {title_of(data[name])}" for name in names)
-    return [ReportTable(title, [*dims, *names], body, len(dims), max(0, len(planned) - MAX_ROWS))]
+    left_out = max(0, len(runs["run_status"]) - MAX_ROWS)
+    return [ReportTable(title, [*dims, *names], list(zip(*columns, strict=True)), len(dims), left_out)]
 
 
 def order_numbers(data: xr.Dataset) -> list[str]:
@@ -225,26 +225,23 @@ def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> 
 def progress_by_setup(data: xr.Dataset) -> list[ReportTable]:
     """Return finished and failed runs of each setup, and their seconds; the slowest setup first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
-    planned, status = data["run_key"] != "", data["run_status"].copy(data=status_codes(data["run_status"]))
-    if not dims or not bool(planned.any()):
+    runs = pd.DataFrame(run_table(data[["run_status", "run_key", "run_message", "run_seconds"]]))
+    if not dims or not len(runs):
         return []
-    over = [dim for dim in status.dims if dim not in dims]
-    seconds = data["run_seconds"].where(data["run_seconds"] > 0.0)
-    finished = planned & (status != Status.not_run)
-    of, done, failed, mean, largest = (
-        each.transpose(*dims).values.ravel()
-        for each in (planned.sum(over), finished.sum(over), (finished & (status != Status.ok)).sum(over),
-                     seconds.mean(over), seconds.max(over))
+    runs["finished"], runs["failed"] = runs["run_status"] != "not_run", ~runs["run_status"].isin(["ok", "not_run"])
+    runs["run_seconds"] = runs["run_seconds"].where(runs["run_seconds"] > 0.0)
+    setups = runs.groupby(dims, sort=False, dropna=False).agg(
+        done=("finished", "sum"), of=("finished", "size"), failed=("failed", "sum"), mean=("run_seconds", "mean"),
+        largest=("run_seconds", "max"),
     )  # fmt: skip
-    known = np.flatnonzero(of)
-    slow = known[np.argsort(-np.nan_to_num(mean[known], nan=-1.0), kind="stable")][:MAX_ROWS]
+    slowest = setups.sort_values("mean", ascending=False, kind="stable").head(MAX_ROWS)
     body = [
-        [*_axis_values(data, dims, int(i)), f"{done[i]:,}/{of[i]:,}", f"{failed[i]:,}",
-         *(f"{each[i]:.3g}" if np.isfinite(each[i]) else "–" for each in (mean, largest))]
-        for i in slow
+        [*map(_to_text, each[: len(dims)]), f"{each.done:,}/{each.of:,}", f"{each.failed:,}",
+         *(f"{number:.3g}" if np.isfinite(number) else "–" for number in each[-2:])]
+        for each in slowest.reset_index().itertuples(index=False)
     ]  # fmt: skip
-    header = [*dims, "finished", "not ok", "mean seconds", "largest"]
-    return [ReportTable("Progress by setup, the slowest first", header, body, len(dims), len(known) - len(slow))]
+    header, left_out = [*dims, "finished", "not ok", "mean seconds", "largest"], len(setups) - len(slowest)
+    return [ReportTable("Progress by setup, the slowest first", header, body, len(dims), left_out)]
 
 
 def _axis_values(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
@@ -272,15 +269,19 @@ def _to_text(value: object) -> str:
         return str(value)
 
 
-def _describe_product(data: xr.Dataset, runs: Completeness) -> str:
-    """Return the number of points of the product of the axes, and the number of different runs."""
+def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
+    """Return the axes, with the number of points of their product and of different runs as the title."""
     size = data["run_status"].size
-    if runs.planned == size:
-        return "one run for each point of the product"
-    if runs.planned == runs.points:
-        return f"one run for each of {runs.points:,} points of the product"
     holes = "" if runs.points == size else f" of {size:,}"
-    return f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
+    product = f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
+    if runs.planned == runs.points:
+        product = f"one run for each of {runs.points:,} points of the product"
+    if runs.planned == size:
+        product = "one run for each point of the product"
+    axes = [_describe_parameter(data[name]) for name in data["run_status"].dims]
+    body = [[each["name"], each["long_name"], f"{each['count']:,}", each["values"]] for each in axes]
+    header = ["Axis", "Description", "Number", "Values"]
+    return ReportTable(f"Axes; {product}", header, body, 1, texts=("Description", "Values"))
 
 
 def list_dependent(data: xr.Dataset) -> list[ReportTable]:
@@ -299,28 +300,23 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
         body = [[*_axis_values(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
         title = f"{title_of(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
-    return [*(_list_points(data, dim, along) for dim, along in points.items()), *found]
-
-
-def _list_points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> ReportTable:
-    """Return the points of a design, with a column for each parameter; of a random sample the first."""
-    design, size = design_of(data, dim), data.sizes[dim]
-    most = MAX_SAMPLE_POINTS if dim in sampled_dimensions(data) else MAX_ROWS
-    columns = [data[dim].values[:most], *(coord.values[:most] for coord in along)]
-    body = [
-        [str(number), *(cut(_to_text(value), MAX_VALUE) for value in values)]
-        for number, *values in zip(*columns, strict=True)
-    ]
-    title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
-    return ReportTable(title, [dim, *(str(coord.name) for coord in along)], body, 1, max(0, size - most))
+    for dim, along in reversed(points.items()):
+        design, size = design_of(data, dim), data.sizes[dim]
+        most = MAX_SAMPLE_POINTS if dim in sampled_dimensions(data) else MAX_ROWS  # of a random sample the first
+        columns = [[str(number) for number in data[dim].values[:most]]]
+        columns += [[cut(_to_text(value), MAX_VALUE) for value in coord.values[:most]] for coord in along]
+        title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
+        header = [dim, *(str(coord.name) for coord in along)]
+        found.insert(0, ReportTable(title, header, list(zip(*columns, strict=True)), 1, max(0, size - most)))
+    return found
 
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     """Return the origin of the numbers, from the attributes of the file, without folders of the author."""
     known = {"file": path.name, "study file": _file_name(str(data.attrs.get("study_file", "")))}
     known |= {name: str(data.attrs[key]) for key, name in PROVENANCE.items() if key in data.attrs}
-    versions = _parse_json(known.get("versions", ""))
-    if isinstance(versions, dict):
+    versions = _parse_table(known.get("versions", ""))
+    if versions:
         known["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
     sets = software_sets(data)
     if len(sets) > 1:
@@ -330,11 +326,13 @@ def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     return {name: cut(text, 2000) for name, text in known.items() if text}
 
 
-def _parse_json(text: str) -> object:
+def _parse_table(text: str) -> dict[str, Any]:
+    """Return a JSON object of a file, or nothing."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        found = None
+    return found if isinstance(found, dict) else {}
 
 
 def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
@@ -342,11 +340,12 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
     stated = str(data.attrs.get("study_file", ""))
     toml, file = shlex.quote(_file_name(stated) or "study.toml"), shlex.quote(path.name)
     again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
-    verify = (f"evogt verify {file}", "check the content of the file")
+    found = [(f"evogt verify {file}", "check the content of the file")]
     page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "write this page")
-    if not _can_rerun(data):
-        return [verify, page]
-    found = [verify]
+    codes = _parse_table(str(data.attrs.get(DECLARATION, ""))).get("codes")
+    # functions that are in no file are recorded as text
+    if isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()):
+        return [*found, page]
     if not stated.startswith("study "):  # a study that was stated in Python has no file
         found.insert(0, (f"evogt run {toml} -o {again}", "compute all runs of the study file below"))
     pattern = " ".join(f"{name}=..." for name in map(str, data["run_status"].dims))
@@ -355,13 +354,6 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
         point = " ".join(shlex.quote(f"{name}={value}") for name, value in study.runs.messages[0].at.items())
         found.append((f"evogt try {file} {point}", "show the traceback of one run that is not ok"))
     return [*found, page]
-
-
-def _can_rerun(data: xr.Dataset) -> bool:
-    """Test for a study whose functions are in files.  Other functions are recorded as text."""
-    declared = _parse_json(str(data.attrs.get(DECLARATION, "")))
-    codes = declared.get("codes") if isinstance(declared, dict) else None
-    return not (isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()))
 
 
 def _file_name(file: str) -> str:
@@ -380,15 +372,11 @@ def find_problems(study: str) -> dict[str, Markup]:
     if isinstance(several, list):
         several = {str(each): each for each in several}
     labelled = several if isinstance(several, dict) else {"": table.get("problem")}
-    found = {str(label): _describe_problem(raw) for label, raw in list(labelled.items())[:MOST_PROBLEMS]}
+    found = {}
+    for label, stated in list(labelled.items())[:MOST_PROBLEMS]:
+        with suppress(ParameterError):
+            if isinstance(stated, str) and ":" in stated:
+                found[str(label)] = Markup("<li>The problem is made by {}.</li>").format(_file_name(stated))
+            elif isinstance(stated, (str, dict)):
+                found[str(label)] = Markup(problem_kind_of(stated).describe(stated))  # noqa: S704
     return {label: items for label, items in found.items() if items}
-
-
-def _describe_problem(stated: object) -> Markup:
-    """Return the description of a problem by its kind, or nothing without a kind."""
-    if isinstance(stated, str) and ":" in stated:
-        return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)
-    try:
-        return Markup(problem_kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
-    except ParameterError:
-        return Markup("")

@@ -12,7 +12,7 @@ from drawable import check_layout, draw, footnote_of, lines_of, request_of, smal
 import evogt_study as evs
 from evogt_study.plots.catalogue import choose_plots
 from evogt_study.plots.comparison import MAX_CONCLUSIONS, MAX_SETUPS, has_comparison
-from evogt_study.plots.groups import PlotRoles
+from evogt_study.plots.groups import PlotRequest
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 
@@ -131,4 +131,4 @@ def test_a_comparison_fits_if_two_values_of_a_setup_have_enough_runs():
     for number, fits in ((None, True), (2, True), (1, False)):
         if number is not None:
             data["error"][number] = np.nan
-        assert has_comparison(data, "error", PlotRoles()) is fits
+        assert has_comparison(data, "error", PlotRequest()) is fits

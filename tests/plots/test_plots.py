@@ -27,7 +27,7 @@ from scipy.stats import qmc
 import evogt_study as evs
 from evogt_study.errors import InputError
 from evogt_study.plots.axis_plots import MAX_POINTS_OF_GROUP, fit_trend
-from evogt_study.plots.groups import MAX_PANELS, PlotRoles, group_runs
+from evogt_study.plots.groups import MAX_PANELS, PlotRequest, group_runs
 from evogt_study.study.study import Study
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
@@ -184,7 +184,7 @@ def test_drawn_intervals_equal_the_intervals_of_the_statistics(published):
     for found in (drawn, ends):
         np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0))
     assert not lines_of(draw(small_result(), "distribution").figure, "interval")  # of three seeds there is none
-    pooled = group_runs(published, "error", PlotRoles(over=("epsilon", "seed")), wanted=("hue",)).median_intervals()
+    pooled = group_runs(published, "error", PlotRequest(over=("epsilon", "seed")), wanted=("hue",)).median_intervals()
     seeds = evs.summary(published["error"], ["epsilon", "seed"], statistics=["median_ci"])["median_ci"]
     np.testing.assert_allclose(pooled[0, :, 0], seeds.values)
 
