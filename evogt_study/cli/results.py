@@ -153,8 +153,8 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """Write results as a folder to deposit in a repository of research data.
 
     The folder has results, studies with the files that their runs need, report pages, lists of packages, README,
-    CITATION.cff, the record for a DOI (DataCite) and metadata for programs (RO-Crate).  It is a BagIt bag.  The section
-    [publication] of the study files names creators and license.  `evogt verify FOLDER` checks the folder anywhere.
+    CITATION.cff and metadata for programs (RO-Crate).  It is a BagIt bag.  The section [publication] of the study files
+    names creators and license.  `evogt verify FOLDER` checks the folder anywhere.
     """
     from evogt_study.publishing.publish import publish as published
 

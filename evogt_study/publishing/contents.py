@@ -6,6 +6,7 @@ import ast
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path, PurePath
@@ -107,11 +108,6 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
         raise InputError(f"`RESULT` must be files of different names, got two of the name {twice!r}. Rename one")
     studies = [collect_study(path) for path in paths]
     more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
-    return Deposit(title or studies[0].title + more, _publication(studies), studies)
-
-
-def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
-    """Return the section [publication] of the studies that have one.  Raises InputError if they differ."""
     stated = [(each.path, each.publication) for each in studies if each.publication is not None]
     if not stated:
         raise InputError(
@@ -125,7 +121,7 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
             raise InputError(
                 f"`[publication]` must be the same in all results of a deposit, got another in {path} than in {first}"
             )
-    return publication
+    return Deposit(title or studies[0].title + more, publication, studies)
 
 
 def collect_study(path: Path) -> DepositedStudy:
@@ -215,8 +211,17 @@ def list_requirements(study: DepositedStudy) -> str:
     the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
-    names = _closure({_PACKAGE, *_find_packages(study), *(set(recorded) - NO_PACKAGES)})
-    pinned = {name: recorded.get(name) or version for name, version in names.items()}
+    waiting, pinned = sorted({_PACKAGE, *_find_packages(study), *(set(recorded) - NO_PACKAGES)}), dict[str, str]()
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in pinned:
+            continue
+        with suppress(PackageNotFoundError):
+            installed = distribution(name)
+            pinned[name] = recorded.get(name) or installed.version
+            needed = map(Requirement, installed.requires or ())
+            # what this interpreter and system need, without extras
+            waiting += [each.name for each in needed if not each.marker or each.marker.evaluate({"extra": ""})]
     facts = {
         "Python": recorded.get("python", "unknown"),
         "BLAS": recorded.get("blas", "unknown"),
@@ -230,27 +235,6 @@ def list_requirements(study: DepositedStudy) -> str:
         lines += [f"# some runs were computed with: {json.dumps(each, sort_keys=True)}" for each in study.software]
     lines += [f"{name}=={version}" for name, version in sorted(pinned.items())]
     return "\n".join(lines) + "\n"
-
-
-def _closure(roots: set[str]) -> dict[str, str]:
-    """Return versions of installed packages and of their requirements, by canonical name."""
-    found: dict[str, str] = {}
-    waiting = sorted(roots)
-    while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name in found:
-            continue
-        try:
-            known = distribution(name)
-        except PackageNotFoundError:
-            continue
-        found[name] = known.version
-        for text in known.requires or ():
-            required = Requirement(text)
-            # what this interpreter and system need, without extras
-            if required.marker is None or required.marker.evaluate({"extra": ""}):
-                waiting.append(required.name)
-    return found
 
 
 def _find_packages(study: DepositedStudy) -> Iterator[str]:

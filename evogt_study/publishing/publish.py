@@ -6,7 +6,6 @@ at all.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -20,7 +19,7 @@ from typing import Any
 from evogt_study.errors import InputError, ResultError, shorten
 from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, collect_deposit, list_requirements
-from evogt_study.publishing.metadata import to_citation, to_datacite, write_crate
+from evogt_study.publishing.metadata import to_citation, write_crate
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import open_phases, with_numbers
 from evogt_study.results.provenance import package_version
@@ -32,8 +31,6 @@ from evogt_study.text import escape_text
 _DECLARATION = "bagit.txt"
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
-_ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""Characters that a path in a manifest has to escape (RFC 8493, 2.1.3)."""
 # sha256sum puts * before files that it read as binary
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
 LINE = "\n"
@@ -74,9 +71,10 @@ def _write(made: Deposit, folder: Path) -> None:
     import bagit  # extra `publish`
 
     for study in made.studies:
-        _copy(study.path, folder / study.result)
-        for name, path in study.beside.items():
-            _copy(path, folder / "studies" / study.name / name)
+        beside = {f"studies/{study.name}/{name}": path for name, path in study.beside.items()}
+        for name, path in {study.result: study.path, **beside}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / name)
         _write_text(folder / study.text, study.attributes["study"])
         _write_text(folder / study.lock, list_requirements(study))
         with open_phases(folder / study.result) as groups:
@@ -84,7 +82,6 @@ def _write(made: Deposit, folder: Path) -> None:
         _write_text(folder / study.page, page)
     _write_text(folder / "README.md", make_readme(made))
     _write_text(folder / "CITATION.cff", to_citation(made))
-    _write_text(folder / "datacite.json", json.dumps(to_datacite(made), indent=1, ensure_ascii=False) + "\n")
     write_crate(made, folder)
     info = {
         "Bag-Software-Agent": f"evogt-study {package_version()}",
@@ -99,11 +96,6 @@ def _write(made: Deposit, folder: Path) -> None:
     # bagit.py states version 0.97; version 1.0 (RFC 8493) extends it
     _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     bag.save()
-
-
-def _copy(path: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, place)
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -156,7 +148,7 @@ def make_readme(deposit: Deposit) -> str:
 {LINE.join(rows)}
 
 Reports open in any browser, without a network. `environments/` lists the packages of each result for pip.
-For programs, `ro-crate-metadata.json` says what made each file. `datacite.json` is the record for a DOI.
+For programs, `ro-crate-metadata.json` describes the files, and `CITATION.cff` says how to cite them.
 
 ## Read the results
 
@@ -219,12 +211,6 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return all files below a folder, also links, which are not followed, pipes and devices."""
-    found = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
-    return sorted(path for path in found if path.is_symlink() or not path.is_dir())
-
-
 def bag_findings(folder: Path) -> Iterator[str]:
     """Yield one line for each file that is missing, is not listed, or differs from its checksum.
 
@@ -234,7 +220,10 @@ def bag_findings(folder: Path) -> Iterator[str]:
         raise InputError(
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
         )
-    files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    # links too, which are not followed, pipes and devices
+    below = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
+    known = sorted(path for path in below if path.is_symlink() or not path.is_dir())
+    files = {path.relative_to(folder).as_posix(): path for path in known}
     for path, whole in files.items():
         if whole.is_symlink() or not whole.is_file():
             yield f"{shorten(path)} is a link, a pipe or a device"
@@ -256,16 +245,16 @@ def bag_findings(folder: Path) -> Iterator[str]:
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
-    """Return checksums by path.  Raises ResultError for a file that is not a manifest."""
+    """Return checksums by path, which has escapes of %, CR and LF (RFC 8493, 2.1.3).
+
+    Raises ResultError for a file that is not a manifest.
+    """
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
     found = [_LINE.fullmatch(line) for line in lines if line.strip()]
     if None in found:
         raise ResultError(f"{folder / name} must list a SHA-256 and a path on each line, got another line")
     # other programs write digests in capitals
-    return {_plain(line[2]): line[1].lower() for line in found if line is not None}
-
-
-def _plain(name: str) -> str:
-    for letter, escape in reversed(_ESCAPES.items()):  # the sign of escapes last
-        name = re.sub(escape, letter, name, flags=re.IGNORECASE)
-    return name
+    return {
+        re.sub("%(25|0D|0A)", lambda escape: chr(int(escape[1], 16)), line[2], flags=re.IGNORECASE): line[1].lower()
+        for line in found if line is not None
+    }  # fmt: skip
