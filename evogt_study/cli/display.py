@@ -40,47 +40,42 @@ def show_progress(quiet: bool) -> Iterator[Listener | None]:
         yield None
     elif sys.stderr.isatty():
         with make_progress_bar() as bar:
-            yield _Bar(bar)
+            yield progress_rows(bar)
     else:
-        yield _Lines()
+        yield _progress_lines()
 
 
-class _Lines:
-    """Print a line at the start and the end of each phase, and every few seconds between."""
+def _progress_lines() -> Listener:
+    """Return a listener that prints a line at the start and the end of each phase, and every few seconds between."""
+    last: dict[str, float] = {}
 
-    def __init__(self) -> None:
-        self.last: dict[str, float] = {}
-
-    def __call__(self, event: ProgressEvent) -> None:
+    def print_progress(event: ProgressEvent) -> None:
         from evogt_study.operations.progress import format_progress
 
         now = time.monotonic()
         # without new runs the first line is the last one too
-        news = event.phase not in self.last or (event.final and event.done > 0)
-        if news or now - self.last[event.phase] >= LINE_SECONDS:
-            self.last[event.phase] = now
+        news = event.phase not in last or (event.final and event.done > 0)
+        if news or now - last[event.phase] >= LINE_SECONDS:
+            last[event.phase] = now
             with suppress(OSError):  # a log on a full disk must not stop the runs
                 print_line(format_progress(event), err=True)
 
+    return print_progress
 
-class _Bar:
-    """Draw a bar for each phase."""
 
-    def __init__(self, bar: RichProgress) -> None:
-        self.bar = bar
-        self.tasks: dict[str, TaskID] = {}
+def progress_rows(bar: RichProgress) -> Listener:
+    """Return a listener that shows each phase as a row of a display."""
+    rows: dict[str, TaskID] = {}
 
-    def __call__(self, event: ProgressEvent) -> None:
+    def update_row(event: ProgressEvent) -> None:
         from evogt_study.operations.progress import format_progress
 
-        if event.phase not in self.tasks:
-            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, line="", failed=0)
-        self.bar.update(
-            self.tasks[event.phase],
-            completed=event.reused + event.done,
-            line=escape_text(format_progress(event)),
-            failed=event.failed,
-        )
+        if event.phase not in rows:
+            rows[event.phase] = bar.add_task(event.phase, total=event.total, line="", failed=0)
+        line = escape_text(format_progress(event))
+        bar.update(rows[event.phase], completed=event.reused + event.done, line=line, failed=event.failed)
+
+    return update_row
 
 
 def make_progress_bar() -> RichProgress:
@@ -124,19 +119,14 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
     if not study or not found.messages or not "".join(found.messages[0].at.values()).isprintable():
         return
     if '"__main__:' in study:  # no file has the function
-        values = ", ".join(f"{name!r}: {_to_literal(value)}" for name, value in found.messages[0].at.items())
-        yield f"  traceback, in the script or notebook: evs.try_case(study, {{{values}}})"
+        values: dict[str, Any] = dict(found.messages[0].at)
+        for name, text in found.messages[0].at.items():
+            with suppress(SyntaxError, ValueError):  # other values are strings
+                values[name] = ast.literal_eval(text)
+        yield f"  traceback, in the script or notebook: evs.try_case(study, {values})"
     else:
         at = " ".join(shlex.quote(f"{name}={value}") for name, value in found.messages[0].at.items())
         yield f"  traceback: evogt try {shlex.quote(str(path))} {at}{'' if phase == 'main' else f' --{phase}'}"
-
-
-def _to_literal(value: str) -> str:
-    """Return a coordinate value as Python writes it."""
-    try:
-        return repr(ast.literal_eval(value))
-    except (SyntaxError, ValueError):
-        return repr(value)
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
@@ -221,6 +211,8 @@ def print_result(
 
     summary: what the file says; None: it is read.
     """
+    from evogt_study.operations.progress import Progress
+
     if summary is None:
         from evogt_study.operations.complete import summarize
         from evogt_study.results.netcdf import open_phases
@@ -228,8 +220,6 @@ def print_result(
         with open_phases(path) as groups:
             summary = summarize(groups)
     found = summary.phases
-    from evogt_study.operations.progress import Progress
-
     with show_progress(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot first
             # for a complete result only: others have shown their progress

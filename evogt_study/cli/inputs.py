@@ -99,15 +99,18 @@ _FIELD_OPTIONS = {
     for each in fields(RunOptions)
 }  # fmt: skip
 workers_option, reuse_from_option = _FIELD_OPTIONS["workers"], _FIELD_OPTIONS["reuse_from"]
-_SCHEDULERS = (
+
+
+def _add_all(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a decorator that adds options to a command, in their order."""
+    return lambda command: reduce(lambda made, add: add(made), reversed([*options]), command)
+
+
+run_options = _add_all(_FIELD_OPTIONS.values())
+scheduler_options = _add_all([
     option("--scheduler", "ADDRESS", "Use a running Dask scheduler, such as tcp://host:8786."),
     option("--scheduler-file", "PATH", "Use the Dask scheduler whose address is in this file.", type=PATH),
-)
-
-
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the fields of `RunOptions` as options to a command."""
-    return reduce(lambda made, add: add(made), reversed(_FIELD_OPTIONS.values()), command)
+])  # fmt: skip
 
 
 def make_run_options(given: Mapping[str, Any]) -> RunOptions:
@@ -119,11 +122,6 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
         for name in given:
             text = text.replace(f"`{name}`", f"`{as_option(name)}`")
         raise InputError(text) from None
-
-
-def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that connect to a running Dask scheduler to a command."""
-    return reduce(lambda made, add: add(made), reversed(_SCHEDULERS), command)
 
 
 class Command(click.Command):
@@ -216,16 +214,6 @@ def _read_toml(text: str, default: Any) -> Any:
     return table["value"] if len(table) == 1 else default
 
 
-def assign(study: Study, texts: Iterable[str]) -> Study:
-    """Return the study with the constants and axes of ``KEY=VALUE`` texts.  Raises InputError."""
-    given = read_assignments(texts)
-    if not given:
-        return study
-    axes = {name: list(value) for name, value in given.items() if isinstance(value, AxisValues)}
-    constants = {name: value for name, value in given.items() if name not in axes}
-    return study.replace(**({"axes": axes} if axes else {}), **({"constants": constants} if constants else {}))
-
-
 # --- studies and results ----------------------------------------------------------------------------------------------
 
 
@@ -257,9 +245,8 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
     with open_runs_so_far(path) as runs:
         found = runs.get(phase)
     if found is None:
-        missing = f"whose {next(iter(runs))} is not finished"
-        if phase in EARLIER_PHASES:
-            missing = f"which has no {phase}. Leave out --{phase}"
+        unfinished = f"whose {next(iter(runs))} is not finished"
+        missing = f"which has no {phase}. Leave out --{phase}" if phase in EARLIER_PHASES else unfinished
         raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
     return found
 
@@ -274,7 +261,6 @@ def check_finished(*paths: Path) -> None:
 
 def check_exists(*paths: Path) -> None:
     """Raise InputError for a result that does not exist and has no finished runs."""
-
     for path in paths:
         if not path.exists() and not description_path(path).exists():
             raise InputError(f"no result file {path}. Create it with `evogt run`.")
@@ -286,12 +272,16 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
     from evogt_study.study.study import Study
 
     with print_warnings_at_end(AccuracyWarning):
-        return assign(Study.from_file(study_file), assignments)
+        study, given = Study.from_file(study_file), read_assignments(assignments)
+        if not given:
+            return study
+        axes = {name: list(value) for name, value in given.items() if isinstance(value, AxisValues)}
+        constants = {name: value for name, value in given.items() if name not in axes}
+        return study.replace(**{key: table for key, table in (("axes", axes), ("constants", constants)) if table})
 
 
 def print_unplanned(path: Path, done: FinishedRuns | None) -> None:
     """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
-
     if done is not None and (unplanned := done.count_unplanned()):
         print_line(
             f"{path} holds {unplanned:,} finished runs that {done.study.file} no longer includes ({done.changed}). "

@@ -62,9 +62,14 @@ class _Commands(click.Group):
 
     # the method of Click would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = [(name, text) for name, (_, text) in COMMANDS.items()]
+        for name in REGISTERED.installed():
+            try:
+                lines.append((name, REGISTERED[name].get_short_help_str(limit=MAX_HELP)))
+            except Exception as error:  # noqa: BLE001  # a package that cannot be imported leaves the others listed
+                lines.append((name, f"(cannot be imported: {shorten(str(error))})"))
         with formatter.section("Commands"):
-            own = [(name, text) for name, (_, text) in COMMANDS.items()]
-            formatter.write_dl([*own, *((name, _first_line(name)) for name in REGISTERED.installed())])
+            formatter.write_dl(lines)
 
     # here, because Click turns a KeyboardInterrupt into an Abort without its reason
     def invoke(self, ctx: click.Context) -> Any:
@@ -83,14 +88,6 @@ class _Commands(click.Group):
             text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
             is_study = isinstance(reason, StudyInterruptedError)
             _stop(text if is_study else f"{text}: the same command computes the rest", INTERRUPTED)
-
-
-def _first_line(name: str) -> str:
-    """Return the help of a registered command.  A package that cannot be imported leaves the others listed."""
-    try:
-        return REGISTERED[name].get_short_help_str(limit=MAX_HELP)
-    except Exception as error:  # noqa: BLE001  # whatever the package raises
-        return f"(cannot be imported: {shorten(str(error))})"
 
 
 def _stop(message: str, code: int) -> NoReturn:

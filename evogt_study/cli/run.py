@@ -7,7 +7,7 @@ second.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,6 @@ from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from evogt_study.operations.forecast import PhaseForecast
     from evogt_study.results.table import RunTable
     from evogt_study.study.phases import Precision
@@ -90,13 +88,17 @@ def run(
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
     # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
     warned, summary = display.print_warnings_at_end(StoreWarning, ReturnWarning), None
-    with warned, handle_signals(time_limit, waits=array is not None) as check_end:
+    with warned, handle_signals(time_limit, waits=array is not None) as check_end, ExitStack() as stack:
         if array is not None:
             whole = run_task(study, path, *array, options=options, print_line=notify, check_end=check_end)
         else:
-            with _clients(scheduler, scheduler_file) as client, display.show_progress(quiet) as listener:
-                summary = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
-            whole = True
+            client, whole = None, True
+            if elsewhere:
+                from evogt_study.workers.clusters import connect_to_scheduler
+
+                client = stack.enter_context(connect_to_scheduler(scheduler, scheduler_file))
+            listener = stack.enter_context(display.show_progress(quiet))
+            summary = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
     if whole and path.exists():
         display.print_result(path, summary, strict=strict, as_json=as_json)
         return
@@ -109,15 +111,6 @@ def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
     """Start a runner on this machine, which imports while this process does, unless a path is missing."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart()
-
-
-def _clients(scheduler: str | None, scheduler_file: Path | None) -> AbstractContextManager[Client | None]:
-    """Return the client of a scheduler, or None for workers on this machine.  Raises InputError."""
-    if scheduler is None and scheduler_file is None:
-        return nullcontext()
-    from evogt_study.workers.clusters import connect_to_scheduler
-
-    return connect_to_scheduler(scheduler, scheduler_file)
 
 
 @click.command()
@@ -144,10 +137,10 @@ def submit(
     study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
     # first: it refuses a system or a directive before anything is written
-    table, given = study.model.resources, [str(study_file), *assignments]
+    retries = study.model.resources is not None and study.model.resources.retry_memory
     scripts = make_job_scripts(
-        cluster, given, path, tasks, count_needs(study), workers=workers, directives=directives,
-        retries=table is not None and table.retry_memory,
+        cluster, [str(study_file), *assignments], path, tasks, count_needs(study), workers=workers,
+        directives=directives, retries=retries,
     )  # fmt: skip
     # before any task starts: SLURM does not make the folder of their output
     make_jobs_folder(path)
@@ -173,15 +166,14 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     found, lines = [], [f"study {study.name}" + (f": {study.title}" if study.title else "")]
     for phase, plan in zip(study.phases, plan_study(study), strict=True):
         table = None if done is None else done.tables.get(phase.name)
-        found.append(forecast_phase(plan if table is None else table.plan, None if table is None else done))
+        found.append(forecast_phase(plan, None) if table is None else forecast_phase(table.plan, done))
         lines += _describe_forecast(found[-1])
         if phase.precision is not None:
             lines.append(f"    {_describe_precision(phase.precision, table)}")
         if phase.choice is not None:
             lines.append(f"then, with `{join_values(phase.choice.parameters)}` chosen by the {phase.name}:")
     walls = [each.wall_seconds(workers) for each in found]
-    known = [wall for wall in walls if wall is not None]
-    seconds = START_SECONDS + sum(known) if len(known) == len(walls) else None
+    seconds = None if None in walls else START_SECONDS + sum(filter(None, walls))
     if as_json:
         phases = {
             each.plan.phase: {
@@ -261,10 +253,7 @@ def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path |
         inputs.refuse_options("a study", allowed="strict")
     from evogt_study.operations.trial import try_case as compute
 
-    at = {
-        name: list(value) if isinstance(value, inputs.AxisValues) else value
-        for name, value in inputs.read_assignments(assignments).items()
-    }
+    at = inputs.read_assignments(assignments)
     made = compute(inputs.read_study(file) if is_study else file, at, pilot=pilot, code=code)
     if not is_study:
         display.warn_if_unfinished(file)

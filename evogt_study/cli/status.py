@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from evogt_study.text import print_line, print_text
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.results.finished import FinishedRuns, Kept
+    from evogt_study.results.finished import Kept
     from evogt_study.study.study import Study
 
 _WATCH_SECONDS = 5.0
@@ -45,6 +45,8 @@ def status(
     While the study runs, also show the process, the speed and the time left.  For a study, show what `evogt run` would
     find: cases that you added count as not run.
     """
+    from evogt_study.operations.progress import computation_of
+
     inputs.check_together(json=as_json, watch=watch)
     if html is not None:
         check_page(html, "--html")
@@ -62,7 +64,10 @@ def status(
         inputs.refuse_options("a result", allowed="watch html as_json")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _show(study, path, reuse_from, html, as_json) and watch:
-            _wait(path, _WATCH_SECONDS if html is None else PAGE_SECONDS)
+            end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
+            while time.monotonic() < end and computation_of(path).runs:
+                time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
+            click.clear()  # only on a terminal
 
 
 def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
@@ -76,9 +81,19 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         print_line(f"{path}: {computation.describe()}")
         display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:10])
     # before the first run is finished, no study is on disk
-    waits = computation.runs and not begun and not path.exists()
+    waits, done = computation.runs and not begun and not path.exists(), None
     with ExitStack() as stack:
-        runs, done = ({}, None) if waits else stack.enter_context(_runs(study, path, reuse_from))
+        runs: Mapping[str, xr.Dataset] = {}
+        if study is not None and not waits:
+            from evogt_study.results.finished import read_finished_runs
+
+            done = read_finished_runs(study, path, others=reuse_from)
+            if done is None:
+                raise InputError(f"no result file {path}. Create it with `evogt run`.")
+            display.warn_if_unfinished(path)
+            runs = done.runs()
+        elif not waits:
+            runs = stack.enter_context(inputs.open_runs_so_far(path, ()))
         found = {phase: count_status(data) for phase, data in runs.items()}
         study_text = "".join(str(data.attrs.get("study", "?")) for data in runs.values())
         software = {phase: list(display.format_software(data)) for phase, data in runs.items()}
@@ -103,34 +118,6 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
     elif html is not None:
         display.print_warning([f"{html} is not written: no run is finished yet"])
     return computation.runs
-
-
-@contextmanager
-def _runs(
-    study: Study | None, path: Path, reuse_from: tuple[Path, ...]
-) -> Iterator[tuple[Mapping[str, xr.Dataset], FinishedRuns | None]]:
-    """Yield the runs of a result, or the finished runs of a study, by phase."""
-    if study is None:
-        with inputs.open_runs_so_far(path, ()) as runs:
-            yield runs, None
-        return
-    from evogt_study.results.finished import read_finished_runs
-
-    done = read_finished_runs(study, path, others=reuse_from)
-    if done is None:
-        raise InputError(f"no result file {path}. Create it with `evogt run`.")
-    display.warn_if_unfinished(path)
-    yield done.runs(), done
-
-
-def _wait(path: Path, seconds: float) -> None:
-    """Wait for `seconds` or until the computation ends, then clear the screen."""
-    from evogt_study.operations.progress import computation_of
-
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and computation_of(path).runs:
-        time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
-    click.clear()  # only on a terminal
 
 
 @click.command("list")

@@ -88,7 +88,17 @@ def summary(
     The default table has one row for each combination of parameter values: mean, standard deviation and median with 95
     % confidence intervals, and the number of runs used out of the number planned.
     """
-    _check_options(as_json, orders, sensitivity, log)
+    # options that have no effect on the output are refused
+    inputs.check_together(json=as_json, orders=orders, sensitivity=sensitivity)
+    if sensitivity is not None:
+        allowed = "sensitivity log over at method confidence min_units missing pilot form digits"
+        inputs.refuse_options("--sensitivity", allowed=allowed)
+    elif orders is not None:
+        inputs.refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
+    elif as_json:
+        inputs.refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
+    elif log:
+        raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
     from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.tables import NumberFormat, TableRequest, summarise_variables, summary_table
     from evogt_study.inference.intervals import Interval
@@ -108,28 +118,12 @@ def summary(
 
             print_text(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
-            found = {
-                name: _rows(each, each["n_ok"].dims) for name, each in summarise_variables(data, request)[1].items()
-            }
+            made = summarise_variables(data, request)[1]
+            found = {name: _rows(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))
     display.print_warning(accuracy_warnings(data))
-
-
-def _check_options(as_json: bool, orders: str | None, sensitivity: str | None, log: bool) -> None:
-    """Raise InputError for options that have no effect on the output."""
-    inputs.check_together(json=as_json, orders=orders, sensitivity=sensitivity)
-    if sensitivity is not None:
-        inputs.refuse_options(
-            "--sensitivity", allowed="sensitivity log over at method confidence min_units missing pilot form digits"
-        )
-    elif orders is not None:
-        inputs.refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
-    elif as_json:
-        inputs.refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
-    elif log:
-        raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
 
 
 def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
@@ -185,7 +179,12 @@ def compare(
     data = inputs.read_phase(file, "main")
     (name,), keys = find_variables(data, *([variable] if variable else [])), keys_of_finished_runs(data)
     values = select_runs(data[name], at)
-    dim = axis or _only_axis(values, [str(each) for each in data["run_status"].dims], over)
+    axes = [str(dim) for dim in data["run_status"].dims if dim in values.dims]
+    known = [name for name in axes if name not in over and values.sizes[name] > 1]
+    strings = [name for name in known if values[name].dtype.kind in "OU"]
+    dim = axis or next((names[0] for names in (known, strings) if len(names) == 1), None)
+    if dim is None:
+        raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
     found = compare_values(values, dim, over, planned=None if keys is None else select_runs(keys, at), **options)
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
@@ -194,16 +193,6 @@ def compare(
     else:
         print_text(comparison_lines(found))
     display.print_warning(accuracy_warnings(data))
-
-
-def _only_axis(values: xr.DataArray, axes: Sequence[str], over: Sequence[str]) -> str:
-    """Return the only axis to compare, or the only axis of strings.  Raises InputError with the candidates."""
-    known = [name for name in axes if name in values.dims and name not in over and values.sizes[name] > 1]
-    strings = [name for name in known if values[name].dtype.kind in "OU"]
-    for candidates in (known, strings):
-        if len(candidates) == 1:
-            return candidates[0]
-    raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
 
 
 @click.command()
