@@ -15,7 +15,7 @@ import difflib
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial, reduce
 from operator import add, mul, sub, truediv
 from typing import Any, NamedTuple
@@ -160,9 +160,7 @@ class _Translation:
             operand = self.part(node.operand)
             if isinstance(node.op, ast.UAdd):
                 return operand
-            return operand._replace(
-                expression=-operand.expression, value=None if operand.value is None else -operand.value
-            )
+            return _Part(-operand.expression, None if operand.value is None else -operand.value, operand.degree)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             return self.combined(_OPERATORS[type(node.op)], self.part(node.left), self.part(node.right))
         if isinstance(node, ast.Call):
@@ -197,7 +195,9 @@ class _Translation:
             raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
         if left.value is not None and right.value is not None:
             value = self.constant(operator, left.value, right.value)
-            if operator is pow and _digits(left.expression) * abs(right.value) > MAX_DIGITS:
+            exact = left.expression
+            digits = max(len(str(abs(exact.p))), len(str(exact.q))) if exact.is_Rational else 1  # of its larger part
+            if operator is pow and digits * abs(right.value) > MAX_DIGITS:
                 return _Part(sympy.Float(value), value)
             return _Part(operator(left.expression, right.expression), value, degree)
         if operator is truediv and right.value == 0:
@@ -242,11 +242,6 @@ class _Translation:
         if isinstance(value, complex) or not abs(value) < _LARGEST:
             raise self.refuse("a constant that is not a real number of ordinary size")
         return float(value)
-
-
-def _digits(expression: sympy.Expr) -> int:
-    """Return decimal digits of the larger part of a fraction, or 1 for any other expression."""
-    return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
 def _node_name(node: ast.AST) -> str:
@@ -331,23 +326,22 @@ def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...
         return len(operations) - 1
 
     def place(expression: sympy.Expr) -> int:
-        if expression not in places:
-            places[expression] = laid_out(expression)
-        return places[expression]
-
-    # from the first operand to the last, as sympy orders them, so that results do not depend on the process
-    def folded(operate: np.ufunc, operands: Iterable[int]) -> int:
-        return reduce(lambda left, right: added(operate, left, right), operands)
-
-    def laid_out(expression: sympy.Expr) -> int:
-        if expression.is_Add or expression.is_Mul:
-            return folded(np.add if expression.is_Add else np.multiply, [place(part) for part in expression.args])
-        if expression.is_Pow and expression.exp == sympy.S.Half:
-            return added(np.sqrt, place(expression.base))
-        if expression.is_Pow and expression.exp.is_Integer and abs(expression.exp) <= LARGEST_PRODUCT:
-            product = folded(np.multiply, [place(expression.base)] * abs(int(expression.exp)))
-            return product if expression.exp > 0 else added(_one_over, product)
-        return added(_operation(expression), *[place(part) for part in expression.args])
+        if expression in places:
+            return places[expression]
+        power = expression.exp if expression.is_Pow else sympy.S.Zero
+        is_product = power.is_Integer and 0 < abs(power) <= LARGEST_PRODUCT
+        if expression.is_Add or expression.is_Mul or is_product:
+            # from the first operand to the last, as sympy orders them, so that results do not depend on the process
+            operands = [expression.base] * abs(int(power)) if is_product else expression.args
+            operate = np.add if expression.is_Add else np.multiply
+            number = reduce(lambda left, right: added(operate, left, right), map(place, operands))
+            number = added(_one_over, number) if power < 0 else number
+        elif power == sympy.S.Half:
+            number = added(np.sqrt, place(expression.base))
+        else:
+            number = added(_operation(expression), *map(place, expression.args))
+        places[expression] = number
+        return number
 
     results = tuple(place(expression) for expression in expressions)
     return tuple(operations), results
@@ -358,24 +352,16 @@ def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
     if expression.is_Symbol:
         return str(expression.name)
     if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point
-        number = _number(expression)
+        if not (expression.is_number and expression.is_real):
+            raise FormulaError(f"{expression} is not a real number")
+        number = float(expression)
         return lambda: number
     if expression.is_Pow:
-        return _power
+        # as floats: NumPy refuses integers to negative integer powers
+        return lambda base, exponent: np.power(np.asarray(base, dtype=float), exponent)
     if expression.func not in _NUMPY:
         raise FormulaError(f"{expression.func.__name__} has no numerical value. Use smoother functions")
     return _NUMPY[expression.func]
-
-
-def _number(expression: sympy.Expr) -> float:
-    if not (expression.is_number and expression.is_real):
-        raise FormulaError(f"{expression} is not a real number")
-    return float(expression)
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    # as floats: NumPy refuses whole numbers to negative whole powers
-    return np.power(np.asarray(base, dtype=float), exponent)
 
 
 _one_over = partial(np.divide, 1.0)

@@ -6,19 +6,9 @@ A `Registry` holds the objects of one group of entry points.  A package adds an 
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
-The groups, and what an entry of each group is:
-
-- ``evogt_study.methods``: a function, or a subclass of `Method` (see `evogt_study.methods.loading`)
-- ``evogt_study.problems``: a `ProblemKind` object (see `evogt_study.methods.problem_kind`)
-- ``evogt_study.commands``: a click command, which becomes a subcommand of `evogt`
-- ``evogt_study.dictionaries``: a subclass of `evogt_study.pde.dictionaries.base.Dictionary`
-- ``evogt_study.integrators``: a subclass of `evogt_study.pde.integrators.Integrator`
-- ``evogt_study.domains``: a subclass of `evogt_study.pde.domains.Domain`
-
-The name of the entry is the name in a study file or on the command line.  The distribution ``evogt-study`` registers
-its own objects in the same way.  Its names come first: another package cannot replace them.
-
-`lazy_names` imports the public names of a package when they are first used.
+The name of the entry is the name in a study file or on the command line.  CONTRIBUTING.md lists the groups.  The
+distribution ``evogt-study`` registers its own objects in the same way.  Its names come first: another package cannot
+replace them.
 """
 
 from __future__ import annotations
@@ -50,11 +40,14 @@ class Registry(Mapping[str, K], Generic[K]):
         self.kinds: dict[str, K] = {}
 
     def __getitem__(self, name: str) -> K:
+        # a study that does not use an object of another package does not import that package
         if name not in self.kinds:
-            self.kinds[name] = self._imported(name)
+            entries = [self.own[name]] if name in self.own else list(all_entry_points(group=self.group, name=name))
+            if not entries:
+                raise ParameterError(self.parameter, self.wanted, name)
+            self.kinds[name] = entries[0].load()
         kind = self.kinds[name]
-        if lacking := getattr(kind, "__abstractmethods__", None):
-            missing = ", ".join(sorted(lacking))
+        if missing := ", ".join(sorted(getattr(kind, "__abstractmethods__", ()))):
             raise ParameterError(self.parameter, f"complete; `{name}` is without {missing}", name)
         return kind
 
@@ -66,13 +59,6 @@ class Registry(Mapping[str, K], Generic[K]):
     def installed(self) -> list[str]:
         """Return the names of this distribution, then the names of all other packages."""
         return list(dict.fromkeys([*self.own, *(entry.name for entry in all_entry_points(group=self.group))]))
-
-    # a study that does not use an object of another package does not import that package
-    def _imported(self, name: str) -> K:
-        for entry in [self.own[name]] if name in self.own else all_entry_points(group=self.group, name=name):
-            kind: K = entry.load()
-            return kind
-        raise ParameterError(self.parameter, self.wanted, name)
 
     # the test of `Mapping` would import the object
     def __contains__(self, name: object) -> bool:
