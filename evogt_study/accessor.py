@@ -137,7 +137,9 @@ class Result:
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
         """Compute the performance measures of an estimator, as `evs.performance` does."""
         given = {"truth": truth, "planned": keys_of_finished_runs(self._data), **options}
-        named = {name: self._data[each] if isinstance(each, str) else each for name, each in given.items()}
+        named: dict[str, Any] = {
+            name: self._data[each] if isinstance(each, str) else each for name, each in given.items()
+        }
         return performance(self._values(estimate), over=over, **named)
 
     @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
